@@ -526,7 +526,7 @@ FUNCTIONS: dict[str, FunctionEntry] = {
         FunctionEntry(RShift, operator.rshift, Form(">>", infix=True)),
         FunctionEntry(Max, max, Form("max")),
         FunctionEntry(Min, min, Form("min")),
-        FunctionEntry(Where, _where, Form("if", infix=False)),
+        FunctionEntry(Where, _where, Form("where")),
         FunctionEntry(Pow, operator.pow, Form("**", infix=True)),
         FunctionEntry(TrueDiv, operator.truediv, Form("/", infix=True)),
         FunctionEntry(ToFloat, float, Form("float")),

@@ -1,0 +1,366 @@
+"""Expressions as Python source, and the order in which a person reads a set of guards.
+
+`python_source` gives text that evaluates to exactly what `functions.evaluate` computes: same value, same errors.
+`group` merges two bounds on one term into a chain and puts the simple guards first. The text is a function of the
+expression and the names alone, the same in every process. Names are taken to be primary expressions
+(`L['a'].size()[0]`), and the text needs `NAMESPACE` beside them.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sympy
+from sympy import Expr, Symbol
+from sympy.core.relational import Relational
+from sympy.core.sorting import default_sort_key
+
+from shapes.functions import (
+    FUNCTIONS,
+    FloatAdd,
+    FloatNeg,
+    FloorDiv,
+    Pow,
+    PythonFunction,
+    PythonMod,
+    Where,
+    ordered_args,
+    python_number,
+)
+
+NAMESPACE: dict[str, Any] = {"math": math}
+
+# Python's precedences, low to high (the reference manual, 6.17).
+TERNARY, OR, AND, NOT, COMPARE, BITOR, BITXOR, BITAND, SHIFT, SUM, PRODUCT, UNARY, POWER, ATOM = range(14)
+
+_INFIX = {
+    "|": BITOR,
+    "^": BITXOR,
+    "&": BITAND,
+    "<<": SHIFT,
+    ">>": SHIFT,
+    "+": SUM,
+    "*": PRODUCT,
+    "/": PRODUCT,
+    "//": PRODUCT,
+    "%": PRODUCT,
+    "**": POWER,
+}
+
+_OPERATOR: dict[type, str] = {
+    sympy.Eq: "==",
+    sympy.Ne: "!=",
+    sympy.Lt: "<",
+    sympy.Le: "<=",
+    sympy.Gt: ">",
+    sympy.Ge: ">=",
+}
+_TURNED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def python_source(expr: Any, names: Mapping[Symbol, str]) -> str:
+    """Python text for `expr`; raises KeyError for a symbol without a name, TypeError for what Python cannot say."""
+    return _Printer(names).text(expr, TERNARY)
+
+
+# --------------------------------------------------------------------------------------------- the printer
+
+
+class _Printer:
+    """Text of expressions; `text(expr, floor)` puts parentheses round what binds less tightly than `floor`."""
+
+    def __init__(self, names: Mapping[Symbol, str]) -> None:
+        self.names = names
+
+    def text(self, expr: sympy.Basic, floor: int) -> str:
+        text, precedence = self.render(expr)
+        return text if precedence >= floor else f"({text})"
+
+    def render(self, expr: sympy.Basic) -> tuple[str, int]:
+        if isinstance(expr, Symbol):
+            return self.names[expr], ATOM
+        if expr is sympy.true or expr is sympy.false:
+            return str(expr is sympy.true), ATOM
+        number = python_number(expr)
+        if number is not None:
+            return _number(number)
+        if isinstance(expr, PythonFunction):
+            return self.function(expr)
+        for kind, method in self._METHODS:
+            if isinstance(expr, kind):
+                return method(self, expr)
+        raise TypeError(f"no Python form for {type(expr).__name__} in {expr}")
+
+    # ---- arithmetic
+
+    def sum(self, expr: Expr) -> tuple[str, int]:
+        terms = _readable_terms(self, expr) if expr.is_integer else list(expr.args)
+        parts = [self.text(terms[0], SUM)]
+        for term in terms[1:]:
+            if _is_negative(term) and term.is_integer:
+                parts.append(f"- {self.text(-term, PRODUCT)}")
+            else:
+                parts.append(f"+ {self.text(term, PRODUCT)}")
+        return " ".join(parts), SUM
+
+    def product(self, expr: Expr) -> tuple[str, int]:
+        if not expr.is_integer:
+            return "*".join(self.factor(arg) for arg in expr.args), PRODUCT
+        coefficient, rest = expr.as_coeff_Mul()
+        factors = sorted((self.factor(arg) for arg in sympy.Mul.make_args(rest)), key=natural)
+        if coefficient == -1:
+            return "-" + "*".join(factors), UNARY if len(factors) == 1 else PRODUCT
+        if coefficient != 1:
+            factors.insert(0, str(int(coefficient)))
+        return "*".join(factors), PRODUCT
+
+    def factor(self, expr: Expr) -> str:
+        return self.text(expr, UNARY)
+
+    def power(self, expr: Expr) -> tuple[str, int]:
+        base, exponent = expr.args
+        return f"{self.text(base, ATOM)}**{self.text(exponent, UNARY)}", POWER
+
+    def absolute(self, expr: Expr) -> tuple[str, int]:
+        return f"abs({self.text(expr.args[0], TERNARY)})", ATOM
+
+    def modulo(self, expr: Expr) -> tuple[str, int]:
+        return self.infix("%", expr.args)
+
+    def extremum(self, expr: Expr) -> tuple[str, int]:
+        return self.call("max" if isinstance(expr, sympy.Max) else "min", expr.args)
+
+    def function(self, expr: PythonFunction) -> tuple[str, int]:
+        if isinstance(expr, Where):
+            return self.ternary(expr)
+        if isinstance(expr, FloatNeg):
+            return f"-{self.text(expr.args[0], UNARY)}", UNARY
+        if isinstance(expr, Pow):
+            return self.power(expr)
+        form = FUNCTIONS[type(expr).__name__].form
+        return self.infix(form.text, expr.args) if form.infix else self.call(form.text, expr.args)
+
+    def infix(self, operator: str, args: Sequence[Expr]) -> tuple[str, int]:
+        """Left-associative: the right side is put in parentheses where it binds as the operator or less."""
+        left, right = args
+        precedence = _INFIX[operator]
+        floor = precedence
+        if isinstance(left, FloorDiv | PythonMod | sympy.Mod) and precedence == PRODUCT:
+            floor = UNARY  # (x % 8) // 2: not needed, but nobody knows it without thinking
+        if precedence < SUM:
+            floor = max(floor, SUM)  # (x << 1) & y
+        return f"{self.text(left, floor)} {operator} {self.text(right, max(floor, precedence) + 1)}", precedence
+
+    def call(self, name: str, args: Iterable[Expr]) -> tuple[str, int]:
+        return f"{name}({', '.join(self.text(arg, TERNARY) for arg in args)})", ATOM
+
+    def ternary(self, expr: sympy.Basic) -> tuple[str, int]:
+        condition, a, b = expr.args
+        return f"{self.text(a, OR)} if {self.text(condition, OR)} else {self.text(b, TERNARY)}", TERNARY
+
+    # ---- booleans
+
+    def relation(self, expr: Relational) -> tuple[str, int]:
+        left, operator, right = nice_sides(expr)
+        if operator in ("==", "!=") and _is_plain(left) and _is_plain(right):
+            left, right = sorted((left, right), key=lambda side: natural(self.text(side, TERNARY)), reverse=True)
+        if operator in (">=", ">") and isinstance(left, Symbol) and right.is_Number:
+            left, operator, right = right, _TURNED[operator], left  # 2 <= x, as in a chain
+        return f"{self.text(left, BITOR)} {operator} {self.text(right, BITOR)}", COMPARE
+
+    def conjunction(self, expr: sympy.And) -> tuple[str, int]:
+        chain = as_chain(expr)
+        if chain is not None:
+            low, low_operator, term, high_operator, high = chain
+            text = f"{int(low)} {low_operator} {self.text(term, BITOR)} {high_operator} {int(high)}"
+            return text, COMPARE
+        return " and ".join(self.text(arg, NOT) for arg in ordered_args(expr)), AND
+
+    def disjunction(self, expr: sympy.Or) -> tuple[str, int]:
+        return " or ".join(self.text(arg, AND) for arg in ordered_args(expr)), OR
+
+    def negation(self, expr: sympy.Not) -> tuple[str, int]:
+        return f"not {self.text(expr.args[0], NOT)}", NOT
+
+    _METHODS = (
+        (sympy.Add, sum),
+        (sympy.Mul, product),
+        (sympy.Pow, power),
+        (Relational, relation),
+        (sympy.And, conjunction),
+        (sympy.Or, disjunction),
+        (sympy.Not, negation),
+        (sympy.ITE, ternary),
+        (sympy.Mod, modulo),
+        (sympy.Abs, absolute),
+        ((sympy.Max, sympy.Min), extremum),
+    )
+
+
+def _number(value: int | float) -> tuple[str, int]:
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float('{value}')", ATOM
+    return repr(value), ATOM if value >= 0 and not repr(value).startswith("-") else UNARY
+
+
+def _is_negative(term: Expr) -> bool:
+    """The term's constant factor is negative."""
+    coefficient = term.as_coeff_Mul()[0]
+    return bool(coefficient.is_negative)
+
+
+def _is_plain(expr: Expr) -> bool:
+    return isinstance(expr, Symbol)
+
+
+def _degree(term: Expr) -> int:
+    return sum(int(f.args[1]) if isinstance(f, sympy.Pow) and f.args[1].is_Integer else 1
+               for f in sympy.Mul.make_args(term) if not f.is_Number)
+
+
+def _readable_terms(printer: _Printer, expr: Expr) -> list[Expr]:
+    """Positive terms before negative ones, high degree first, then by text; the constant last, but not after a minus."""
+    starts_positive = any(not term.is_Number and not _is_negative(term) for term in expr.args)
+
+    def key(term: Expr) -> tuple:
+        if term.is_Number:
+            return (2 if starts_positive else 0), 0, []
+        negative = _is_negative(term)
+        absolute = -term if negative else term
+        return int(negative), -_degree(absolute), natural(printer.text(absolute, TERNARY))
+
+    return sorted(expr.args, key=key)
+
+
+def natural(text: str) -> list[tuple[int, int, str]]:
+    """A sort key under which s2 comes before s10."""
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", text)]
+
+
+# ---------------------------------------------------------------------------------------- relations' sides
+
+
+def nice_sides(relation: Relational) -> tuple[Expr, str, Expr]:
+    """The two sides as a person writes them, with the operator between.
+
+    `2*x - 16 >= 0` becomes `2*x >= 16` and `16 - x >= 0` becomes `x <= 16`. Every term keeps its place in the
+    relation or moves to the other side with its sign turned; none is cancelled, so what raises still raises.
+    """
+    left, right = relation.args
+    operator = _OPERATOR[type(relation)]
+    if left.is_Number and not right.is_Number:
+        left, right, operator = right, left, _TURNED[operator]
+    if not (right.is_Number and _is_integral(left) and _is_integral(right)):
+        return left, operator, right
+    return _spread(left, operator, int(right))
+
+
+def _is_integral(side: sympy.Basic) -> bool:
+    return isinstance(side, Expr) and bool(side.is_integer) and not side.is_Float
+
+
+def _spread(left: Expr, operator: str, bound: int) -> tuple[Expr, str, Expr]:
+    """Terms of `left` operator `bound` on the sides where they are positive; a constant beside terms stays right."""
+    positive, negative = [], []
+    for term in sympy.Add.make_args(left):
+        if term.is_Integer:
+            bound -= int(term)
+        elif _is_negative(term):
+            negative.append(-term)
+        else:
+            positive.append(term)
+    if not negative:
+        return sympy.Add(*positive), operator, sympy.Integer(bound)
+    if not positive:
+        return sympy.Add(*negative), _TURNED[operator], sympy.Integer(-bound)
+    if bound == 1 and operator == ">=":  # x - y >= 1 -> x > y, integers
+        bound, operator = 0, ">"
+    elif bound == -1 and operator == "<=":  # x - y <= -1 -> x < y, integers
+        bound, operator = 0, "<"
+    if bound < 0:
+        return sympy.Add(*positive, -bound), operator, sympy.Add(*negative)
+    return sympy.Add(*positive), operator, sympy.Add(*negative, bound)
+
+
+class Chain(NamedTuple):
+    """low <= term <= high, either comparison possibly strict."""
+
+    low: Expr
+    low_operator: str
+    term: Expr
+    high_operator: str
+    high: Expr
+
+
+def as_chain(expr: sympy.Basic) -> Chain | None:
+    """The chain that a conjunction of a lower and an upper bound on one term is; None for anything else."""
+    if not (isinstance(expr, sympy.And) and len(expr.args) == 2):
+        return None
+    bounds = [_bound(arg) for arg in expr.args]
+    lower = next((b for b in bounds if b is not None and b[1] in (">", ">=")), None)
+    upper = next((b for b in bounds if b is not None and b[1] in ("<", "<=")), None)
+    if lower is None or upper is None or lower[0] != upper[0]:
+        return None
+    return Chain(lower[2], _TURNED[lower[1]], lower[0], upper[1], upper[2])
+
+
+def _bound(expr: sympy.Basic) -> tuple[Expr, str, Expr] | None:
+    """The sides of an inequality of integers with a constant on the right."""
+    if not isinstance(expr, Relational) or isinstance(expr, sympy.Eq | sympy.Ne):
+        return None
+    left, operator, right = nice_sides(expr)
+    return (left, operator, right) if right.is_Integer and left.is_integer and not left.is_Number else None
+
+
+# ----------------------------------------------------------------------------------------------- grouping
+
+
+class Grouped(NamedTuple):
+    """One line of the emitted guards, and the indices of the guards that it says."""
+
+    expr: sympy.Basic
+    members: tuple[int, ...]
+
+
+def group(guards: Sequence[sympy.Basic]) -> list[Grouped]:
+    """The guards in reading order: conjunctions taken apart, a lower and an upper bound on one term merged.
+
+    Simple guards on few symbols come first. Nothing is dropped but the constant True and repeated conjuncts.
+    """
+    members: dict[sympy.Basic, list[int]] = {}
+    for index, guard in enumerate(guards):
+        for conjunct in sympy.And.make_args(sympy.sympify(guard)):
+            if conjunct is not sympy.true:
+                members.setdefault(conjunct, []).append(index)
+    lines = _merge_bounds({conjunct: tuple(dict.fromkeys(at)) for conjunct, at in members.items()})
+    return sorted(lines, key=lambda line: reading_order(line.expr))
+
+
+def _merge_bounds(members: dict[sympy.Basic, tuple[int, ...]]) -> list[Grouped]:
+    lower: dict[Expr, sympy.Basic] = {}
+    merged: dict[sympy.Basic, sympy.Basic] = {}
+    bounds = {conjunct: _bound(conjunct) for conjunct in members}
+    for conjunct, bound in bounds.items():
+        if bound is not None and bound[1] in (">", ">="):
+            lower.setdefault(bound[0], conjunct)
+    for conjunct, bound in bounds.items():
+        if bound is not None and bound[1] in ("<", "<=") and bound[0] in lower:
+            merged[conjunct] = lower.pop(bound[0])
+    partners = set(merged.values())
+    lines = []
+    for conjunct, at in members.items():
+        if conjunct in merged:
+            both = sympy.And(merged[conjunct], conjunct)
+            lines.append(Grouped(both, tuple(sorted({*at, *members[merged[conjunct]]}))))
+        elif conjunct not in partners:
+            lines.append(Grouped(conjunct, at))
+    return lines
+
+
+def reading_order(expr: sympy.Basic) -> tuple:
+    """A sort key: fewer symbols, then a plainer term, then the symbols' names, then the kind of statement."""
+    symbols = sorted(natural(symbol.name) for symbol in expr.free_symbols)
+    size = sum(1 for _ in sympy.preorder_traversal(expr))
+    chain = 0 if as_chain(expr) is not None else 1
+    return len(symbols), chain + 2 * (size > 3 and bool(chain)), symbols, size, default_sort_key(expr)
