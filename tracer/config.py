@@ -1,0 +1,205 @@
+"""Settings: `tracer.config.recompile_limit`, `tracer.config.patch(recompile_limit=2)`.
+
+A value is looked up in the overlays of the running context (`patch`, a context variable: threads and async tasks do
+not see each other's), then in the process default (set by assignment, or at import by TRACER_<KEY> in the
+environment). A worker that runs in `contextvars.copy_context()` inherits the overlays of whoever asked.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import os
+import sys
+import types
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+
+class Key(NamedTuple):
+    """One setting."""
+
+    name: str
+    type: type
+    default: Any
+    doc: str
+
+
+KEYS: dict[str, Key] = {}
+
+
+def _key(name: str, default: Any, doc: str) -> None:
+    KEYS[name] = Key(name, type(default), default, doc)
+
+
+_key("recompile_limit", 8, "Entries of one code object in one region; past it the frame runs in CPython where none matches.")
+_key("accumulated_recompile_limit", 256, "The same over all regions that trace one code object.")
+_key("error_on_recompile", False, "A recompile raises RecompileError with the reason.")
+_key("fail_on_recompile_limit_hit", False, "Reaching a recompile limit raises FailOnRecompileLimitHit, not a warning.")
+_key("automatic_dynamic_shapes", True, "A dim or an int that was seen to change becomes symbolic at the recompile.")
+_key("assume_static_by_default", True, "Sizes and ints are constants in the first trace; False: symbolic from the start.")
+_key("duck_shape", True, "Symbolic sizes that are equal at the trace share one symbol.")
+_key("capture_scalar_outputs", False, "item() and tolist() become unbacked symbols in the graph and do not break it.")
+_key("capture_dynamic_output_shape_ops", False, "Operators such as nonzero, whose result size depends on data, enter the graph.")
+_key("specialize_int", False, "Python ints are always constants, also those that were seen to change.")
+_key("specialize_float", False, "Python floats are always constants; False: one that was seen to change becomes a graph input.")
+_key("guard_nn_modules", True, "Attributes of modules that a trace relied on are guarded; False trusts that they never change.")
+_key("inline_inbuilt_nn_modules", True, "The modules of torch.nn are traced through as the user's own are.")
+_key("force_parameter_static_shapes", True, "Sizes of parameters are constants, also under dynamic=True.")
+_key("force_nn_module_property_static_shapes", True, "Ints and tensors held by modules are static, also under dynamic=True.")
+_key("suppress_errors", True, "Where tracing fails by a bug of the tracer, warn and run the frame in CPython.")
+_key("verify_correctness", False, "Each graph's first result is compared with that of running the graph eagerly.")
+_key("verbose", False, "Errors of the tracer show its own stack beside the user's.")
+_key("prune_guards", True, "Shape guards that the solver proves implied by the others are dropped.")
+_key("max_trace_instructions", 5_000_000, "A trace longer than this breaks the graph.")
+
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"0", "false", "no", "off", ""}
+
+
+def parse(key: Key, text: str) -> Any:
+    """The value of an environment variable; ValueError says what was expected."""
+    name = f"TRACER_{key.name.upper()}"
+    if key.type is bool:
+        if text.strip().lower() in _TRUE | _FALSE:
+            return text.strip().lower() in _TRUE
+        raise ValueError(f"{name}={text!r}: expected 1 or 0")
+    try:
+        return key.type(text)
+    except ValueError:
+        raise ValueError(f"{name}={text!r}: expected a value of type {key.type.__name__}") from None
+
+
+def _initial(environ: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        key.name: parse(key, environ[f"TRACER_{key.name.upper()}"]) if f"TRACER_{key.name.upper()}" in environ else key.default
+        for key in KEYS.values()
+    }
+
+
+class _Overlay(NamedTuple):
+    """What one `patch` put over the values below it; `values` holds those below too."""
+
+    values: dict[str, Any]
+    below: _Overlay | None
+
+
+_defaults: dict[str, Any] = _initial(os.environ)
+_overlay: ContextVar[_Overlay | None] = ContextVar("tracer_config_overlay", default=None)
+
+
+def _unknown(name: str) -> AttributeError:
+    near = difflib.get_close_matches(name, KEYS)
+    meant = f"; did you mean {' or '.join(near)}?" if near else f". Known: {', '.join(sorted(KEYS))}"
+    return AttributeError(f"tracer.config has no setting {name!r}{meant}")
+
+
+def _checked(name: str, value: Any) -> Any:
+    """The value if it fits the setting; an int may stand for a bool of the same value, nothing else is converted."""
+    key = KEYS.get(name)
+    if key is None:
+        raise _unknown(name)
+    if key.type is bool and type(value) is int and value in (0, 1):
+        return bool(value)
+    if type(value) is not key.type:
+        raise TypeError(f"tracer.config.{name} is {key.type.__name__}, not {type(value).__name__} ({value!r})")
+    return value
+
+
+class patch:
+    """`with config.patch(recompile_limit=2):` or `@config.patch({"verbose": True})`: settings for this context only."""
+
+    def __init__(self, changes: Mapping[str, Any] | str | None = None, value: Any = None, /, **more: Any) -> None:
+        first = {changes: value} if isinstance(changes, str) else dict(changes or {})
+        self.changes = {name: _checked(name, setting) for name, setting in {**first, **more}.items()}
+
+    def __enter__(self) -> None:
+        below = _overlay.get()
+        _overlay.set(_Overlay({**(below.values if below else {}), **self.changes}, below))
+
+    def __exit__(self, *exc_info: object) -> None:
+        current = _overlay.get()
+        assert current is not None, "config.patch left in a context where it was not entered"
+        _overlay.set(current.below)
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.isclass(fn) or inspect.isgeneratorfunction(fn) or inspect.iscoroutinefunction(fn):
+            raise TypeError(f"config.patch decorates plain functions; use it as a context manager inside {fn.__qualname__}")
+
+        @functools.wraps(fn)
+        def patched(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return fn(*args, **kwargs)
+
+        return patched
+
+
+def snapshot() -> dict[str, Any]:
+    """All settings as this context sees them."""
+    current = _overlay.get()
+    return {**_defaults, **(current.values if current else {})}
+
+
+def reset() -> None:
+    """Process defaults as at import; overlays of running patches stay."""
+    _defaults.update(_initial(os.environ))
+
+
+def markdown() -> str:
+    """The text of docs/config.md."""
+    lines = [
+        "# Settings\n",
+        "`tracer.config.<name> = value` sets the default of the process; `with tracer.config.patch(<name>=value):` (also a",
+        "decorator) holds for the running thread or async task only. At import `TRACER_<NAME>` in the environment is read",
+        "(`1` or `0` for switches). This page is generated from `tracer/config.py`.\n",
+        "| Name | Default | Meaning |",
+        "|---|---|---|",
+    ]
+    lines += [f"| `{key.name}` | `{key.default!r}` | {key.doc} |" for key in KEYS.values()]
+    return "\n".join(lines) + "\n"
+
+
+# The module's own class answers for the settings: a property per key, so that reading one costs a fraction of a microsecond.
+
+
+def _setting(name: str) -> property:
+    def read(module: types.ModuleType, get: Any = _overlay.get, defaults: dict[str, Any] = _defaults) -> Any:
+        overlay = get()
+        if overlay is not None and name in overlay.values:
+            return overlay.values[name]
+        return defaults[name]
+
+    def write(module: types.ModuleType, value: Any) -> None:
+        _defaults[name] = _checked(name, value)
+
+    return property(read, write, doc=KEYS[name].doc)
+
+
+class _Settings(types.ModuleType):
+    """The class of this module."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") if name[:2] == "__" else _unknown(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in KEYS or name[:2] == "__":
+            super().__setattr__(name, value)
+        else:
+            raise _unknown(name)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"tracer.config.{name} cannot be deleted")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *KEYS})
+
+
+for _name in KEYS:
+    setattr(_Settings, _name, _setting(_name))
+sys.modules[__name__].__class__ = _Settings
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

@@ -1,0 +1,153 @@
+"""Every exception that a user of the tracer can meet; `tracer.exc` is the same under its public name.
+
+A message says what happened, where in the user's program, and what to try. Signals that only the interpreter
+understands (restart a trace, unwind a block) live with the interpreter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer.locations import UserLocation, UserStack, stack_text
+
+if TYPE_CHECKING:
+    from tracer.graph_breaks import GraphBreakReason
+
+
+class TracerError(RuntimeError):
+    """Base of all errors of the tracer: a message, the user's stack, and a hint."""
+
+    default_hint: str | None = None
+
+    def __init__(self, message: str = "", *, hint: str | None = None, stack: Iterable[UserLocation] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint if hint is not None else self.default_hint
+        self.user_stack: UserStack = tuple(stack)
+
+    def at(self, stack: Iterable[UserLocation]) -> TracerError:
+        """Says where it happened, unless somebody nearer has said so already; returns the error."""
+        if not self.user_stack:
+            self.user_stack = tuple(stack)
+        return self
+
+    def within(self, caller: UserLocation) -> TracerError:
+        """Puts the call site of an inlined frame in front of the stack; returns the error."""
+        self.user_stack = (caller, *self.user_stack)
+        return self
+
+    @property
+    def where(self) -> UserLocation | None:
+        """The innermost user frame."""
+        return self.user_stack[-1] if self.user_stack else None
+
+    def body(self) -> list[str]:
+        return [self.message]
+
+    def __str__(self) -> str:
+        parts = self.body()
+        if self.hint:
+            parts.append(f"  Hint: {self.hint}")
+        if self.user_stack:
+            parts.append("\nfrom user code:\n" + stack_text(self.user_stack))
+        return "\n".join(parts)
+
+
+class Unsupported(TracerError):
+    """What stands here cannot be traced: a graph break, or an error under fullgraph=True."""
+
+    def __init__(
+        self, reason: GraphBreakReason, details: dict[str, Any] | None = None, *, stack: Iterable[UserLocation] = ()
+    ) -> None:
+        self.reason = reason
+        self.details = details or {}
+        super().__init__(reason.title(self.details), hint=reason.hint, stack=stack)
+
+    @property
+    def id(self) -> str:
+        return self.reason.id
+
+    def body(self) -> list[str]:
+        lines = [f"{self.message} [{self.reason.id}]", f"  Explanation: {self.reason.explanation}"]
+        lines += [f"  {name}: {value}" for name, value in self.details.items() if value is not None]
+        return lines
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild_unsupported, (self.reason, {k: str(v) for k, v in self.details.items()}, self.user_stack)
+
+
+def _rebuild_unsupported(reason: GraphBreakReason, details: dict[str, Any], stack: UserStack) -> Unsupported:
+    return Unsupported(reason, details, stack=stack)
+
+
+class UserError(TracerError):
+    """The program asks for something that cannot be, in a way that the user can change."""
+
+
+class ConstraintViolationError(UserError):
+    """The program contradicts what the user said of a dim (`mark_dynamic` and the like)."""
+
+
+class InvalidBackend(TracerError):
+    """No backend has this name."""
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        self.name = name
+        self.known = tuple(sorted(known))
+        names = ", ".join(self.known) or "none"
+        super().__init__(
+            f"Invalid backend: {name!r}",
+            hint=f"known backends: {names}; add one with tracer.register_backend, or pass a callable.",
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return InvalidBackend, (self.name, self.known)
+
+
+class BackendCompilerFailed(TracerError):
+    """The backend raised while it compiled a graph, or gave something that cannot be called."""
+
+    default_hint = "try backend='eager' to see whether the graph itself runs; the backend's own error stands above."
+
+    def __init__(self, backend: object, inner: BaseException | str, **kwargs: Any) -> None:
+        name = backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
+        told = inner if isinstance(inner, str) else f"{type(inner).__name__}: {inner}"
+        super().__init__(f"backend={name!r} raised:\n{told}", **kwargs)
+        self.backend_name = name
+        self.inner_exception = inner if isinstance(inner, BaseException) else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild_error, (type(self), self.message, self.hint, self.user_stack)
+
+
+class TorchRuntimeError(TracerError):
+    """An operation raised while it was traced; run eagerly it would most likely raise too."""
+
+
+class RecompileError(TracerError):
+    """A recompile was needed while `config.error_on_recompile` forbids it."""
+
+    default_hint = "call with arguments that an entry covers, mark what varies with mark_dynamic, or allow recompiles."
+
+
+class FailOnRecompileLimitHit(TracerError):
+    """The recompile limit was reached while `config.fail_on_recompile_limit_hit` makes that an error."""
+
+    default_hint = "mark what varies with mark_dynamic, or raise config.recompile_limit."
+
+
+class InternalTracerError(TracerError):
+    """A bug of the tracer. With `config.suppress_errors` the frame runs in CPython instead."""
+
+    default_hint = "please report this; config.suppress_errors=True runs such a frame in CPython."
+
+
+class SkipFrame(TracerError):
+    """This frame is not worth a graph, or cannot have one: it runs in CPython and is not tried again."""
+
+
+def _rebuild_error(kind: type[TracerError], message: str, hint: str | None, stack: UserStack) -> TracerError:
+    error = kind.__new__(kind)
+    TracerError.__init__(error, message, hint=hint, stack=stack)
+    return error

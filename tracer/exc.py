@@ -1,0 +1,29 @@
+"""The public name of `tracer.errors`: `tracer.exc.Unsupported` and its relatives."""
+
+from tracer.errors import (
+    BackendCompilerFailed,
+    ConstraintViolationError,
+    FailOnRecompileLimitHit,
+    InternalTracerError,
+    InvalidBackend,
+    RecompileError,
+    SkipFrame,
+    TorchRuntimeError,
+    TracerError,
+    Unsupported,
+    UserError,
+)
+
+__all__ = [
+    "BackendCompilerFailed",
+    "ConstraintViolationError",
+    "FailOnRecompileLimitHit",
+    "InternalTracerError",
+    "InvalidBackend",
+    "RecompileError",
+    "SkipFrame",
+    "TorchRuntimeError",
+    "TracerError",
+    "Unsupported",
+    "UserError",
+]

@@ -1,0 +1,490 @@
+"""Why a graph can end: one registry of reasons, each with a stable id, an explanation and a hint.
+
+`unsupported(id, **details)` raises `Unsupported` for a registered reason. `docs/graph_breaks.md` is generated from here
+(`tools/generate_docs.py`). A new reason is one `register` call below, under its topic.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from tracer.errors import Unsupported
+
+_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+@dataclass(frozen=True)
+class GraphBreakReason:
+    """One kind of graph break: what a log, an error under fullgraph=True and the docs say about it."""
+
+    id: str
+    summary: str  # one line; `{name}` is filled in from the details where they have it
+    explanation: str
+    hint: str
+    topic: str = "other"
+
+    def title(self, details: dict[str, Any]) -> str:
+        """The summary with the details filled in; a field without a detail is shown by its name."""
+        return re.sub(r"\{(\w+)\}", lambda field: str(details.get(field[1], field[1])), self.summary)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return GraphBreakReason, (self.id, self.summary, self.explanation, self.hint, self.topic)
+
+
+_registry: dict[str, GraphBreakReason] = {}
+_topics: dict[str, str] = {}
+
+
+def topic(key: str, heading: str) -> str:
+    """A heading of the docs page, under which reasons are registered."""
+    _topics[key] = heading
+    return key
+
+
+def register(id: str, summary: str, explanation: str, hint: str, *, topic: str = "other") -> GraphBreakReason:
+    """Adds a reason; an id is kebab-case and never registered twice."""
+    if not _ID.fullmatch(id):
+        raise ValueError(f"graph break id {id!r} is not kebab-case")
+    if id in _registry:
+        raise ValueError(f"graph break id {id!r} is registered twice")
+    if topic not in _topics:
+        raise ValueError(f"graph break id {id!r}: unknown topic {topic!r}")
+    reason = _registry[id] = GraphBreakReason(id, summary, explanation, hint, topic)
+    return reason
+
+
+def reason(id: str) -> GraphBreakReason:
+    """The reason with this id; KeyError names the nearest ones."""
+    try:
+        return _registry[id]
+    except KeyError:
+        near = ", ".join(difflib.get_close_matches(id, _registry)) or "none is close"
+        raise KeyError(f"no graph break reason {id!r} in the registry (did you mean: {near}?)") from None
+
+
+def reasons() -> tuple[GraphBreakReason, ...]:
+    """All reasons, sorted by id."""
+    return tuple(_registry[id] for id in sorted(_registry))
+
+
+def unsupported(reason_id: str, /, *, cause: BaseException | None = None, **details: Any) -> NoReturn:
+    """Raises `Unsupported`; whoever steps the frame adds the user's stack with `error.at(stack)`."""
+    raise Unsupported(reason(reason_id), details) from cause
+
+
+def markdown() -> str:
+    """The text of docs/graph_breaks.md."""
+    parts = [
+        "# Graph breaks\n",
+        "Where the tracer meets something that a graph cannot hold, the graph ends there: CPython runs that one",
+        "instruction, and a resume function traces the rest. With `fullgraph=True` the same text is an error,",
+        "`tracer.exc.Unsupported`. `TRACER_LOGS=graph_breaks` shows each break with your stack; `tracer.explain` counts them.\n",
+        "This page is generated from `tracer/graph_breaks.py`.\n",
+    ]
+    for key, heading in _topics.items():
+        under = [entry for entry in reasons() if entry.topic == key]
+        if under:
+            parts.append(f"## {heading}\n")
+        for entry in under:
+            parts += [f"### {entry.id}\n", f"{entry.summary}.\n", f"{entry.explanation}\n", f"**What to try.** {entry.hint}\n"]
+    return "\n".join(parts)
+
+
+# --------------------------------------------------------------------------------------------- data
+
+_DATA = topic("data", "Values that are known only when the graph runs")
+
+register(
+    "data-dependent-branch",
+    "Branch on the value of a tensor ({value})",
+    "The way that the program takes depends on numbers that exist only when the graph runs.",
+    "use torch.where or torch.cond, move the test out of the traced function, or let the graph break here.",
+    topic=_DATA,
+)
+register(
+    "data-dependent-value",
+    "A Python number is needed that depends on tensor data ({value})",
+    "A size or a number taken from tensor data has no value while tracing, and something here needs one.",
+    "say what is known with torch._check, keep the value in a tensor, or use torch.where.",
+    topic=_DATA,
+)
+register(
+    "data-dependent-operator",
+    "{operator} gives a result whose shape or value depends on data",
+    "The size or value of the result is known only when the operator runs.",
+    "set config.capture_scalar_outputs (item, tolist) or config.capture_dynamic_output_shape_ops (nonzero, masks), or use "
+    "an operator whose result has a fixed shape, such as torch.where.",
+    topic=_DATA,
+)
+register(
+    "tensor-item",
+    "{value}.item() reads a number out of a tensor",
+    "The number is known only when the graph runs.",
+    "keep it in a tensor, or set config.capture_scalar_outputs to carry it as an unbacked symbol.",
+    topic=_DATA,
+)
+register(
+    "tensor-to-python",
+    "{name} turns tensor data into Python values",
+    "tolist(), numpy(), int(), float(), print and the like need the data itself.",
+    "do it outside the traced function, or stay with tensor operations.",
+    topic=_DATA,
+)
+register(
+    "symbolic-arithmetic",
+    "An operation on a symbolic number failed while tracing",
+    "The operation is not defined for a number that stands for many values.",
+    "mark the dim static with mark_static, or convert the number with int() to specialise on it.",
+    topic=_DATA,
+)
+
+# --------------------------------------------------------------------------------------------- calls
+
+_CALLS = topic("calls", "Calls")
+
+register(
+    "unsupported-call",
+    "Call of {value} cannot be traced",
+    "The callable is neither Python code that can be traced through, nor a torch operation, nor modelled.",
+    "move the call out of the traced function, mark it with tracer.allow_in_graph if it only computes tensors, "
+    "or with tracer.assume_constant_result if it always gives the same.",
+    topic=_CALLS,
+)
+register(
+    "unsupported-builtin",
+    "Builtin {name} cannot be traced with these arguments",
+    "The builtin is implemented in C and has no model for arguments of these kinds.",
+    "write it in Python, or move it out of the traced function.",
+    topic=_CALLS,
+)
+register(
+    "unsupported-method",
+    "Method {name} of {value} cannot be traced",
+    "The method is implemented in C and has no model.",
+    "write it with methods that are modelled, or move it out of the traced function.",
+    topic=_CALLS,
+)
+register(
+    "side-effect-call",
+    "{name} has an effect outside of the program ({value})",
+    "Output, input, files, time and the like have to happen at each call, which a graph cannot do.",
+    "drop it, guard it with `if not tracer.is_compiling():`, or let the graph break here.",
+    topic=_CALLS,
+)
+register(
+    "call-arguments",
+    "The arguments do not fit the signature of {value}",
+    "The call raises TypeError; CPython runs it, so that the error is the one you know.",
+    "correct the call.",
+    topic=_CALLS,
+)
+register(
+    "inline-depth",
+    "Calls are nested too deeply to be inlined into one graph",
+    "Each Python call is traced through; recursion that goes on for long would never end the trace.",
+    "write the recursion as a loop, or decorate the inner function on its own.",
+    topic=_CALLS,
+)
+register(
+    "skipped-function",
+    "{value} is not traced through",
+    "The function belongs to a module that is left to CPython (a library without tensor code, or one that you disallowed).",
+    "call it outside the traced function, or allow it with tracer.allow_in_graph.",
+    topic=_CALLS,
+)
+register(
+    "disabled-function",
+    "{value} was marked with tracer.disable",
+    "A disabled function is run by CPython.",
+    "remove the mark, or call it outside the traced function.",
+    topic=_CALLS,
+)
+register(
+    "disallowed-in-graph",
+    "{value} was marked with tracer.disallow_in_graph",
+    "The mark asks for a graph break at each call.",
+    "remove the mark, or call it outside the traced function.",
+    topic=_CALLS,
+)
+register(
+    "explicit-graph-break",
+    "tracer.graph_break() was called",
+    "The program asks for a break here.",
+    "remove the call.",
+    topic=_CALLS,
+)
+register(
+    "user-callback",
+    "A C function would call back into user code ({value})",
+    "Sorting with a key, a descriptor or a hook that is called from C cannot be followed from inside.",
+    "write the loop in Python.",
+    topic=_CALLS,
+)
+
+# --------------------------------------------------------------------------------------------- language
+
+_LANGUAGE = topic("language", "The Python language")
+
+register(
+    "unsupported-opcode",
+    "Bytecode {name} cannot be traced",
+    "The interpreter has no handler for this instruction, or not for operands of these kinds.",
+    "write the line in another way, or let the graph break here.",
+    topic=_LANGUAGE,
+)
+register(
+    "generator",
+    "A generator cannot be traced here ({value})",
+    "The generator lives longer than the traced frame, or is driven from code that is not traced.",
+    "collect it into a list inside the traced function.",
+    topic=_LANGUAGE,
+)
+register(
+    "coroutine",
+    "async code cannot be traced ({value})",
+    "A coroutine is resumed by an event loop that the tracer does not see.",
+    "decorate the synchronous function that it calls.",
+    topic=_LANGUAGE,
+)
+register(
+    "with-block",
+    "The context manager {value} cannot be traced",
+    "Entering and leaving it has effects that a graph cannot hold.",
+    "enter it outside the traced function.",
+    topic=_LANGUAGE,
+)
+register(
+    "exception-in-trace",
+    "An exception was raised that tracing cannot carry on ({value})",
+    "The handler of the exception, or its traceback, is not known to the tracer; CPython raises it again.",
+    "if the exception is expected, test for its cause instead.",
+    topic=_LANGUAGE,
+)
+register(
+    "import-effect",
+    "Importing {name} runs code for the first time",
+    "The body of a module may do anything; it is run by CPython.",
+    "import the module at the top of the file.",
+    topic=_LANGUAGE,
+)
+register(
+    "unbound-name",
+    "{name} is not bound here",
+    "Reading it raises NameError or UnboundLocalError; CPython raises it, so that the error is the one you know.",
+    "bind the name before this line.",
+    topic=_LANGUAGE,
+)
+register(
+    "frame-introspection",
+    "{name} looks at frames",
+    "Frames of traced code do not exist; locals(), sys._getframe and inspect need real ones.",
+    "move it out of the traced function.",
+    topic=_LANGUAGE,
+)
+
+# --------------------------------------------------------------------------------------------- values
+
+_VALUES = topic("values", "Values and their operations")
+
+register(
+    "unknown-type",
+    "{value} is of a type that the tracer does not know",
+    "Nothing is known about what its operations do.",
+    "take it apart outside the traced function and pass its parts.",
+    topic=_VALUES,
+)
+register(
+    "unsupported-operator",
+    "Operator {operator} is not traced for {value}",
+    "The operator is implemented in C for these operands and has no model.",
+    "write it in another way, or move it out of the traced function.",
+    topic=_VALUES,
+)
+register(
+    "unsupported-attribute",
+    "Attribute {name} of {value} cannot be traced",
+    "Reading it may run code that the tracer cannot follow, or gives a value that it does not know.",
+    "read it outside the traced function and pass the value.",
+    topic=_VALUES,
+)
+register(
+    "unsupported-attribute-store",
+    "Attribute {name} of {value} cannot be set in a trace",
+    "The store has effects that cannot be put off until the graph has run.",
+    "set it outside the traced function.",
+    topic=_VALUES,
+)
+register(
+    "unsupported-subscript",
+    "{value} cannot be subscripted in a trace with {key}",
+    "The subscript is implemented in C and has no model for this key.",
+    "use an index or key of a plain type.",
+    topic=_VALUES,
+)
+register(
+    "unsupported-truth",
+    "The truth of {value} is not known while tracing",
+    "bool() of it would run code that cannot be followed, or needs data.",
+    "compare explicitly, such as `x is not None` or `len(x) > 0`.",
+    topic=_VALUES,
+)
+register(
+    "unsupported-iteration",
+    "{value} cannot be iterated in a trace",
+    "Its iterator is implemented in C and has no model, or its length depends on data.",
+    "iterate over a list, a tuple or a range.",
+    topic=_VALUES,
+)
+register(
+    "not-a-constant",
+    "{value} is not a constant",
+    "Something here needs a plain Python value that is known while tracing.",
+    "pass a number, a string or another plain value.",
+    topic=_VALUES,
+)
+register(
+    "not-a-graph-argument",
+    "{value} cannot be an argument of an operation in the graph",
+    "A graph holds tensors, numbers, strings, and lists, tuples, dicts and slices of those.",
+    "take the tensor or number out of it first.",
+    topic=_VALUES,
+)
+register(
+    "constant-too-large",
+    "A constant grew too large while tracing ({value})",
+    "Folding it into the program would take too much time or memory.",
+    "compute it outside the traced function.",
+    topic=_VALUES,
+)
+register(
+    "format-of-runtime-value",
+    "{value} would be turned into text",
+    "The text of a tensor or of a symbolic number is known only when the graph runs.",
+    "format it outside the traced function, or drop the message.",
+    topic=_VALUES,
+)
+register(
+    "unhashable-in-trace",
+    "{value} cannot be a key of a dict or member of a set in a trace",
+    "Its hash is not known while tracing.",
+    "use a key of a plain type.",
+    topic=_VALUES,
+)
+register(
+    "set-order",
+    "The order of {value} is not defined",
+    "The order of a set may differ from run to run, so a graph must not depend on it.",
+    "use sorted(...), or a dict or list.",
+    topic=_VALUES,
+)
+register(
+    "mutation-of-input",
+    "{value} cannot be changed in a trace",
+    "The change cannot be put off until the graph has run without somebody seeing the difference.",
+    "change it outside the traced function.",
+    topic=_VALUES,
+)
+register(
+    "cannot-reconstruct",
+    "{value} cannot be rebuilt after the graph",
+    "The value is alive where the graph ends, and there is no bytecode that would make it again.",
+    "keep it inside the traced function, or make it outside.",
+    topic=_VALUES,
+)
+
+# --------------------------------------------------------------------------------------------- torch
+
+_TORCH = topic("torch", "torch and backends")
+
+register(
+    "operator-failed-in-trace",
+    "{operator} failed while its result was worked out",
+    "The operation was tried on fake tensors and raised; with real ones it most likely raises the same.",
+    "look at the error below; run eagerly to see it with real tensors.",
+    topic=_TORCH,
+)
+register(
+    "unsupported-tensor",
+    "{value} is a tensor of a kind that cannot be traced",
+    "Sparse, quantised, nested and some wrapper tensors have no faithful fake.",
+    "convert it to a plain tensor, or keep it out of the traced function.",
+    topic=_TORCH,
+)
+register(
+    "tensor-subclass",
+    "The tensor subclass {value} cannot be traced",
+    "Its overrides run code that cannot be followed.",
+    "pass a plain tensor.",
+    topic=_TORCH,
+)
+register(
+    "autograd-in-trace",
+    "{name} drives autograd inside the traced function",
+    "The backward pass of a graph exists only after the graph has been compiled.",
+    "call backward() outside the traced function.",
+    topic=_TORCH,
+)
+register(
+    "unsupported-module",
+    "The module {value} cannot be traced through",
+    "Its call runs hooks or wrappers implemented in a way that cannot be followed.",
+    "decorate the modules inside it instead.",
+    topic=_TORCH,
+)
+register(
+    "random-state",
+    "{name} reads or sets the state of a random number generator",
+    "Random state is kept as in an eager run; a graph cannot save or restore it.",
+    "seed outside the traced function.",
+    topic=_TORCH,
+)
+register(
+    "tensor-attribute-of-other-device",
+    "{name} asks about a device that the trace does not hold",
+    "Streams, events and device properties are known only when the graph runs.",
+    "query devices outside the traced function.",
+    topic=_TORCH,
+)
+register(
+    "distributed",
+    "{name} communicates between processes",
+    "Only the functional collectives can be part of a graph.",
+    "use torch.distributed._functional_collectives, or let the graph break here.",
+    topic=_TORCH,
+)
+register(
+    "backend-failed",
+    "The backend {name} could not compile the graph",
+    "The error of the backend is given below; the frame runs in CPython.",
+    "try backend='eager' to see whether the graph itself runs.",
+    topic=_TORCH,
+)
+
+# --------------------------------------------------------------------------------------------- guards
+
+_GUARDS = topic("guards", "Guards and frames")
+
+register(
+    "unguardable",
+    "{value} cannot be guarded",
+    "An entry for it could not tell, without running user code, whether it is still valid.",
+    "pass a value of a plain type, or make it a global that does not change.",
+    topic=_GUARDS,
+)
+register(
+    "trace-too-long",
+    "The trace grew past {value} instructions",
+    "A Python loop is unrolled; this one seems not to end.",
+    "write the loop with tensor operations, or decorate its body.",
+    topic=_GUARDS,
+)
+register(
+    "internal-error",
+    "A bug of the tracer: {error}",
+    "The frame runs in CPython, as if it had not been decorated.",
+    "please report it with the program that shows it.",
+    topic=_GUARDS,
+)
