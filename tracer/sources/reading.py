@@ -1,0 +1,145 @@
+"""Reading objects without running user code: what `check_fn` calls, what generated code calls, and what `get` calls.
+
+Each function raises (TypeError, KeyError, IndexError, AttributeError, ValueError) where there is nothing to read; in a
+guard that is a miss. `HELPERS` maps the names that sources use in `check_fn` to them.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import types
+from typing import Any
+
+import torch
+
+type_dict = type.__dict__["__dict__"].__get__  # class -> its own namespace, whatever its metaclass defines
+type_mro = type.__dict__["__mro__"].__get__
+
+_Function = types.FunctionType.__dict__
+function_closure = _Function["__closure__"].__get__
+function_defaults = _Function["__defaults__"].__get__
+function_kwdefaults = _Function["__kwdefaults__"].__get__
+function_globals = _Function["__globals__"].__get__
+function_code = _Function["__code__"].__get__
+cell_contents = types.CellType.__dict__["cell_contents"].__get__
+method_self = types.MethodType.__dict__["__self__"].__get__
+method_func = types.MethodType.__dict__["__func__"].__get__
+dict_size = dict.__len__
+list_size = list.__len__
+tuple_size = tuple.__len__
+
+
+def type_lookup(cls: type, name: str) -> Any:
+    """The attribute as the type's own MRO has it, unbound: descriptors are not called."""
+    for klass in type_mro(cls):
+        namespace = type_dict(klass)
+        if name in namespace:
+            return namespace[name]
+    raise AttributeError(name)
+
+
+def instance_dict(obj: object) -> dict[str, Any] | None:
+    """The instance dict, or None; a class that defines `__dict__` itself is not asked."""
+    for klass in type_mro(type(obj)):
+        found = type_dict(klass).get("__dict__")
+        if type(found) in (types.GetSetDescriptorType, types.MemberDescriptorType):
+            return found.__get__(obj)  # type: ignore[no-any-return, union-attr]
+    return None
+
+
+def raw_attr(obj: object, name: str) -> Any:
+    """The value of a slot, or else of the instance dict; AttributeError if neither has it."""
+    for klass in type_mro(type(obj)):
+        namespace = type_dict(klass)
+        if name in namespace:
+            if type(namespace[name]) is types.MemberDescriptorType:
+                return namespace[name].__get__(obj)
+            break
+    own = instance_dict(obj)
+    if own is not None and name in own:
+        return own[name]
+    raise AttributeError(name)
+
+
+def item(container: Any, key: Any) -> Any:
+    """`container[key]` as list, tuple, dict, deque or mappingproxy define it, also for subclasses that override it."""
+    cls = type(container)
+    for kind in (tuple, list, dict, collections.deque):
+        if issubclass(cls, kind):
+            return kind.__getitem__(container, key)  # type: ignore[attr-defined]
+    if cls is types.MappingProxyType:
+        return container[key]
+    raise TypeError(f"{cls.__name__} is not a container that can be read without running its code")
+
+
+def size(container: Any) -> int:
+    """`len` as the builtin containers define it, also for subclasses that override it."""
+    cls = type(container)
+    for kind in (tuple, list, dict, str, bytes, set, frozenset, collections.deque, bytearray, range):
+        if issubclass(cls, kind):
+            return kind.__len__(container)  # type: ignore[arg-type, no-any-return]
+    raise TypeError(f"{cls.__name__} is not a container whose size can be read without running its code")
+
+
+def dict_key(mapping: dict[Any, Any], index: int) -> Any:
+    """The i-th key, in order of insertion."""
+    return _nth(dict.keys(mapping), index)
+
+
+def dict_value(mapping: dict[Any, Any], index: int) -> Any:
+    """The value of the i-th key; no key is hashed."""
+    return _nth(dict.values(mapping), index)
+
+
+def _nth(view: Any, index: int) -> Any:
+    for found in itertools.islice(view, index, None):
+        return found
+    raise IndexError(index)
+
+
+# Under a torch-function mode, and for subclasses with __torch_function__, even t.size() would run their code.
+
+
+def tensor_size(tensor: torch.Tensor, dim: int) -> int:
+    with torch._C.DisableTorchFunction():
+        return tensor.size(dim)
+
+
+def tensor_stride(tensor: torch.Tensor, dim: int) -> int:
+    with torch._C.DisableTorchFunction():
+        return tensor.stride(dim)
+
+
+def storage_offset(tensor: torch.Tensor) -> int:
+    with torch._C.DisableTorchFunction():
+        return int(tensor.storage_offset())
+
+
+def tensor_grad(tensor: torch.Tensor) -> torch.Tensor | None:
+    with torch._C.DisableTorchFunction():
+        return torch._C.TensorBase.grad.__get__(tensor)  # type: ignore[attr-defined, no-any-return]
+
+
+HELPERS: dict[str, Any] = {
+    "___type_dict": type_dict,
+    "___type_lookup": type_lookup,
+    "___instance_dict": instance_dict,
+    "___raw_attr": raw_attr,
+    "___item": item,
+    "___size": size,
+    "___dict_key": dict_key,
+    "___dict_value": dict_value,
+    "___closure_of": function_closure,
+    "___defaults_of": function_defaults,
+    "___kwdefaults_of": function_kwdefaults,
+    "___globals_of": function_globals,
+    "___code_of": function_code,
+    "___cell_contents": cell_contents,
+    "___method_self": method_self,
+    "___method_func": method_func,
+    "___tensor_size": tensor_size,
+    "___tensor_stride": tensor_stride,
+    "___storage_offset": storage_offset,
+    "___tensor_grad": tensor_grad,
+}

@@ -1,0 +1,225 @@
+"""Where paths begin: arguments, globals, closure cells, builtins, modules, and objects that are simply known."""
+
+from __future__ import annotations
+
+import sys
+from types import CellType
+from typing import Any
+
+from tracer.sources.base import FrameValues, ReadScope, RootSource, SourceCodegen, source_kind
+
+
+@source_kind
+class LocalSource(RootSource):
+    """An argument slot of the frame."""
+
+    local_name: str
+    root_kind = "local"
+
+    def label(self) -> str:
+        return f"L[{self.local_name!r}]"
+
+    def read(self, scope: ReadScope) -> str:
+        return scope.local(self.local_name)
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_local(self.local_name)
+
+    def get(self, values: FrameValues) -> Any:
+        return values.locals[self.local_name]
+
+
+@source_kind
+class GlobalSource(RootSource):
+    """A global of the root frame."""
+
+    global_name: str
+    root_kind = "global"
+
+    def label(self) -> str:
+        return f"G[{self.global_name!r}]"
+
+    def read(self, scope: ReadScope) -> str:
+        return f"{scope.globals()}[{self.global_name!r}]"
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_global(self.global_name)
+
+    def get(self, values: FrameValues) -> Any:
+        return values.globals[self.global_name]
+
+
+@source_kind
+class GlobalsSource(RootSource):
+    """The globals dict of the root frame itself."""
+
+    root_kind = "global"
+
+    def label(self) -> str:
+        return "G"
+
+    def read(self, scope: ReadScope) -> str:
+        return scope.globals()
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_callable(globals)  # the builtin gives those of whichever frame calls it
+        cg.call(0)
+
+    def get(self, values: FrameValues) -> Any:
+        return values.globals
+
+
+@source_kind
+class FreeVarSource(RootSource):
+    """The contents of a closure cell of the root frame; the frame sees it as a local, and so do logs."""
+
+    var_name: str
+    root_kind = "local"
+
+    def label(self) -> str:
+        return f"L[{self.var_name!r}]"
+
+    def read(self, scope: ReadScope) -> str:
+        return f"{scope.cell(self.var_name)}.cell_contents"
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_cell_contents(self.var_name)
+
+    def get(self, values: FrameValues) -> Any:
+        return values.closure[self.var_name].cell_contents
+
+
+@source_kind
+class CellSource(RootSource):
+    """A closure cell of the root frame, as an object."""
+
+    var_name: str
+    root_kind = "cell"
+
+    def label(self) -> str:
+        return f"C[{self.var_name!r}]"
+
+    def read(self, scope: ReadScope) -> str:
+        return scope.cell(self.var_name)
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_closure_cell(self.var_name)
+
+    def get(self, values: FrameValues) -> CellType:
+        return values.closure[self.var_name]
+
+
+@source_kind
+class BuiltinSource(RootSource):
+    """A builtin, found because the globals have no such name (guard that with `NotInGlobals`)."""
+
+    builtin_name: str
+    root_kind = "builtin"
+
+    def label(self) -> str:
+        return f"G['__builtins__'][{self.builtin_name!r}]"
+
+    def read(self, scope: ReadScope) -> str:
+        return f"{scope.builtins()}[{self.builtin_name!r}]"
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_global(self.builtin_name)
+
+    def get(self, values: FrameValues) -> Any:
+        return values.builtins[self.builtin_name]
+
+
+@source_kind
+class ModuleSource(RootSource):
+    """`sys.modules[name]`."""
+
+    module_name: str
+    root_kind = "module"
+
+    def label(self) -> str:
+        return f"sys.modules[{self.module_name!r}]"
+
+    def read(self, scope: ReadScope) -> str:
+        return f"{scope.const(sys.modules, 'modules')}[{self.module_name!r}]"
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_object(sys.modules)
+        cg.load_const(self.module_name)
+        cg.getitem()
+
+    def get(self, values: FrameValues) -> Any:
+        return sys.modules[self.module_name]
+
+
+@source_kind
+class ModuleGlobalsSource(RootSource):
+    """A global of an inlined function that lives in an imported module."""
+
+    module_name: str
+    global_name: str
+    root_kind = "global"
+
+    def label(self) -> str:
+        return f"sys.modules[{self.module_name!r}].{self.global_name}"
+
+    def read(self, scope: ReadScope) -> str:
+        return f"{scope.module_globals(self.module_name)}[{self.global_name!r}]"
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_object(module_namespace(self.module_name))
+        cg.load_const(self.global_name)
+        cg.getitem()
+
+    def get(self, values: FrameValues) -> Any:
+        return module_namespace(self.module_name)[self.global_name]
+
+
+@source_kind
+class ModuleNamespaceSource(RootSource):
+    """The whole globals dict of an imported module."""
+
+    module_name: str
+    root_kind = "global"
+
+    def label(self) -> str:
+        return f"sys.modules[{self.module_name!r}].__dict__"
+
+    def read(self, scope: ReadScope) -> str:
+        return scope.module_globals(self.module_name)
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_object(module_namespace(self.module_name))
+
+    def get(self, values: FrameValues) -> Any:
+        return module_namespace(self.module_name)
+
+
+@source_kind
+class ObjectSource(RootSource):
+    """An object that is known without asking the frame, under a name for the logs; it is kept alive by whoever uses it."""
+
+    obj: Any
+    shown: str
+
+    def label(self) -> str:
+        return self.shown
+
+    def read(self, scope: ReadScope) -> str:
+        return scope.const(self.obj, "obj")
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_object(self.obj)
+
+    def get(self, values: FrameValues) -> Any:
+        return self.obj
+
+    def _fields(self) -> tuple[Any, ...]:
+        return id(self.obj), self.shown  # by identity: the object's own __eq__ and __hash__ are not asked
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ObjectSource, (self.obj, self.shown)
+
+
+def module_namespace(name: str) -> dict[str, Any]:
+    """The globals dict of an imported module; KeyError if it is not imported."""
+    return sys.modules[name].__dict__

@@ -1,0 +1,96 @@
+"""Numbers and tensors that hang off tensors: sizes, strides, storage offset, gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tracer.sources.base import FrameValues, ReadScope, Source, SourceCodegen, source_kind
+from tracer.sources.reading import storage_offset, tensor_grad, tensor_size, tensor_stride
+
+
+@source_kind
+class TensorSizeSource(Source):
+    """`base.size()[dim]`."""
+
+    base: Source
+    dim: int
+
+    def label(self) -> str:
+        return f"{self.base.name}.size()[{self.dim}]"
+
+    def read(self, scope: ReadScope) -> str:
+        return f"___tensor_size({scope.read(self.base)}, {self.dim})"
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_callable(tensor_size)
+        cg.source(self.base)
+        cg.load_const(self.dim)
+        cg.call(2)
+
+    def get(self, values: FrameValues) -> Any:
+        return tensor_size(self.base.get(values), self.dim)
+
+
+@source_kind
+class TensorStrideSource(Source):
+    """`base.stride()[dim]`."""
+
+    base: Source
+    dim: int
+
+    def label(self) -> str:
+        return f"{self.base.name}.stride()[{self.dim}]"
+
+    def read(self, scope: ReadScope) -> str:
+        return f"___tensor_stride({scope.read(self.base)}, {self.dim})"
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_callable(tensor_stride)
+        cg.source(self.base)
+        cg.load_const(self.dim)
+        cg.call(2)
+
+    def get(self, values: FrameValues) -> Any:
+        return tensor_stride(self.base.get(values), self.dim)
+
+
+@source_kind
+class StorageOffsetSource(Source):
+    """`base.storage_offset()`."""
+
+    base: Source
+
+    def label(self) -> str:
+        return f"{self.base.name}.storage_offset()"
+
+    def read(self, scope: ReadScope) -> str:
+        return f"___storage_offset({scope.read(self.base)})"
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_callable(storage_offset)
+        cg.source(self.base)
+        cg.call(1)
+
+    def get(self, values: FrameValues) -> Any:
+        return storage_offset(self.base.get(values))
+
+
+@source_kind
+class GradSource(Source):
+    """`base.grad`."""
+
+    base: Source
+
+    def label(self) -> str:
+        return f"{self.base.name}.grad"
+
+    def read(self, scope: ReadScope) -> str:
+        return f"___tensor_grad({scope.read(self.base)})"
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_callable(tensor_grad)
+        cg.source(self.base)
+        cg.call(1)
+
+    def get(self, values: FrameValues) -> Any:
+        return tensor_grad(self.base.get(values))
