@@ -1,0 +1,166 @@
+#include "cache_lookup.h"
+
+static PyCodeObject *
+site_code(const CallSite *site)
+{
+    return (PyCodeObject *)site->function->func_code;
+}
+
+/* CHECK_HIT sets *found to a new reference. */
+static CheckResult
+search(Bucket *bucket, const CallSite *site, Entry **found)
+{
+    PyObject *entries = Py_NewRef(bucket->entries);
+    CheckResult result = CHECK_MISS;
+    int invalid = 0;
+    Py_ssize_t size = PyTuple_GET_SIZE(entries), i = 0;
+    for (; i < size; i++) {
+        Entry *entry = (Entry *)PyTuple_GET_ITEM(entries, i);
+        if (!entry->valid) {
+            invalid = 1;
+            continue;
+        }
+        result = entry_check(entry, site);
+        if (result == CHECK_HIT && !entry->valid) { /* what it guards died during the check */
+            result = CHECK_MISS;
+            invalid = 1;
+        }
+        if (result != CHECK_MISS) {
+            break;
+        }
+    }
+    if (result == CHECK_HIT) {
+        *found = (Entry *)Py_NewRef(PyTuple_GET_ITEM(entries, i));
+        (*found)->hits++;
+    }
+    if (invalid || (result == CHECK_HIT && i > 0)) {
+        bucket_tidy(bucket, entries, result == CHECK_HIT ? i : -1);
+    }
+    Py_DECREF(entries);
+    return result;
+}
+
+/* The region's callback about this site: a new reference. */
+static PyObject *
+ask(const CallSite *site)
+{
+    PyObject *arguments = PyTuple_New(site->argument_count);
+    if (arguments == NULL) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < site->argument_count; i++) {
+        PyTuple_SET_ITEM(arguments, i, Py_NewRef(site->slots[i]));
+    }
+    PyObject *callback = Py_XNewRef(site->region->callback);
+    PyObject *answer = NULL;
+    if (callback == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "tracer: this region was cleared by the garbage collector");
+    }
+    else {
+        PyObject *call[] = {NULL, (PyObject *)site->region, (PyObject *)site->function, arguments};
+        answer = PyObject_Vectorcall(callback, call + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+        Py_DECREF(callback);
+    }
+    Py_DECREF(arguments);
+    return answer;
+}
+
+/* Does what the callback answered (steals the answer). */
+static LookupResult
+follow(const CallSite *site, PyObject *answer, PyCodeObject *code, PyObject *globals, Entry **entry)
+{
+    LookupResult result = LOOKUP_ORIGINAL;
+    if (answer == region_skip_sentinel) {
+        result = region_skip(site->region, code) < 0 ? LOOKUP_FAILED : LOOKUP_ORIGINAL;
+    }
+    else if (Entry_Check(answer)) {
+        if (region_install(site->region, code, globals, (Entry *)answer) < 0) {
+            result = LOOKUP_FAILED;
+        }
+        else if (((Entry *)answer)->code != NULL) {
+            *entry = (Entry *)answer;
+            return LOOKUP_ENTRY;
+        }
+    }
+    else if (answer != Py_None) {
+        PyErr_Format(PyExc_TypeError, "the callback of a Region answers with an Entry, None or SKIP, not %.100s",
+                     Py_TYPE(answer)->tp_name);
+        result = LOOKUP_FAILED;
+    }
+    Py_DECREF(answer);
+    return result;
+}
+
+static LookupResult
+miss(ThreadContext *context, const CallSite *site, Entry **entry)
+{
+    PyCodeObject *code = site_code(site);
+    if (context->stance == STANCE_RUN_ONLY || region_is_skipped(site->region, code)) {
+        return LOOKUP_ORIGINAL;
+    }
+    /* The callback may replace function.__code__: what it was asked about is held and filed under these. */
+    Py_INCREF(code);
+    PyObject *globals = Py_NewRef(site->function->func_globals);
+    PyObject *answer = ask(site);
+    LookupResult result = answer == NULL ? LOOKUP_FAILED : follow(site, answer, code, globals, entry);
+    Py_DECREF(globals);
+    Py_DECREF(code);
+    return result;
+}
+
+/* Ends what muted `context`: makes `region` (stolen) active again. Its claim on the frame hook was never given up;
+ * one that was made and left meanwhile is. */
+static void
+unmute(ThreadContext *context, Region *region)
+{
+    Py_XDECREF(thread_context_exchange(context, NULL));
+    context->active = region;
+}
+
+LookupResult
+cache_lookup(ThreadContext *context, const CallSite *site, Bucket *bucket, Entry **entry)
+{
+    if (bucket == NULL) {
+        bucket = region_find_bucket(site->region, site_code(site), site->function->func_globals);
+    }
+    if (bucket != NULL && PyTuple_GET_SIZE(bucket->entries) > 0) {
+        Region *muted = context->active;
+        context->active = NULL;
+        Py_INCREF(bucket);
+        CheckResult found = search(bucket, site, entry);
+        Py_DECREF(bucket);
+        unmute(context, muted);
+        switch (found) {
+        case CHECK_ERROR:
+            return LOOKUP_FAILED;
+        case CHECK_EXHAUSTED:
+            return LOOKUP_ORIGINAL;
+        case CHECK_HIT:
+            if ((*entry)->code != NULL) {
+                return LOOKUP_ENTRY;
+            }
+            Py_CLEAR(*entry);
+            return LOOKUP_ORIGINAL;
+        case CHECK_MISS:
+            break;
+        }
+    }
+    /* Tracing takes long: the hook is given up meanwhile, so that CPython inlines calls again. */
+    Region *outer = thread_context_exchange(context, NULL);
+    LookupResult result = miss(context, site, entry);
+    Py_XDECREF(thread_context_exchange(context, outer));
+    return result;
+}
+
+PyObject *
+run_entry(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
+{
+    Region *active = entry->needs_hook ? site->region : NULL;
+    if (context->active == active) {
+        return entry_run(entry, site, keep);
+    }
+    Region *outer = thread_context_exchange(context, (Region *)Py_XNewRef(active));
+    PyObject *result = entry_run(entry, site, keep);
+    Py_XDECREF(thread_context_exchange(context, outer));
+    return result;
+}

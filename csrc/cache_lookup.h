@@ -1,0 +1,24 @@
+/* From the arguments of a call to what runs: an entry that holds, one that the callback makes, or the original.
+ * Tries the entries of the bucket from the front; another order of search is made here and nowhere else. */
+#ifndef TRACER_CACHE_LOOKUP_H
+#define TRACER_CACHE_LOOKUP_H
+
+#include "compat.h"
+#include "entry.h"
+#include "region.h"
+#include "thread_context.h"
+
+typedef enum {
+    LOOKUP_FAILED = -1, /* an exception */
+    LOOKUP_ORIGINAL,    /* CPython runs the original, with the region active */
+    LOOKUP_ENTRY,       /* *entry is set, a new reference; it has code */
+} LookupResult;
+
+/* `bucket` is that of the site's code and globals if the caller knows it, else NULL. check_fn and the callback run
+ * with no region active on this thread. */
+LookupResult cache_lookup(ThreadContext *context, const CallSite *site, Bucket *bucket, Entry **entry);
+
+/* Runs the code of an entry, with the region active if the entry needs the hook, and none if not. */
+PyObject *run_entry(ThreadContext *context, const CallSite *site, Entry *entry, int keep);
+
+#endif

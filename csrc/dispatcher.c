@@ -1,0 +1,294 @@
+#include "dispatcher.h"
+
+#include <structmember.h>
+
+#include "cache_lookup.h"
+#include "frame_eval.h"
+#include "region.h"
+#include "thread_context.h"
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    Region *region;
+    PyFunctionObject *function;
+    Bucket *bucket; /* the one last used, or NULL */
+    Py_ssize_t resume_limit; /* 0: none */
+    int lasting;             /* lives as long as the region: entries may keep functions made for its closure */
+    PyObject *dict;
+    PyObject *weakrefs;
+} Dispatcher;
+
+/* ---- calling ---- */
+
+static Bucket *
+current_bucket(Dispatcher *self)
+{
+    Bucket *bucket = self->bucket;
+    PyCodeObject *code = (PyCodeObject *)self->function->func_code;
+    PyObject *globals = self->function->func_globals;
+    if (bucket != NULL && bucket->code == code && bucket->globals == globals && !bucket->detached) {
+        return bucket;
+    }
+    if (globals == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "tracer: this function was cleared by the garbage collector");
+        return NULL;
+    }
+    bucket = region_get_bucket(self->region, code, globals);
+    if (bucket != NULL) {
+        Py_XSETREF(self->bucket, (Bucket *)Py_NewRef(bucket));
+    }
+    return bucket;
+}
+
+/* CPython runs the function; its callees are offered to the region. `offer`: so is its own frame. */
+static PyObject *
+call_original(Dispatcher *self, ThreadContext *context, PyObject *const *arguments, size_t nargsf, PyObject *keywords,
+              int offer)
+{
+    PyFunctionObject *passing = context->passing;
+    context->passing = offer ? NULL : self->function;
+    Region *outer = thread_context_exchange(context, (Region *)Py_NewRef(self->region));
+    PyObject *result = PyObject_Vectorcall((PyObject *)self->function, arguments, nargsf, keywords);
+    Py_XDECREF(thread_context_exchange(context, outer));
+    context->passing = passing;
+    return result;
+}
+
+static PyObject *
+call_cached(Dispatcher *self, ThreadContext *context, PyObject *const *arguments, size_t nargsf, PyObject *keywords)
+{
+    Bucket *bucket = current_bucket(self);
+    if (bucket == NULL) {
+        return NULL;
+    }
+    CallSite site;
+    int bound = call_site_from_call(&site, self->region, self->function, arguments, PyVectorcall_NARGS(nargsf),
+                                    keywords);
+    if (bound <= 0) {
+        return bound < 0 ? NULL : call_original(self, context, arguments, nargsf, keywords, 1);
+    }
+    Entry *entry = NULL;
+    PyObject *result = NULL;
+    switch (cache_lookup(context, &site, bucket, &entry)) {
+    case LOOKUP_ENTRY:
+        result = run_entry(context, &site, entry, self->lasting);
+        Py_DECREF(entry);
+        break;
+    case LOOKUP_ORIGINAL:
+        result = call_original(self, context, arguments, nargsf, keywords, 0);
+        break;
+    case LOOKUP_FAILED:
+        break;
+    }
+    call_site_clear(&site);
+    return result;
+}
+
+static PyObject *
+call_counted(Dispatcher *self, ThreadContext *context, PyObject *const *arguments, size_t nargsf, PyObject *keywords)
+{
+    PyCodeObject *code = (PyCodeObject *)self->function->func_code;
+    CallRecord *last = context->calls;
+    while (last != NULL && last->code != code) {
+        last = last->outer;
+    }
+    CallRecord record = {code, last == NULL ? 1 : last->depth + 1, context->calls};
+    if (record.depth > self->resume_limit) {
+        return call_original(self, context, arguments, nargsf, keywords, 0);
+    }
+    context->calls = &record;
+    PyObject *result = call_cached(self, context, arguments, nargsf, keywords);
+    context->calls = record.outer;
+    return result;
+}
+
+static PyObject *
+dispatcher_vectorcall(PyObject *callable, PyObject *const *arguments, size_t nargsf, PyObject *keywords)
+{
+    Dispatcher *self = (Dispatcher *)callable;
+    ThreadContext *context = thread_context_get();
+    if (context == NULL) {
+        return NULL;
+    }
+    if (context->stance == STANCE_DISABLED || !code_can_be_cached((PyCodeObject *)self->function->func_code)) {
+        return PyObject_Vectorcall((PyObject *)self->function, arguments, nargsf, keywords);
+    }
+    if (self->resume_limit > 0) {
+        return call_counted(self, context, arguments, nargsf, keywords);
+    }
+    return call_cached(self, context, arguments, nargsf, keywords);
+}
+
+/* ---- the type ---- */
+
+static PyObject *
+make_dispatcher(PyTypeObject *type, Region *region, PyFunctionObject *function, Py_ssize_t resume_limit, int lasting)
+{
+    Dispatcher *self = (Dispatcher *)type->tp_alloc(type, 0);
+    if (self != NULL) {
+        self->vectorcall = dispatcher_vectorcall;
+        self->region = (Region *)Py_NewRef(region);
+        self->function = (PyFunctionObject *)Py_NewRef(function);
+        self->resume_limit = resume_limit;
+        self->lasting = lasting;
+    }
+    return (PyObject *)self;
+}
+
+static PyObject *
+dispatcher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *keywords[] = {"region", "function", "resume_limit", NULL};
+    PyObject *region, *function;
+    Py_ssize_t resume_limit = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|n:Dispatcher", keywords, &Region_Type, &region,
+                                     &PyFunction_Type, &function, &resume_limit)) {
+        return NULL;
+    }
+    if (resume_limit < 0) {
+        PyErr_Format(PyExc_ValueError, "resume_limit is 0 (none) or more, not %zd", resume_limit);
+        return NULL;
+    }
+    return make_dispatcher(type, (Region *)region, (PyFunctionObject *)function, resume_limit, 1);
+}
+
+static int
+dispatcher_traverse(Dispatcher *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->region);
+    Py_VISIT(self->function);
+    Py_VISIT(self->bucket);
+    Py_VISIT(self->dict);
+    return 0;
+}
+
+/* The region and the function stay, for a finalizer may still call us: both break their own cycles. */
+static int
+dispatcher_clear(Dispatcher *self)
+{
+    Py_CLEAR(self->bucket);
+    Py_CLEAR(self->dict);
+    return 0;
+}
+
+static void
+dispatcher_dealloc(Dispatcher *self)
+{
+    PyObject_GC_UnTrack(self);
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs((PyObject *)self);
+    }
+    dispatcher_clear(self);
+    Py_CLEAR(self->region);
+    Py_CLEAR(self->function);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject *
+dispatcher_get(PyObject *self, PyObject *instance, PyObject *Py_UNUSED(owner))
+{
+    return instance == NULL || instance == Py_None ? Py_NewRef(self) : PyMethod_New(self, instance);
+}
+
+static PyObject *
+dispatcher_repr(Dispatcher *self)
+{
+    return PyUnicode_FromFormat("<tracer Dispatcher of %R>", self->function);
+}
+
+static int
+check_closure(PyObject *cells, PyCodeObject *code)
+{
+    if (!PyTuple_Check(cells)) {
+        PyErr_Format(PyExc_TypeError, "with_closure() takes a tuple of cells, not %.100s", Py_TYPE(cells)->tp_name);
+        return -1;
+    }
+    if (PyTuple_GET_SIZE(cells) != code->co_nfreevars) {
+        PyErr_Format(PyExc_ValueError, "%U has %d free variables, the closure has %zd cells", code->co_qualname,
+                     code->co_nfreevars, PyTuple_GET_SIZE(cells));
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(cells); i++) {
+        if (!PyCell_Check(PyTuple_GET_ITEM(cells, i))) {
+            PyErr_Format(PyExc_TypeError, "a closure holds cells, not %.100s",
+                         Py_TYPE(PyTuple_GET_ITEM(cells, i))->tp_name);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* The same function over other cells. */
+static PyObject *
+copy_function(PyFunctionObject *from, PyObject *cells)
+{
+    PyObject *made = PyFunction_NewWithQualName(from->func_code, from->func_globals, from->func_qualname);
+    if (made != NULL) {
+        PyFunctionObject *function = (PyFunctionObject *)made;
+        Py_XSETREF(function->func_name, Py_NewRef(from->func_name));
+        Py_XSETREF(function->func_defaults, Py_XNewRef(from->func_defaults));
+        Py_XSETREF(function->func_kwdefaults, Py_XNewRef(from->func_kwdefaults));
+        Py_XSETREF(function->func_closure, PyTuple_GET_SIZE(cells) == 0 ? NULL : Py_NewRef(cells));
+    }
+    return made;
+}
+
+static PyObject *
+dispatcher_with_closure(Dispatcher *self, PyObject *cells)
+{
+    if (check_closure(cells, (PyCodeObject *)self->function->func_code) < 0) {
+        return NULL;
+    }
+    PyObject *function = copy_function(self->function, cells);
+    if (function == NULL) {
+        return NULL;
+    }
+    PyObject *made = make_dispatcher(Py_TYPE(self), self->region, (PyFunctionObject *)function, self->resume_limit, 0);
+    Py_DECREF(function);
+    if (made != NULL) {
+        ((Dispatcher *)made)->bucket = (Bucket *)Py_XNewRef(self->bucket);
+    }
+    return made;
+}
+
+static PyMethodDef dispatcher_methods[] = {
+    {"with_closure", (PyCFunction)dispatcher_with_closure, METH_O,
+     "with_closure(cells) -> Dispatcher over the same region, code, globals and defaults with another closure"},
+    {NULL},
+};
+
+static PyMemberDef dispatcher_members[] = {
+    {"region", T_OBJECT_EX, offsetof(Dispatcher, region), READONLY, NULL},
+    {"function", T_OBJECT_EX, offsetof(Dispatcher, function), READONLY, "The original function."},
+    {"resume_limit", T_PYSSIZET, offsetof(Dispatcher, resume_limit), READONLY,
+     "How deep calls of this code may nest on a thread before CPython runs them; 0: no limit."},
+    {NULL},
+};
+
+static PyGetSetDef dispatcher_getset[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {NULL},
+};
+
+PyTypeObject Dispatcher_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "tracer._C.Dispatcher",
+    .tp_doc = PyDoc_STR("Dispatcher(region, function, resume_limit=0)\n--\n\n"
+                        "Calls the entry of the region that holds for the arguments; asks the region if none does."),
+    .tp_basicsize = sizeof(Dispatcher),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_vectorcall_offset = offsetof(Dispatcher, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_new = dispatcher_new,
+    .tp_dealloc = (destructor)dispatcher_dealloc,
+    .tp_traverse = (traverseproc)dispatcher_traverse,
+    .tp_clear = (inquiry)dispatcher_clear,
+    .tp_repr = (reprfunc)dispatcher_repr,
+    .tp_descr_get = dispatcher_get,
+    .tp_methods = dispatcher_methods,
+    .tp_members = dispatcher_members,
+    .tp_getset = dispatcher_getset,
+    .tp_dictoffset = offsetof(Dispatcher, dict),
+    .tp_weaklistoffset = offsetof(Dispatcher, weakrefs),
+};

@@ -1,0 +1,174 @@
+/* Other evaluation functions may live in the process (torch.compile's, a debugger's), installed before or after
+ * ours, by any thread, in any order. The rules here:
+ *   - ours goes on top of what is found, calls it, and on leaving puts it back, if ours is still on top;
+ *   - what somebody put on top of ours is never removed. Once it is gone, ours finds itself called without a claim
+ *     and removes itself then;
+ *   - if ours goes on top a second time while it may also lie underneath, the evaluators form a ring. A frame that
+ *     comes back to us while we wait for it is handed to CPython.
+ * A single-phase extension lives in one interpreter, so one state serves. */
+#include "frame_eval.h"
+
+#include "cache_lookup.h"
+#include "region.h"
+#include "thread_context.h"
+
+static struct {
+    Py_ssize_t claims;          /* threads with an active region */
+    _PyFrameEvalFunction next;  /* what ours calls for a frame that it leaves alone */
+    _PyFrameEvalFunction below; /* what was there when ours was first installed */
+    int linked;                 /* ours was installed and not taken out since: others may still call it */
+    Py_ssize_t never_trace_index;
+} hook = {.next = _PyEval_EvalFrameDefault, .below = _PyEval_EvalFrameDefault};
+
+static _Thread_local Frame *handed_over = NULL; /* the innermost frame of this thread that hook.next works on */
+
+static PyObject *hook_evaluate(PyThreadState *thread, Frame *frame, int throwflag);
+
+void
+frame_eval_acquire(void)
+{
+    hook.claims++;
+    PyInterpreterState *interpreter = PyInterpreterState_Get();
+    _PyFrameEvalFunction found = _PyInterpreterState_GetEvalFrameFunc(interpreter);
+    if (found == hook_evaluate) {
+        return;
+    }
+    hook.next = found;
+    if (!hook.linked || found == _PyEval_EvalFrameDefault) { /* CPython's own calls nobody: ours is in no chain */
+        hook.below = found;
+        hook.linked = 1;
+    }
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, hook_evaluate);
+}
+
+/* Ours is on top and nobody needs it. */
+static void
+take_out(PyInterpreterState *interpreter, _PyFrameEvalFunction instead)
+{
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, instead);
+    hook.linked = instead != hook.below;
+    hook.next = hook.below;
+}
+
+void
+frame_eval_release(void)
+{
+    hook.claims--;
+    PyInterpreterState *interpreter = PyInterpreterState_Get();
+    if (hook.claims == 0 && _PyInterpreterState_GetEvalFrameFunc(interpreter) == hook_evaluate) {
+        take_out(interpreter, hook.next);
+    }
+}
+
+/* Somebody who had been on top of ours is gone and has put ours back. */
+static void
+take_out_if_forgotten(PyInterpreterState *interpreter)
+{
+    if (hook.claims == 0 && _PyInterpreterState_GetEvalFrameFunc(interpreter) == hook_evaluate) {
+        take_out(interpreter, hook.below);
+    }
+}
+
+static PyObject *
+evaluate_below(PyThreadState *thread, Frame *frame, int throwflag)
+{
+    _PyFrameEvalFunction next = hook.next;
+    if (next == _PyEval_EvalFrameDefault) {
+        return _PyEval_EvalFrameDefault(thread, frame, throwflag);
+    }
+    Frame *outer = handed_over;
+    handed_over = frame;
+    PyObject *result = next(thread, frame, throwflag);
+    handed_over = outer;
+    return result;
+}
+
+/* Runs what the region has for this frame, or the frame itself. */
+static PyObject *
+offer(ThreadContext *context, PyThreadState *thread, Frame *frame)
+{
+    CallSite site;
+    int readable = call_site_from_frame(&site, context->active, frame);
+    if (readable <= 0) {
+        return readable < 0 ? NULL : evaluate_below(thread, frame, 0);
+    }
+    PyObject *result = NULL;
+    Entry *entry = NULL;
+    switch (cache_lookup(context, &site, NULL, &entry)) {
+    case LOOKUP_ORIGINAL:
+        call_site_clear(&site);
+        return evaluate_below(thread, frame, 0);
+    case LOOKUP_ENTRY:
+        result = run_entry(context, &site, entry, 0);
+        Py_DECREF(entry);
+        break;
+    case LOOKUP_FAILED:
+        break;
+    }
+    call_site_clear(&site);
+    frame_leave_unevaluated(thread, frame);
+    return result;
+}
+
+static PyObject *
+hook_evaluate(PyThreadState *thread, Frame *frame, int throwflag)
+{
+    if (handed_over == frame) {
+        return _PyEval_EvalFrameDefault(thread, frame, throwflag);
+    }
+    ThreadContext *context = thread_context_peek(thread);
+    if (context == NULL || context->active == NULL) {
+        take_out_if_forgotten(thread->interp);
+        return evaluate_below(thread, frame, throwflag);
+    }
+    PyCodeObject *code = frame_code(frame);
+    if (throwflag || context->stance == STANCE_DISABLED || !code_can_be_cached(code) || is_never_traced(code)
+        || frame_locals_mapping(frame) != NULL || !frame_is_new(frame) || thread_in_trace_function(thread)) {
+        return evaluate_below(thread, frame, throwflag);
+    }
+    if (context->passing == frame_function(frame)) {
+        context->passing = NULL;
+        return evaluate_below(thread, frame, throwflag);
+    }
+    return offer(context, thread, frame);
+}
+
+int
+never_trace(PyCodeObject *code)
+{
+    return code_extra_set(code, hook.never_trace_index, (void *)1); /* a mark, no reference */
+}
+
+int
+is_never_traced(PyCodeObject *code)
+{
+    void *mark = NULL;
+    return code_extra_get(code, hook.never_trace_index, &mark) == 0 && mark != NULL;
+}
+
+PyObject *
+py_never_trace(PyObject *Py_UNUSED(module), PyObject *code)
+{
+    if (!PyCode_Check(code)) {
+        PyErr_Format(PyExc_TypeError, "never_trace() takes a code object, not %.100s", Py_TYPE(code)->tp_name);
+        return NULL;
+    }
+    return never_trace((PyCodeObject *)code) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+PyObject *
+py_hook_count(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    return PyLong_FromSsize_t(hook.claims);
+}
+
+int
+frame_eval_init(PyObject *Py_UNUSED(module))
+{
+    hook.never_trace_index = code_extra_request(NULL);
+    if (hook.never_trace_index < 0) {
+        PyErr_SetString(PyExc_ImportError, "tracer._C: no co_extra index is left in this process");
+        return -1;
+    }
+    return 0;
+}

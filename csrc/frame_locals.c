@@ -1,0 +1,219 @@
+/* Binding follows initialize_locals() of CPython's ceval.c, for calls that succeed; all others are CPython's. */
+#include "frame_locals.h"
+
+static PyCodeObject *
+site_code(const CallSite *site)
+{
+    return (PyCodeObject *)site->function->func_code;
+}
+
+static void
+site_init(CallSite *site, Region *region, PyFunctionObject *function)
+{
+    PyCodeObject *code = (PyCodeObject *)function->func_code;
+    site->region = region;
+    site->function = function;
+    site->argument_count = code_slot_count(code);
+    site->check_count = site->argument_count + (code->co_nfreevars != 0);
+    site->varargs = site->varkeywords = NULL;
+    site->heap = NULL;
+}
+
+/* Room for the slots that is ours to write; NULL with MemoryError. */
+static PyObject **
+own_slots(CallSite *site)
+{
+    PyObject **slots = site->inline_slots;
+    if (site->check_count > CALL_SITE_INLINE_SLOTS) {
+        slots = site->heap = PyMem_New(PyObject *, site->check_count);
+        if (slots == NULL) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+    }
+    if (site->check_count > site->argument_count) {
+        PyObject *closure = site->function->func_closure;
+        slots[site->argument_count] = closure == NULL ? Py_None : closure;
+    }
+    site->slots = slots;
+    return slots;
+}
+
+/* Takes `count` values that already stand in slot order. */
+static int
+take_slots(CallSite *site, PyObject *const *values)
+{
+    if (site->check_count == site->argument_count) {
+        site->slots = values;
+        return 1;
+    }
+    PyObject **slots = own_slots(site);
+    if (slots == NULL) {
+        return -1;
+    }
+    memcpy(slots, values, (size_t)site->argument_count * sizeof(PyObject *));
+    return 1;
+}
+
+void
+call_site_clear(CallSite *site)
+{
+    Py_CLEAR(site->varargs);
+    Py_CLEAR(site->varkeywords);
+    PyMem_Free(site->heap);
+    site->heap = NULL;
+}
+
+int
+call_site_from_frame(CallSite *site, Region *region, Frame *frame)
+{
+    site_init(site, region, frame_function(frame));
+    PyObject *const *values = frame_arguments(frame);
+    for (Py_ssize_t i = 0; i < site->argument_count; i++) {
+        if (values[i] == NULL) {
+            return 0;
+        }
+    }
+    return take_slots(site, values);
+}
+
+/* The slot that a keyword names, -1 if none does. */
+static Py_ssize_t
+keyword_slot(PyCodeObject *code, PyObject *name)
+{
+    PyObject *names = code->co_localsplusnames;
+    Py_ssize_t end = (Py_ssize_t)code->co_argcount + code->co_kwonlyargcount;
+    for (Py_ssize_t i = code->co_posonlyargcount; i < end; i++) {
+        if (PyTuple_GET_ITEM(names, i) == name) {
+            return i;
+        }
+    }
+    for (Py_ssize_t i = code->co_posonlyargcount; i < end; i++) {
+        if (PyUnicode_Compare(PyTuple_GET_ITEM(names, i), name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static int
+bind_keywords(CallSite *site, PyObject **slots, PyObject *const *values, PyObject *keyword_names)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keyword_names); i++) {
+        PyObject *name = PyTuple_GET_ITEM(keyword_names, i);
+        if (!PyUnicode_CheckExact(name)) {
+            return 0; /* comparing it could run user code */
+        }
+        Py_ssize_t slot = keyword_slot(site_code(site), name);
+        if (slot >= 0 && slots[slot] == NULL) {
+            slots[slot] = values[i];
+        }
+        else if (slot >= 0 || site->varkeywords == NULL) {
+            return 0; /* given twice, or unknown */
+        }
+        else if (PyDict_SetItem(site->varkeywords, name, values[i]) < 0) {
+            return -1;
+        }
+    }
+    return 1;
+}
+
+static int
+bind_defaults(CallSite *site, PyObject **slots)
+{
+    PyCodeObject *code = site_code(site);
+    PyObject *defaults = site->function->func_defaults;
+    Py_ssize_t positional = code->co_argcount;
+    Py_ssize_t first = positional - (defaults == NULL ? 0 : PyTuple_GET_SIZE(defaults));
+    for (Py_ssize_t i = 0; i < positional; i++) {
+        if (slots[i] == NULL) {
+            if (i < first) {
+                return 0;
+            }
+            slots[i] = PyTuple_GET_ITEM(defaults, i - first);
+        }
+    }
+    PyObject *keyword_defaults = site->function->func_kwdefaults;
+    for (Py_ssize_t i = positional; i < positional + code->co_kwonlyargcount; i++) {
+        if (slots[i] == NULL && keyword_defaults != NULL) {
+            slots[i] = PyDict_GetItemWithError(keyword_defaults, PyTuple_GET_ITEM(code->co_localsplusnames, i));
+            if (slots[i] == NULL && PyErr_Occurred()) {
+                return -1;
+            }
+        }
+        if (slots[i] == NULL) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Makes the *args tuple of what is left over and the empty **kwargs dict, and puts both into their slots. */
+static int
+bind_variable(CallSite *site, PyObject **slots, PyObject *const *arguments, Py_ssize_t positional)
+{
+    PyCodeObject *code = site_code(site);
+    Py_ssize_t slot = (Py_ssize_t)code->co_argcount + code->co_kwonlyargcount;
+    Py_ssize_t left_over = positional - code->co_argcount;
+    if (code->co_flags & CO_VARARGS) {
+        site->varargs = PyTuple_New(left_over > 0 ? left_over : 0);
+        if (site->varargs == NULL) {
+            return -1;
+        }
+        for (Py_ssize_t i = 0; i < left_over; i++) {
+            PyTuple_SET_ITEM(site->varargs, i, Py_NewRef(arguments[code->co_argcount + i]));
+        }
+        slots[slot++] = site->varargs;
+    }
+    else if (left_over > 0) {
+        return 0;
+    }
+    if (code->co_flags & CO_VARKEYWORDS) {
+        site->varkeywords = PyDict_New();
+        if (site->varkeywords == NULL) {
+            return -1;
+        }
+        slots[slot] = site->varkeywords;
+    }
+    return 1;
+}
+
+static int
+bind(CallSite *site, PyObject *const *arguments, Py_ssize_t positional, PyObject *keyword_names)
+{
+    PyCodeObject *code = site_code(site);
+    PyObject **slots = own_slots(site);
+    if (slots == NULL) {
+        return -1;
+    }
+    Py_ssize_t named = (Py_ssize_t)code->co_argcount + code->co_kwonlyargcount;
+    Py_ssize_t given = Py_MIN(positional, code->co_argcount);
+    for (Py_ssize_t i = 0; i < given; i++) {
+        slots[i] = arguments[i];
+    }
+    for (Py_ssize_t i = given; i < named; i++) {
+        slots[i] = NULL;
+    }
+    int done = bind_variable(site, slots, arguments, positional);
+    if (done == 1 && keyword_names != NULL) {
+        done = bind_keywords(site, slots, arguments + positional, keyword_names);
+    }
+    return done == 1 ? bind_defaults(site, slots) : done;
+}
+
+int
+call_site_from_call(CallSite *site, Region *region, PyFunctionObject *function, PyObject *const *arguments,
+                    Py_ssize_t positional, PyObject *keyword_names)
+{
+    site_init(site, region, function);
+    PyCodeObject *code = site_code(site);
+    int plain = (code->co_flags & (CO_VARARGS | CO_VARKEYWORDS)) == 0;
+    if (plain && positional == site->argument_count && keyword_names == NULL && code->co_kwonlyargcount == 0) {
+        return take_slots(site, arguments);
+    }
+    int done = bind(site, arguments, positional, keyword_names);
+    if (done != 1) {
+        call_site_clear(site);
+    }
+    return done;
+}

@@ -1,0 +1,40 @@
+/* The argument slots of a function: read from a frame that has not started, or bound from the arguments of a call. */
+#ifndef TRACER_FRAME_LOCALS_H
+#define TRACER_FRAME_LOCALS_H
+
+#include "compat.h"
+
+typedef struct Region Region;
+
+#define CALL_SITE_INLINE_SLOTS 16
+
+/* One call of `function` under `region`. Slots stand in the order of localsplus: positional, keyword-only, *args,
+ * **kwargs. Behind them, if the code has free variables, the closure tuple for check_fn. All borrowed from the frame,
+ * the caller or the function, except what `owned` holds. The struct must not move: slots may point into it. */
+typedef struct {
+    Region *region;
+    PyFunctionObject *function;
+    PyObject *const *slots;
+    Py_ssize_t argument_count;
+    Py_ssize_t check_count; /* argument_count, and one more if there is a closure */
+    PyObject *varargs;      /* strong, or NULL: made while binding */
+    PyObject *varkeywords;  /* strong, or NULL: made while binding */
+    PyObject **heap;        /* NULL, or the slots if they do not fit inline */
+    PyObject *inline_slots[CALL_SITE_INLINE_SLOTS];
+} CallSite;
+
+static inline Py_ssize_t
+code_slot_count(PyCodeObject *code)
+{
+    return (Py_ssize_t)code->co_argcount + code->co_kwonlyargcount + ((code->co_flags & CO_VARARGS) != 0)
+           + ((code->co_flags & CO_VARKEYWORDS) != 0);
+}
+
+/* 1: filled, to be cleared with call_site_clear(). 0: not possible, nothing to clear, no exception: CPython itself
+ * must make this call (it raises the right TypeError, for one). -1: an exception. */
+int call_site_from_frame(CallSite *site, Region *region, Frame *frame);
+int call_site_from_call(CallSite *site, Region *region, PyFunctionObject *function, PyObject *const *arguments,
+                        Py_ssize_t positional, PyObject *keyword_names);
+void call_site_clear(CallSite *site);
+
+#endif

@@ -1,0 +1,116 @@
+#include "guard_checks.h"
+
+/* The entry of the object's own dict: new reference, or NULL, with or without an exception. `in_type` is what its type
+ * has by that name. If that is nothing, the generic lookup can only find the entry, and finds it without making a dict
+ * of attributes that 3.11 keeps beside the instance. */
+static PyObject *
+own_entry(PyObject *object, PyObject *name, PyObject *in_type)
+{
+    if (in_type == NULL) {
+        return _PyObject_GenericGetAttrWithDict(object, name, NULL, 1);
+    }
+    PyObject **dict = _PyObject_GetDictPtr(object);
+    return dict == NULL || *dict == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(*dict, name));
+}
+
+/* Slots (__slots__, members of C types) come before the dict: they are data descriptors. */
+static PyObject *
+raw_attr(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2 || !PyUnicode_CheckExact(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "raw_attr(obj, name) takes an object and a str");
+        return NULL;
+    }
+    PyObject *object = args[0], *name = args[1], *value;
+    PyObject *in_type = Py_XNewRef(_PyType_Lookup(Py_TYPE(object), name)); /* searches the dicts of the MRO */
+    if (in_type != NULL && Py_IS_TYPE(in_type, &PyMemberDescr_Type)) {
+        value = Py_TYPE(in_type)->tp_descr_get(in_type, object, (PyObject *)Py_TYPE(object));
+    }
+    else {
+        value = own_entry(object, name, in_type);
+    }
+    Py_XDECREF(in_type);
+    if (value == NULL && !PyErr_Occurred()) {
+        PyErr_Format(PyExc_AttributeError, "this '%.100s' object has no '%U' of its own", Py_TYPE(object)->tp_name,
+                     name);
+    }
+    return value;
+}
+
+/* On 3.11 the attributes of an instance may lie beside it without a dict: then the dict is made, and stays. */
+static PyObject *
+instance_dict(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    PyObject **dict = _PyObject_GetDictPtr(object);
+    if (dict == NULL) {
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    }
+    return *dict == NULL ? PyObject_GenericGetDict(object, NULL) : Py_NewRef(*dict);
+}
+
+static PyObject *
+type_id(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    return PyLong_FromVoidPtr(Py_TYPE(object));
+}
+
+static PyObject *
+dict_version(PyObject *Py_UNUSED(module), PyObject *dict)
+{
+    if (!PyDict_Check(dict)) {
+        PyErr_Format(PyExc_TypeError, "dict_version() takes a dict, not %.100s", Py_TYPE(dict)->tp_name);
+        return NULL;
+    }
+    return PyLong_FromUnsignedLongLong(dict_version_tag(dict));
+}
+
+static int
+compare_addresses(const void *left, const void *right)
+{
+    uintptr_t a = (uintptr_t) * (PyObject *const *)left, b = (uintptr_t) * (PyObject *const *)right;
+    return (a > b) - (a < b);
+}
+
+static PyObject *
+distinct_sorted(PyObject *const *args, Py_ssize_t count)
+{
+    PyObject **sorted = PyMem_New(PyObject *, count);
+    if (sorted == NULL) {
+        return PyErr_NoMemory();
+    }
+    memcpy(sorted, args, (size_t)count * sizeof(PyObject *));
+    qsort(sorted, (size_t)count, sizeof(PyObject *), compare_addresses);
+    int same = 0;
+    for (Py_ssize_t i = 1; i < count && !same; i++) {
+        same = sorted[i] == sorted[i - 1];
+    }
+    PyMem_Free(sorted);
+    return PyBool_FromLong(!same);
+}
+
+static PyObject *
+distinct(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    if (count > 32) {
+        return distinct_sorted(args, count);
+    }
+    for (Py_ssize_t i = 1; i < count; i++) {
+        for (Py_ssize_t j = 0; j < i; j++) {
+            if (args[i] == args[j]) {
+                Py_RETURN_FALSE;
+            }
+        }
+    }
+    Py_RETURN_TRUE;
+}
+
+PyMethodDef guard_check_methods[] = {
+    {"raw_attr", (PyCFunction)(void (*)(void))raw_attr, METH_FASTCALL,
+     "raw_attr(obj, name): a slot's value or the instance dict's entry; AttributeError if there is none"},
+    {"instance_dict", instance_dict, METH_O, "instance_dict(obj) -> its own dict, or None"},
+    {"type_id", type_id, METH_O, "type_id(obj) -> id(type(obj))"},
+    {"dict_version", dict_version, METH_O, "dict_version(d) -> a number that changes whenever d does"},
+    {"distinct", (PyCFunction)(void (*)(void))distinct, METH_FASTCALL,
+     "distinct(*objs) -> whether no object is given twice"},
+    {NULL},
+};

@@ -1,0 +1,59 @@
+/* tracer._C: puts the parts together. What lives where: one file per type or concern, each with its header. */
+#include "compat.h"
+
+#include "cache_lookup.h"
+#include "dispatcher.h"
+#include "entry.h"
+#include "frame_eval.h"
+#include "guard_checks.h"
+#include "region.h"
+#include "tensor_checks.h"
+#include "thread_context.h"
+
+static PyMethodDef module_methods[] = {
+    {"swap_active", py_swap_active, METH_O, "swap_active(region_or_None) -> the one active before on this thread"},
+    {"active_region", py_active_region, METH_NOARGS, "active_region() -> the region active on this thread, or None"},
+    {"set_stance_c", py_set_stance, METH_O,
+     "set_stance_c(mode) -> the mode before; of this thread. 0 normal, 1 run only, 2 disabled"},
+    {"never_trace", py_never_trace, METH_O, "never_trace(code): no region is ever asked about this code"},
+    {"hook_count", py_hook_count, METH_NOARGS, "hook_count() -> how many threads have an active region"},
+    {NULL},
+};
+
+static struct PyModuleDef module_def = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "tracer._C",
+    .m_doc = PyDoc_STR("The frame hook, the cache of entries and what check functions call."),
+    .m_size = -1,
+    .m_methods = module_methods,
+};
+
+static int
+fill_module(PyObject *module)
+{
+    if (PyModule_AddType(module, &Entry_Type) < 0 || PyModule_AddType(module, &Region_Type) < 0
+        || PyModule_AddType(module, &Dispatcher_Type) < 0) {
+        return -1;
+    }
+    if (PyModule_AddFunctions(module, guard_check_methods) < 0) {
+        return -1;
+    }
+    if (thread_context_init() < 0 || frame_eval_init(module) < 0 || region_init(module) < 0) {
+        return -1;
+    }
+    return tensor_checks_init(module) < 0 || global_state_init(module) < 0 ? -1 : 0;
+}
+
+PyMODINIT_FUNC
+PyInit__C(void)
+{
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError, "tracer works in the main interpreter only, as torch does");
+        return NULL;
+    }
+    PyObject *module = PyModule_Create(&module_def);
+    if (module != NULL && fill_module(module) < 0) {
+        Py_CLEAR(module);
+    }
+    return module;
+}

@@ -1,0 +1,47 @@
+/* What this extension knows about one thread: which region is active, the stance, the calls in progress. */
+#ifndef TRACER_THREAD_CONTEXT_H
+#define TRACER_THREAD_CONTEXT_H
+
+#include "compat.h"
+
+typedef struct Region Region;
+
+typedef enum {
+    STANCE_NORMAL = 0,
+    STANCE_RUN_ONLY = 1, /* entries may hit; a miss runs in CPython, the callback is not asked */
+    STANCE_DISABLED = 2, /* everything runs in CPython */
+} Stance;
+
+/* A dispatcher call with a resume limit that is in progress. Lives on the C stack of that call. */
+typedef struct CallRecord {
+    PyCodeObject *code;
+    Py_ssize_t depth; /* how many records of this code there are, this one included */
+    struct CallRecord *outer;
+} CallRecord;
+
+typedef struct {
+    PyThreadState *thread;
+    Region *active; /* strong; NULL: no frame of this thread is offered to anyone */
+    Stance stance;
+    PyFunctionObject *passing; /* borrowed: the next frame of this very function runs in CPython, unasked */
+    CallRecord *calls;
+} ThreadContext;
+
+int thread_context_init(void);
+
+/* The context of the current thread, made at the first call. NULL with an exception. */
+ThreadContext *thread_context_get(void);
+
+/* The context of `thread`, which is the current one; NULL, without an exception, when it has none yet. */
+ThreadContext *thread_context_peek(PyThreadState *thread);
+
+/* Makes `region` active (steals the reference; NULL: none) and gives back the one before, now the caller's.
+ * The frame hook is installed while any thread has an active region. */
+Region *thread_context_exchange(ThreadContext *context, Region *region);
+
+/* Python: swap_active(region_or_None), active_region(), set_stance_c(mode) */
+PyObject *py_swap_active(PyObject *module, PyObject *region);
+PyObject *py_active_region(PyObject *module, PyObject *unused);
+PyObject *py_set_stance(PyObject *module, PyObject *stance);
+
+#endif

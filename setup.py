@@ -1,0 +1,112 @@
+"""Builds tracer._C from csrc/ against the installed torch. Everything else about the distribution: pyproject.toml."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).parent
+TORCH_VERSION = "2.13.0"
+SOURCES = sorted(str(path.relative_to(ROOT)) for pattern in ("*.c", "*.cpp") for path in ROOT.glob(f"csrc/{pattern}"))
+HEADERS = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("csrc/*.h"))
+C_FLAGS = ["-std=c11", "-Wextra", "-Wno-missing-field-initializers", "-Wno-cast-function-type"]
+CXX_FLAGS = ["-std=c++20"]
+
+
+def fail(what: str, hint: str) -> None:
+    """Ends the build with a message that says what to do."""
+    raise SystemExit(f"\nshapetracer cannot be built: {what}\n  {hint}\n")
+
+
+def check_python() -> None:
+    if sys.implementation.name != "cpython" or sys.version_info[:2] != (3, 11):
+        found = f"{sys.implementation.name} {sys.version.split()[0]}"
+        fail(f"this is {found}; its frames are known for CPython 3.11 only.", "Use a python3.11 to build and run it.")
+    header = Path(sysconfig.get_paths()["include"]) / "Python.h"
+    if not header.exists():
+        fail(f"{header} is missing.", "Install the headers of Python 3.11 (on Debian and Ubuntu: python3.11-dev).")
+
+
+def torch_paths() -> tuple[list[str], list[str], int]:
+    """Include folders, library folders and the C++ ABI of the installed torch."""
+    try:
+        import torch
+        from torch.utils import cpp_extension
+    except ImportError as error:
+        fail(f"torch cannot be imported here ({error}).", f"Install it first: pip install torch=={TORCH_VERSION}")
+        raise
+    if torch.__version__.split("+")[0] != TORCH_VERSION:
+        fail(
+            f"torch is {torch.__version__}; the extension is written for {TORCH_VERSION}.",
+            f"pip install torch=={TORCH_VERSION}",
+        )
+    return cpp_extension.include_paths(), cpp_extension.library_paths(), int(torch.compiled_with_cxx11_abi())
+
+
+def newest(paths: list[str]) -> float:
+    return max(Path(path).stat().st_mtime for path in paths)
+
+
+class BuildExtension(build_ext):
+    """Gives each source the flags of its language, and compiles only what changed (torch's headers take their time)."""
+
+    def build_extensions(self) -> None:
+        executable = getattr(self.compiler, "compiler_cxx", None) or ["c++"]
+        if shutil.which(executable[0]) is None:
+            fail(
+                f"there is no C++ compiler ({executable[0]!r} is not found).",
+                "Install one (on Debian and Ubuntu: apt install g++), or name yours in CC and CXX.",
+            )
+        compile_one = self.compiler._compile
+        always = newest([*HEADERS, str(ROOT / "setup.py")]) if HEADERS else 0.0
+
+        def compile_if_changed(
+            obj: str, src: str, ext: str, cc_args: list[str], extra_postargs: list[str], pp_opts: list[str]
+        ) -> None:
+            made = Path(obj)
+            if made.exists() and made.stat().st_mtime > max(always, Path(src).stat().st_mtime) and not self.force:
+                return
+            flags = C_FLAGS if ext == ".c" else CXX_FLAGS
+            compile_one(obj, src, ext, cc_args, [*extra_postargs, *flags], pp_opts)
+
+        # The compiler of setuptools has no public place for flags of one language.
+        compiler: Any = self.compiler
+        compiler._compile = compile_if_changed
+        try:
+            super().build_extensions()
+        except Exception as error:
+            if type(error).__name__ in ("CompileError", "CCompilerError", "DistutilsExecError"):
+                fail(f"the compiler gave up ({error}).", "Its own message is above. gcc 11 or clang 14, or newer, is needed.")
+            raise
+
+
+def extension() -> Extension:
+    check_python()
+    include_dirs, library_dirs, abi = torch_paths()
+    return Extension(
+        "tracer._C",
+        SOURCES,
+        depends=HEADERS,
+        include_dirs=["csrc"],
+        library_dirs=library_dirs,
+        libraries=["c10", "torch_cpu", "torch", "torch_python"],
+        define_macros=[("_GLIBCXX_USE_CXX11_ABI", str(abi))],
+        extra_compile_args=[
+            "-O2",
+            "-g0",
+            "-fvisibility=hidden",
+            *(flag for path in include_dirs for flag in ("-isystem", path)),  # their warnings are not ours
+        ],
+        # `import torch` has loaded these libraries already; the path serves who imports tracer._C first.
+        extra_link_args=["-Wl,-rpath,$ORIGIN/../torch/lib"] if sys.platform == "linux" else [],
+        language="c++",
+    )
+
+
+setup(ext_modules=[extension()], cmdclass={"build_ext": BuildExtension})
