@@ -1,6 +1,6 @@
 """Expressions as Python source, and the order in which a person reads a set of guards.
 
-`python_source` gives text that evaluates to exactly what `functions.evaluate` computes: same value, same errors.
+`python_source` gives text that evaluates to exactly what `evaluation.evaluate` computes: same value, same errors.
 `group` merges two bounds on one term into a chain and puts the simple guards first. The text is a function of the
 expression and the names alone, the same in every process. Names are taken to be primary expressions
 (`L['a'].size()[0]`), and the text needs `NAMESPACE` beside them.
@@ -16,18 +16,9 @@ from sympy import Expr, Symbol
 from sympy.core.relational import Relational
 from sympy.core.sorting import default_sort_key
 
-from shapes.functions import (
-    FUNCTIONS,
-    FloatAdd,
-    FloatNeg,
-    FloorDiv,
-    Pow,
-    PythonFunction,
-    PythonMod,
-    Where,
-    ordered_args,
-    python_number,
-)
+from shapes.evaluation import ordered_args
+from shapes.functions import FloatNeg, FloorDiv, Pow, PythonMod, Where
+from shapes.python_function import PythonFunction, python_number
 
 NAMESPACE: dict[str, Any] = {"math": math}
 
@@ -138,7 +129,7 @@ class _Printer:
             return f"-{self.text(expr.args[0], UNARY)}", UNARY
         if isinstance(expr, Pow):
             return self.power(expr)
-        form = FUNCTIONS[type(expr).__name__].form
+        form = expr.form
         return self.infix(form.text, expr.args) if form.infix else self.call(form.text, expr.args)
 
     def infix(self, operator: str, args: Sequence[Expr]) -> tuple[str, int]:
@@ -198,7 +189,7 @@ class _Printer:
     )
 
 
-def _number(value: int | float) -> tuple[str, int]:
+def _number(value: float) -> tuple[str, int]:
     if isinstance(value, float) and not math.isfinite(value):
         return f"float('{value}')", ATOM
     return repr(value), ATOM if value >= 0 and not repr(value).startswith("-") else UNARY
@@ -215,8 +206,11 @@ def _is_plain(expr: Expr) -> bool:
 
 
 def _degree(term: Expr) -> int:
-    return sum(int(f.args[1]) if isinstance(f, sympy.Pow) and f.args[1].is_Integer else 1
-               for f in sympy.Mul.make_args(term) if not f.is_Number)
+    return sum(
+        int(f.args[1]) if isinstance(f, sympy.Pow) and f.args[1].is_Integer else 1
+        for f in sympy.Mul.make_args(term)
+        if not f.is_Number
+    )
 
 
 def _readable_terms(printer: _Printer, expr: Expr) -> list[Expr]:

@@ -1,0 +1,176 @@
+"""Translation of bit operations, shifts and powers.
+
+With a constant on one side bits are arithmetic on all integers. `x & y` of two unknowns is a fresh integer of which
+the solver is told what holds always, and its bits for x and y within the range that the facts give; `|` and `^` are
+arithmetic on it. A shift or an exponent is spelled out value by value up to a limit, beyond which it is opaque.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import sympy
+from sympy import Expr
+
+from shapes.functions import BitAnd, BitOr, BitXor, LShift, Pow, RShift
+from shapes.ranges import INF
+from shapes.solver.translate import Meaning, NotInteger, Translator, translates
+
+MAX_BITS = 16  # of two unknowns
+MAX_MASK_BITS = 64  # of a constant
+MAX_SHIFT = 32
+MAX_EXPONENT = 16
+
+
+@translates(BitAnd)
+def _and(translator: Translator, expr: Expr) -> Meaning:
+    a, b, both = _with_and(translator, expr)
+    return Meaning(both, a.defined + b.defined)
+
+
+@translates(BitOr)
+def _or(translator: Translator, expr: Expr) -> Meaning:
+    """x | y == x + y - (x & y)"""
+    (a, b, both), terms = _with_and(translator, expr), translator.terms
+    return Meaning(terms.sub(terms.add((a.value, b.value)), both), a.defined + b.defined)
+
+
+@translates(BitXor)
+def _xor(translator: Translator, expr: Expr) -> Meaning:
+    """x ^ y == x + y - 2*(x & y)"""
+    (a, b, both), terms = _with_and(translator, expr), translator.terms
+    return Meaning(terms.sub(terms.add((a.value, b.value)), terms.add((both, both))), a.defined + b.defined)
+
+
+def _with_and(translator: Translator, expr: Expr) -> tuple[Meaning, Meaning, Any]:
+    """The operands and the value of their `&`."""
+    a, b = map(translator.integer, expr.args)
+    left, right = expr.args
+    for mask, value in ((left, b.value), (right, a.value)):
+        if mask.is_Integer and int(mask).bit_length() <= MAX_MASK_BITS:
+            return a, b, _masked(translator, value, int(mask))
+    key = BitAnd(left, right)
+    if key not in translator.opaque:
+        both = translator.opaque_integer(key).value
+        _state_and(translator, both, a.value, b.value)
+        _state_bits(translator, both, (left, right), (a.value, b.value))
+    return a, b, translator.opaque[key].value
+
+
+def _masked(translator: Translator, value: Any, mask: int) -> Any:
+    """value & mask, for every integer: two's complement has no end, and neither have // and %."""
+    terms = translator.terms
+    if mask < 0:  # x & m == x - (x & ~m)
+        return terms.sub(value, _masked(translator, value, ~mask))
+    runs, low = [terms.integer(0)], 0
+    while mask >> low:
+        if not (mask >> low) & 1:
+            low += 1
+            continue
+        high = low
+        while (mask >> high) & 1:
+            high += 1
+        runs.append(_run(translator, value, low, high))
+        low = high
+    return terms.add(runs)
+
+
+def _run(translator: Translator, value: Any, low: int, high: int) -> Any:
+    """The bits low to high - 1 of the value, in place: x % 2**high - x % 2**low."""
+    terms = translator.terms
+    upper = terms.euclidean_mod(value, terms.integer(1 << high))
+    return terms.sub(upper, terms.euclidean_mod(value, terms.integer(1 << low))) if low else upper
+
+
+def _state_and(translator: Translator, both: Any, a: Any, b: Any) -> None:
+    """What holds of x & y for all integers: 0 <= x & y <= x for x >= 0; x & y <= min(x, y) < 0 for both negative."""
+    terms, zero = translator.terms, translator.terms.integer(0)
+    negative_a, negative_b = terms.lt(a, zero), terms.lt(b, zero)
+    both_negative = terms.conjunction((negative_a, negative_b))
+    translator.state(terms.eq(both_negative, terms.lt(both, zero)))
+    translator.state(terms.disjunction((terms.negation(both_negative), terms.le(both, a))))
+    translator.state(terms.disjunction((terms.negation(both_negative), terms.le(both, b))))
+    translator.state(terms.disjunction((negative_a, terms.le(both, a))))
+    translator.state(terms.disjunction((negative_b, terms.le(both, b))))
+
+
+def _state_bits(translator: Translator, both: Any, args: tuple[Expr, Expr], values: tuple[Any, Any]) -> None:
+    """Bit by bit, for operands in the range that the facts give them, if that is not too wide."""
+    count = max(_bits(translator, arg) for arg in args)
+    if count > MAX_BITS:
+        return
+    terms, limit = translator.terms, 1 << int(count)
+    inside = [
+        condition
+        for value in values
+        for condition in (terms.le(terms.integer(-limit), value), terms.lt(value, terms.integer(limit)))
+    ]
+    bits = [[translator.fresh_boolean() for _ in range(int(count) + 1)] for _ in values]
+    pairs = [terms.conjunction(pair) for pair in zip(*bits, strict=True)]
+    sums = [
+        terms.eq(value, _number(translator, own)) for value, own in zip((*values, both), (*bits, pairs), strict=True)
+    ]
+    translator.state(terms.implication(terms.conjunction(inside), terms.conjunction(sums)))
+
+
+def _number(translator: Translator, bits: list[Any]) -> Any:
+    """The number of two's complement bits, the lowest first; the last one is the sign."""
+    terms, zero = translator.terms, translator.terms.integer(0)
+    weights = [1 << index for index in range(len(bits) - 1)] + [-(1 << (len(bits) - 1))]
+    return terms.add([terms.choose(bit, terms.integer(w), zero) for bit, w in zip(bits, weights, strict=True)])
+
+
+def _bits(translator: Translator, arg: Expr) -> float:
+    """k such that the facts put the argument in [-2**k, 2**k)."""
+    low, high = translator.bounds.interval(arg)
+    if low == -INF or high == INF:
+        return INF
+    return max(int(high).bit_length() if high >= 0 else 0, int(-low - 1).bit_length() if low < 0 else 0)
+
+
+@translates(LShift)
+def _left_shift(translator: Translator, expr: Expr) -> Meaning:
+    return _shift(translator, expr, lambda value, factor: translator.terms.mul((value, factor)))
+
+
+@translates(RShift)
+def _right_shift(translator: Translator, expr: Expr) -> Meaning:
+    return _shift(translator, expr, translator.terms.euclidean_div)
+
+
+def _shift(translator: Translator, expr: Expr, by: Callable[[Any, Any], Any]) -> Meaning:
+    a, b = map(translator.integer, expr.args)
+    terms = translator.terms
+    unknown = translator.opaque_integer(expr)  # a huge shift may also raise MemoryError
+    in_range = terms.le(b.value, terms.integer(MAX_SHIFT))
+    value = _by_value(translator, b.value, MAX_SHIFT, lambda n: by(a.value, terms.integer(1 << n)), unknown)
+    nonnegative = terms.le(terms.integer(0), b.value)
+    return Meaning(value, (*a.defined, *b.defined, nonnegative, terms.disjunction((in_range, *unknown.defined))))
+
+
+def _by_value(translator: Translator, value: Any, top: int, case: Callable[[int], Any], unknown: Meaning) -> Any:
+    """case(n) for a value n in 0..top, an unknown else."""
+    result = unknown.value
+    for n in range(top, -1, -1):
+        result = translator.terms.choose(translator.terms.eq(value, translator.terms.integer(n)), case(n), result)
+    return result
+
+
+@translates(Pow, sympy.Pow)
+def _power(translator: Translator, expr: Expr) -> Meaning:
+    """A product for a constant exponent; by cases for a symbolic one that is never negative."""
+    base, exponent = expr.args
+    a, terms = translator.integer(base), translator.terms
+    if exponent.is_Integer and 0 <= int(exponent) <= MAX_EXPONENT:
+        return Meaning(_product(translator, a.value, int(exponent)), a.defined)
+    if translator.bounds.interval(exponent)[0] < 0:  # Python gives a float for a negative one
+        raise NotInteger(expr)
+    b, unknown = translator.integer(exponent), translator.opaque_integer(expr)
+    in_range = terms.le(b.value, terms.integer(MAX_EXPONENT))
+    defined = (*a.defined, *b.defined, terms.disjunction((in_range, *unknown.defined)))
+    value = _by_value(translator, b.value, MAX_EXPONENT, lambda n: _product(translator, a.value, n), unknown)
+    return Meaning(value, defined)
+
+
+def _product(translator: Translator, value: Any, times: int) -> Any:
+    terms = translator.terms
+    return terms.mul([value] * times) if times else terms.integer(1)

@@ -1,0 +1,31 @@
+"""The facts that together force something: a minimal unsatisfiable core."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from shapes.solver.problem import RLIMIT, Literal_, Problem, statement
+
+
+def core(facts: Sequence[Any], goal: Any, *, given: Sequence[Any] = (), rlimit: int = RLIMIT) -> list[int] | None:
+    """Indices of facts that together imply the goal, none of which can be left out; None if it is not proved.
+
+    With the goal False: facts that contradict each other. `given` holds anyway and is not blamed. Where z3 cannot tell
+    whether a fact is needed, it stays.
+    """
+    stated = [statement(fact) for fact in facts]
+    problem = Problem(given, rlimit=rlimit)
+    denial = Literal_(statement(goal), negated=True)
+    if problem.ask([*map(Literal_, stated), denial]) != "unsat":
+        return None
+    needed = _without_repeats(stated, problem.used())
+    for index in list(needed):
+        rest = [i for i in needed if i != index]
+        if problem.ask([*(Literal_(stated[i]) for i in rest), denial]) == "unsat":
+            used = problem.used()
+            needed = [i for i in rest if Literal_(stated[i]) in used]
+    return needed
+
+
+def _without_repeats(stated: Sequence[Any], used: set[Literal_]) -> list[int]:
+    first = {expr: index for index, expr in reversed(list(enumerate(stated)))}
+    return sorted(index for expr, index in first.items() if Literal_(expr) in used)

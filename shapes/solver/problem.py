@@ -1,0 +1,117 @@
+"""One incremental problem: facts that hold, and questions under assumptions.
+
+An answer is "unsat", "sat" or "unknown"; running over the resource limit, and any complaint of z3, is "unknown". The
+limit counts z3's own steps, so that an answer does not depend on the machine's load.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import sympy
+from sympy import Symbol
+from sympy.logic.boolalg import Boolean
+
+from shapes.evaluation import evaluate
+from shapes.solver import bits  # noqa: F401  registers translations
+from shapes.solver.bounds import Bounds
+from shapes.solver.terms import terms
+from shapes.solver.translate import Translator
+
+RLIMIT = 200_000  # about 40 ms; one question that z3 can decide takes a few hundred to some thousands
+
+Status = Literal["unsat", "sat", "unknown"]
+
+
+class Literal_(NamedTuple):
+    """An assumption: the expression holds, or (negated) does not hold."""
+
+    expr: Any
+    negated: bool = False
+
+
+def statement(expr: Any) -> Any:
+    """`expr` as a SymPy boolean; raises TypeError for anything else."""
+    if expr is True or expr is False:
+        return sympy.true if expr else sympy.false
+    if isinstance(expr, Boolean | Symbol):
+        return expr
+    raise TypeError(
+        f"the solver takes SymPy booleans over integer symbols, such as x >= 2; got {expr!r} ({type(expr).__name__})"
+    )
+
+
+def statements(exprs: Any) -> tuple[Any, ...]:
+    """One boolean, or several of which all are meant, as a tuple of conjuncts."""
+    several = exprs if isinstance(exprs, Sequence) else (exprs,)
+    return tuple(conjunct for expr in several for conjunct in sympy.And.make_args(statement(expr)))
+
+
+class Problem:
+    """Facts in a solver, with an assumption literal for every expression asked about."""
+
+    def __init__(
+        self, facts: Iterable[Any] = (), *, rlimit: int = RLIMIT, translator: Translator | None = None
+    ) -> None:
+        """`translator`: that of another problem with the same facts, to save the work; nothing else is shared."""
+        facts = statements(tuple(facts))
+        self.translator = translator or Translator(terms(), Bounds(facts))
+        self._terms = self.translator.terms
+        self._solver = self._terms.solver()
+        self._solver.set("rlimit", max(1, rlimit))  # of each question
+        self._stated = 0
+        self._literals: dict[Literal_, Any] = {}
+        self._by_name: dict[str, Literal_] = {}
+        for fact in facts:
+            self._assert(self.translator.holds(fact))
+
+    def ask(self, literals: Sequence[Literal_]) -> Status:
+        """Can the facts and all the literals hold together?"""
+        z3 = self._terms.z3
+        try:
+            answer = self._solver.check([self._literal(literal) for literal in literals])
+        except z3.Z3Exception:
+            return "unknown"
+        return "sat" if answer == z3.sat else "unsat" if answer == z3.unsat else "unknown"
+
+    def steps(self) -> int:
+        """z3's count of its steps, which only grows."""
+        statistics = self._solver.statistics()
+        known = statistics.keys()
+        return int(statistics.get_key_value("rlimit count")) if "rlimit count" in known else 0
+
+    def used(self) -> set[Literal_]:
+        """After "unsat": literals that together with the facts suffice for it."""
+        return {self._by_name[term.decl().name()] for term in self._solver.unsat_core()}
+
+    def values(self) -> dict[Symbol, int]:
+        """After "sat": an integer for each symbol met so far. With opaque terms these may be wrong; see `is_shown`."""
+        model = self._solver.model()
+        return {
+            symbol: model.eval(term, model_completion=True).as_long()
+            for symbol, term in self.translator.symbols.items()
+        }
+
+    def _literal(self, literal: Literal_) -> Any:
+        term = self._literals.get(literal)
+        if term is None:
+            name = f"assume!{len(self._literals)}"
+            term = self._literals[literal] = self._terms.boolean_symbol(name)
+            self._by_name[name] = literal
+            holds = self.translator.holds(literal.expr)
+            self._assert(self._terms.implication(term, self._terms.negation(holds) if literal.negated else holds))
+        return term
+
+    def _assert(self, condition: Any) -> None:
+        stated = self.translator.stated
+        self._solver.add(*stated[self._stated :], condition)
+        self._stated = len(stated)
+
+
+def holds_at(expr: Any, values: dict[Symbol, int]) -> bool | None:
+    """Whether `expr` holds at the values, by Python; None if a symbol has no value."""
+    try:
+        return bool(evaluate(expr, values))
+    except KeyError:
+        return None
+    except (ArithmeticError, ValueError, MemoryError):  # a guard that raises is a miss
+        return False

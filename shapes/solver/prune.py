@@ -1,0 +1,164 @@
+"""The smallest part of a set of guards that still says all of it.
+
+A guard goes only if the facts and the guards that stay imply it, and z3 has said so twice: once in the incremental
+problem that finds it, once more in a fresh one. Whatever is unknown, over budget or does not repeat stays.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+
+from shapes.printing import reading_order
+from shapes.solver.problem import RLIMIT, Literal_, Problem, statement, statements
+
+BUDGET = 10  # of a whole pruning, in limits of one question
+LOOK_UP = 4  # questions between two looks at what is spent
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A conjunct of a recorded guard, and the index of that guard."""
+
+    expr: Any
+    index: int
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A conjunct that is implied: by the guards of these indices together with the facts, if any."""
+
+    expr: Any
+    index: int
+    by: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PruneResult:
+    """`kept` and `indices` run in parallel, in reading order; an index is that of the recorded guard.
+
+    `certified`: kept and recorded are proved equivalent, given the facts. Where a drop could not be proved again, all
+    guards are kept and `certified` is False. `unknown` counts guards of which z3 could not tell whether they are
+    implied; `questions` and `steps` are what it cost.
+    """
+
+    kept: tuple[Any, ...]
+    indices: tuple[int, ...]
+    dropped: tuple[Dropped, ...]
+    certified: bool
+    unknown: int
+    questions: int = 0
+    steps: int = 0
+
+
+def prune(guards: Sequence[Any], facts: Sequence[Any] = (), *, rlimit: int = RLIMIT) -> PruneResult:
+    """Drop every guard that the others and the facts imply; `rlimit` bounds one question, ten of it the whole."""
+    facts = statements(tuple(facts))
+    recorded, dropped = _distinct(guards, facts)
+    search = _Search(recorded, facts, rlimit)
+    implied = search.run() if recorded else []
+    if not _certified(implied, facts, search):
+        return _result(recorded, dropped, search, certified=False)
+    gone = {guard for guard, _ in implied}
+    dropped += [Dropped(guard.expr, guard.index, tuple(g.index for g in by)) for guard, by in implied]
+    return _result([guard for guard in recorded if guard not in gone], dropped, search, certified=True)
+
+
+def _result(kept: list[Guard], dropped: list[Dropped], search: "_Search", *, certified: bool) -> PruneResult:
+    return PruneResult(
+        tuple(guard.expr for guard in kept),
+        tuple(guard.index for guard in kept),
+        tuple(sorted(dropped, key=lambda drop: drop.index)),
+        certified,
+        search.unknown,
+        search.questions,
+        search.steps,
+    )
+
+
+def _distinct(guards: Sequence[Any], facts: Sequence[Any]) -> tuple[list[Guard], list[Dropped]]:
+    """The conjuncts in reading order, without True, repeats and facts; what is gone needs no proof."""
+    given = set(facts)
+    first: dict[Any, Guard] = {}
+    dropped = []
+    for index, guard in enumerate(guards):
+        for expr in sympy.And.make_args(statement(guard)):
+            if expr is sympy.true or expr in given:
+                dropped.append(Dropped(expr, index, ()))
+            elif expr in first:
+                dropped.append(Dropped(expr, index, (first[expr].index,)))
+            else:
+                first[expr] = Guard(expr, index)
+    return sorted(first.values(), key=lambda guard: reading_order(guard.expr)), dropped
+
+
+class _Search:
+    """Asks of each guard, the most involved first, whether the rest implies it."""
+
+    def __init__(self, guards: list[Guard], facts: Sequence[Any], rlimit: int) -> None:
+        self.guards = guards
+        self.facts = facts
+        self.rlimit = rlimit
+        self.unknown = 0
+        self.questions = 0
+        self.steps = 0
+
+    def run(self) -> list[tuple[Guard, list[Guard]]]:
+        """Implied guards in the order of dropping, each with guards that imply it and that were still there."""
+        self.problem = Problem(self.facts, rlimit=self.rlimit)
+        self.start = self.problem.steps()
+        if self._contradictory():
+            return []
+        implied = []
+        staying = list(self.guards)
+        for guard in reversed(self.guards):
+            rest = [other for other in staying if other is not guard]
+            by = self._implied_by(guard, rest)
+            if by is not None:
+                implied.append((guard, by))
+                staying = rest
+        self.steps = self.problem.steps() - self.start
+        return implied
+
+    def _contradictory(self) -> bool:
+        """From facts that contradict each other everything follows, and nothing should be dropped for that."""
+        self.questions += 1
+        return self.problem.ask(()) == "unsat"
+
+    def _implied_by(self, guard: Guard, rest: list[Guard]) -> list[Guard] | None:
+        if self._is_spent():
+            self.unknown += 1
+            return None
+        self.questions += 1
+        status = self.problem.ask([*(Literal_(other.expr) for other in rest), Literal_(guard.expr, negated=True)])
+        if status == "unsat":
+            used = self.problem.used()
+            return [other for other in rest if Literal_(other.expr) in used]
+        self.unknown += status == "unknown"
+        return None
+
+    def _is_spent(self) -> bool:
+        """Looked up now and then only, as it costs as much as a question."""
+        if self.questions % LOOK_UP == 0:
+            self.steps = self.problem.steps() - self.start
+        return self.steps > BUDGET * self.rlimit
+
+
+def _certified(implied: list[tuple[Guard, list[Guard]]], facts: Sequence[Any], search: _Search) -> bool:
+    """Every drop proved again from its own reasons, by a solver that has seen nothing else.
+
+    The reasons of a drop stayed at least until then, so taken from the last to the first each follows from what is
+    kept. Kept guards being recorded ones, this is the equivalence in both directions.
+    """
+    if not implied:
+        return True
+    problem = Problem(facts, rlimit=search.rlimit, translator=search.problem.translator)
+    gone: set[Guard] = set()
+    for guard, by in implied:
+        gone.add(guard)
+        if gone.intersection(by):
+            return False
+        if problem.ask([*(Literal_(other.expr) for other in by), Literal_(guard.expr, negated=True)]) != "unsat":
+            return False
+    return True
