@@ -1,0 +1,30 @@
+"""Bytecode as data: decoding code objects, flow facts about them, assembling new ones, resume functions.
+
+Knows nothing of tracing. Everything that depends on the Python version asks `dialect.DIALECT`.
+"""
+
+from tracer.bytecode.assembler import Assembler, AssemblyError
+from tracer.bytecode.dialect import DIALECT, Dialect, OpcodeReport, dialect_of, opcode_report
+from tracer.bytecode.instructions import ExceptionEntry, Instruction, Program, program
+from tracer.bytecode.liveness import live_names
+from tracer.bytecode.resume import ResumeError, resume_code
+from tracer.bytecode.stack_shape import StackShape, stack_shape
+
+__all__ = [
+    "DIALECT",
+    "Assembler",
+    "AssemblyError",
+    "Dialect",
+    "ExceptionEntry",
+    "Instruction",
+    "OpcodeReport",
+    "Program",
+    "ResumeError",
+    "StackShape",
+    "dialect_of",
+    "live_names",
+    "opcode_report",
+    "program",
+    "resume_code",
+    "stack_shape",
+]

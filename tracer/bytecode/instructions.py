@@ -1,0 +1,296 @@
+"""Decoding of code objects into `Program`s of frozen `Instruction`s.
+
+One pass over `co_code`: inline caches and EXTENDED_ARG are folded away, jump targets become
+instruction indices, each instruction knows the exception handler that covers it. Programs are cached
+per code object. Flow analysis lives in `stack_shape` and `liveness`, encoding in `assembler`.
+"""
+
+import dis
+import inspect
+import weakref
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+from tracer.bytecode.dialect import DIALECT
+
+
+@dataclass(frozen=True, slots=True)
+class ExceptionEntry:
+    """Where an exception goes: the stack is cut to `depth`, the offset pushed if `lasti`, then the exception."""
+
+    target: int
+    depth: int
+    lasti: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Draft:
+    """Fields of an Instruction while it is being filled in (a frozen dataclass costs five times as much)."""
+
+    #: Position in `Program.instructions`.
+    index: int
+    opcode: int
+    opname: str
+    #: The whole argument, EXTENDED_ARG folded in; None when the opcode takes none.
+    arg: int | None
+    #: What the argument means: constant, name, local or cell name, comparison or operator symbol;
+    #: None for jumps; otherwise as `arg`.
+    argval: Any
+    #: Byte offset of the opcode itself, as in `frame.f_lasti`.
+    offset: int
+    #: Index of the instruction that a jump goes to.
+    target: int | None
+    positions: dis.Positions
+    handler: ExceptionEntry | None
+
+
+class Instruction(_Draft):
+    """One instruction of a program; immutable, compared by identity."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"instructions are frozen: cannot set {name!r} of {self}")
+
+    @property
+    def line(self) -> int | None:
+        return self.positions.lineno
+
+    @property
+    def final(self) -> bool:
+        """Control never goes on to the next instruction."""
+        return self.opname in DIALECT.final_ops
+
+    def __str__(self) -> str:
+        if self.target is not None:
+            return f"{self.index} {self.opname} to {self.target}"
+        return f"{self.index} {self.opname}" + ("" if self.arg is None else f" {self.argval!r}")
+
+
+@dataclass(slots=True, eq=False)
+class Program:
+    """A decoded code object. Does not keep the code alive (the cache would make it immortal)."""
+
+    code_ref: Callable[[], CodeType | None]
+    instructions: tuple[Instruction, ...]
+    #: Indices that jumps or exception entries lead to.
+    labels: frozenset[int]
+    is_generator: bool
+    #: Argument slots in order: positional, keyword-only, *args, **kwargs.
+    argnames: tuple[str, ...]
+    names: tuple[str, ...]
+    varnames: tuple[str, ...]
+    cellvars: tuple[str, ...]
+    freevars: tuple[str, ...]
+    #: Names of all fast locals, cells and free variables, as the interpreter indexes them.
+    localsplus: tuple[str, ...]
+    #: Start offset of each instruction, its EXTENDED_ARG prefixes included.
+    _starts: list[int]
+    #: Results of analyses, keyed by the analysis.
+    facts: dict[str, Any] = field(default_factory=dict)
+    __weakref__: Any = field(init=False, repr=False)
+
+    @property
+    def code(self) -> CodeType:
+        code = self.code_ref()
+        if code is None:
+            raise ReferenceError("the code object of this program was freed; hold the code while you use its program")
+        return code
+
+    def index_at(self, offset: int) -> int:
+        """Index of the instruction that contains a byte offset (of its prefixes, opcode or caches)."""
+        if not 0 <= offset:
+            raise IndexError(f"no instruction at offset {offset}")
+        return bisect_right(self._starts, offset) - 1
+
+    def __len__(self) -> int:
+        return len(self.instructions)
+
+    def __getitem__(self, index: int) -> Instruction:
+        return self.instructions[index]
+
+    def __iter__(self) -> Iterator[Instruction]:
+        return iter(self.instructions)
+
+    def __repr__(self) -> str:
+        code = self.code_ref()
+        return f"<Program of {code.co_qualname if code else 'freed code'}, {len(self.instructions)} instructions>"
+
+
+_GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
+
+
+def _argument_reader(opcode: int) -> str:
+    """Which table an opcode's argument indexes."""
+    name = dis.opname[opcode]
+    if opcode in dis.hasjrel or opcode in dis.hasjabs:
+        return "jump"
+    if opcode in dis.hasconst:
+        return "const"
+    if opcode in dis.hasname:
+        return "name"
+    if opcode in dis.haslocal or opcode in dis.hasfree:
+        return "pair" if name in DIALECT.local_pairs else "local"
+    if opcode in dis.hascompare:
+        return "compare"
+    return "binary" if name == "BINARY_OP" else "plain"
+
+
+def _takes_argument(opcode: int) -> bool:
+    has_argument = getattr(dis, "hasarg", None)
+    return opcode in has_argument if has_argument is not None else opcode >= dis.HAVE_ARGUMENT
+
+
+# Tables indexed by opcode number.
+_READERS = [_argument_reader(opcode) for opcode in range(256)]
+HAS_ARGUMENT = [_takes_argument(opcode) for opcode in range(256)]
+_CACHES = [DIALECT.inline_caches.get(dis.opname[opcode], 0) for opcode in range(256)]
+_NAME_SHIFT = [DIALECT.name_shift.get(dis.opname[opcode], 0) for opcode in range(256)]
+_BACKWARD = ["BACKWARD" in dis.opname[opcode] for opcode in range(256)]
+_ABSOLUTE = [opcode in dis.hasjabs for opcode in range(256)]
+
+
+def program(code: CodeType) -> Program:
+    """The decoded form of a code object, cached for as long as the code lives."""
+    key = id(code)
+    known = _programs.get(key)
+    if known is not None:
+        return known
+    decoded = _decode(code, weakref.ref(code, lambda _, key=key: _programs.pop(key, None)))  # type: ignore[misc]
+    _programs[key] = decoded
+    return decoded
+
+
+_programs: dict[int, Program] = {}
+
+
+def argument_slots(code: CodeType) -> tuple[str, ...]:
+    """Names of the slots that a call fills: positional, keyword-only, *args, **kwargs."""
+    flags = code.co_flags
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(flags & inspect.CO_VARARGS) + bool(flags & inspect.CO_VARKEYWORDS)
+    return code.co_varnames[:count]
+
+
+def _decode(code: CodeType, code_ref: Callable[[], CodeType | None]) -> Program:
+    varnames = code.co_varnames
+    extra_cells = tuple(name for name in code.co_cellvars if name not in varnames)
+    localsplus = varnames + extra_cells + code.co_freevars
+    drafts, starts, jumps = _read_units(code, localsplus)
+    index_of = {start: index for index, start in enumerate(starts)}
+    labels = set()
+    for draft, offset in jumps:
+        draft.target = index_of[offset]
+        labels.add(draft.target)
+    labels.update(_attach_handlers(code, drafts, starts, index_of))
+    for draft in drafts:
+        draft.__class__ = Instruction
+    return Program(
+        code_ref=code_ref,
+        instructions=tuple(drafts),  # type: ignore[arg-type]
+        labels=frozenset(labels),
+        is_generator=bool(code.co_flags & _GENERATOR_FLAGS),
+        argnames=argument_slots(code),
+        names=code.co_names,
+        varnames=varnames,
+        cellvars=code.co_cellvars,
+        freevars=code.co_freevars,
+        localsplus=localsplus,
+        _starts=starts,
+    )
+
+
+def _read_units(
+    code: CodeType, localsplus: tuple[str, ...]
+) -> tuple[list[_Draft], list[int], list[tuple[_Draft, int]]]:
+    """Instructions without targets and handlers, their start offsets, and (jump, target offset) pairs."""
+    raw = code.co_code
+    names, consts = code.co_names, code.co_consts
+    binary_ops, compare_ops = DIALECT.binary_ops, DIALECT.compare_ops
+    units = list(code.co_positions())
+    unit, positions = None, dis.Positions()
+    opnames = dis.opname
+    drafts: list[_Draft] = []
+    starts: list[int] = []
+    jumps: list[tuple[_Draft, int]] = []
+    offset, end, start, extended = 0, len(raw), 0, 0
+    while offset < end:
+        opcode = raw[offset]
+        if opcode == _EXTENDED_ARG:
+            extended = (extended | raw[offset + 1]) << 8
+            offset += 2
+            continue
+        arg = raw[offset + 1] | extended if HAS_ARGUMENT[opcode] else None
+        following = offset + 2 + 2 * _CACHES[opcode]
+        argval: Any = arg
+        target = None
+        if arg is not None:
+            kind = _READERS[opcode]
+            if kind == "local":
+                argval = localsplus[arg]
+            elif kind == "const":
+                argval = consts[arg]
+            elif kind == "name":
+                argval = names[arg >> _NAME_SHIFT[opcode]]
+            elif kind == "jump":
+                argval = None
+                target = 2 * arg if _ABSOLUTE[opcode] else following + (-2 * arg if _BACKWARD[opcode] else 2 * arg)
+            elif kind == "binary":
+                argval = binary_ops[arg]
+            elif kind == "compare":
+                argval = compare_ops[arg >> DIALECT.compare_shift]
+            elif kind == "pair":
+                argval = (localsplus[arg >> 4], localsplus[arg & 15])
+        if units[offset >> 1] != unit:  # equal neighbours share one object
+            unit = units[offset >> 1]
+            positions = dis.Positions(*unit)
+        draft = _Draft(len(drafts), opcode, opnames[opcode], arg, argval, offset, None, positions, None)
+        drafts.append(draft)
+        starts.append(start)
+        if target is not None:
+            jumps.append((draft, target))
+        offset = start = following
+        extended = 0
+    return drafts, starts, jumps
+
+
+def _attach_handlers(code: CodeType, drafts: list[_Draft], starts: list[int], index_of: dict[int, int]) -> set[int]:
+    """Give each instruction its exception entry; returns the indices of the handlers."""
+    targets = set()
+    for start, end, target, depth, lasti in exception_table(code):
+        entry = ExceptionEntry(index_of[target], depth, lasti)
+        targets.add(entry.target)
+        # Ranges do not overlap (the compiler flattens nested ones); they may begin past EXTENDED_ARG prefixes.
+        index = bisect_right(starts, start) - 1
+        while index < len(drafts) and drafts[index].offset < end:
+            drafts[index].handler = entry
+            index += 1
+    return targets
+
+
+def exception_table(code: CodeType) -> Iterator[tuple[int, int, int, int, bool]]:
+    """Rows (start, end, target, depth, lasti) of a code object, byte offsets, end exclusive.
+
+    Format: CPython, Objects/exception_handling_notes.txt; each row is four big-endian varints of six bits.
+    """
+    table = code.co_exceptiontable
+    position = 0
+
+    def varint() -> int:
+        nonlocal position
+        byte = table[position]
+        value = byte & 63
+        while byte & 64:
+            position += 1
+            byte = table[position]
+            value = value << 6 | byte & 63
+        position += 1
+        return value
+
+    while position < len(table):
+        start, length, target, packed = varint(), varint(), varint(), varint()
+        yield 2 * start, 2 * (start + length), 2 * target, packed >> 1, bool(packed & 1)

@@ -1,0 +1,203 @@
+"""Resume functions: code that goes on in the middle of a function, given its stack and locals.
+
+`resume_code` rebuilds the frame (stack, handled exceptions) in a prologue and jumps to the instruction; the
+rest of the function follows, unchanged but for what has become unreachable. What the values are and how
+the resume function is called is codegen's business.
+"""
+
+import dis
+import inspect
+from types import CodeType
+from typing import Literal
+
+from bytecode import Label
+
+from tracer.bytecode.assembler import FUNCTION_FLAGS, Assembler
+from tracer.bytecode.dialect import DIALECT
+from tracer.bytecode.instructions import ExceptionEntry, Instruction, Program, program
+from tracer.bytecode.liveness import zero_argument_supers
+from tracer.bytecode.stack_shape import StackShape, stack_shape
+
+NAME_PREFIX = "resume_in_"
+_DROPPED = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME"})
+_FUTURES = 0xFFFF0000  # the bits of `from __future__` flags
+_REFUSED = {
+    inspect.CO_GENERATOR: "a generator",
+    inspect.CO_COROUTINE: "a coroutine",
+    inspect.CO_ASYNC_GENERATOR: "an asynchronous generator",
+}
+
+StackEntry = Literal["null", "value"]
+
+
+class ResumeError(ValueError):
+    """This code cannot be resumed there, or not with this stack."""
+
+
+def resume_code(
+    code: CodeType,
+    index: int,
+    stack: tuple[StackEntry, ...],
+    locals: tuple[str, ...],
+    *,
+    exc_handled: tuple[int, ...] = (),
+) -> CodeType:
+    """Code of a function that continues `code` at instruction `index`.
+
+    Arguments: one `___stack<i>` for each "value" of `stack`, bottom first, then `locals` by name; other fast
+    locals are unbound. All cells travel as closure: co_freevars == code.co_cellvars + code.co_freevars.
+
+    Where `index` lies inside exception handlers, `exc_handled` names one stack position for each, outermost
+    first, whose argument is the exception being handled there: either the slot that saves the previous
+    exception (`stack_shape(...).saved`; its old value is not needed, the prologue's PUSH_EXC_INFO takes it from
+    the thread), or, while the exception is still on the stack, the slot above, where it is.
+
+    ResumeError: generators, class bodies, an index never reached, a stack of another depth.
+    """
+    whole = program(code)
+    shape = _check(whole, index, stack, locals, exc_handled)
+    target = _call_start(whole, index)
+    names = _argument_names(stack, locals)
+    assembler = Assembler()
+    assembler.set_position(whole[target].positions)
+    _rebuild_stack(assembler, stack, shape, exc_handled, names)
+    labels = {at: assembler.label() for at in whole.labels | {target}}
+    assembler.jump(labels[target])
+    _copy_body(assembler, whole, labels)
+    docstring = code.co_consts[0] if code.co_consts and isinstance(code.co_consts[0], str) else None
+    return assembler.finish(
+        NAME_PREFIX + code.co_name.removeprefix(NAME_PREFIX),
+        _qualified_name(code, whole[target]),
+        code.co_filename,
+        code.co_firstlineno,
+        tuple(names.values()) + locals,
+        code.co_cellvars + code.co_freevars,
+        flags=FUNCTION_FLAGS | code.co_flags & (_FUTURES | inspect.CO_NESTED),
+        docstring=docstring,
+    )
+
+
+def _check(
+    whole: Program, index: int, stack: tuple[StackEntry, ...], locals: tuple[str, ...], exc_handled: tuple[int, ...]
+) -> StackShape:
+    code = whole.code
+    where = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
+    for flag, kind in _REFUSED.items():
+        if code.co_flags & flag:
+            raise ResumeError(f"{where} is {kind}: its frame lives on elsewhere and cannot be resumed in a new one")
+    if not code.co_flags & inspect.CO_OPTIMIZED:
+        raise ResumeError(f"{where} is a module or class body, which has no fast locals to resume with")
+    if not 0 <= index < len(whole):
+        raise ResumeError(f"{where} has {len(whole)} instructions, no instruction {index}")
+    shape = stack_shape(whole, index)
+    if shape is None:
+        raise ResumeError(f"{where}: instruction {whole[index]} is never reached")
+    if shape.depth != len(stack):
+        raise ResumeError(f"{where}: {whole[index]} runs on a stack of {shape.depth} values, {len(stack)} were given")
+    cells = set(locals).intersection(whole.cellvars + whole.freevars)
+    if cells or not set(locals).issubset(whole.varnames):
+        wrong = sorted(cells or set(locals).difference(whole.varnames))
+        raise ResumeError(f"{where}: not fast locals: {', '.join(wrong)} (cells arrive through the closure)")
+    if not len(exc_handled) == len(shape.saved) or any(
+        at not in (slot, slot + 1) for at, slot in zip(exc_handled, shape.saved, strict=True)
+    ):
+        raise ResumeError(
+            f"{where}: {whole[index]} runs while exceptions saved at stack positions {shape.saved} are handled; "
+            f"exc_handled must name them (or the slots above), not {exc_handled}"
+        )
+    return shape
+
+
+def _call_start(whole: Program, index: int) -> int:
+    """The first of the instructions that make one call (KW_NAMES, PRECALL, CALL): they are not torn apart.
+
+    They leave the stack as it is until the last, apart from unpacking a bound method, so running them again is right.
+    """
+    parts = (DIALECT.keyword_names_prefix, *DIALECT.call_sequence[:-1])
+    if whole[index].opname in DIALECT.call_sequence:
+        while index > 0 and whole[index - 1].opname in parts:
+            index -= 1
+    return index
+
+
+def _argument_names(stack: tuple[StackEntry, ...], locals: tuple[str, ...]) -> dict[int, str]:
+    """Stack position -> argument name; distinct from all locals, which may come from a resume function too."""
+    positions = [position for position, entry in enumerate(stack) if entry == "value"]
+    prefix = "___stack"
+    while any(name.startswith(prefix) for name in locals):
+        prefix = "_" + prefix
+    return {position: f"{prefix}{i}" for i, position in enumerate(positions)}
+
+
+def _qualified_name(code: CodeType, at: Instruction) -> str:
+    """`f` becomes `f.<resume at line 7>`, once."""
+    return f"{code.co_qualname.split('.<resume at ')[0]}.<resume at line {at.line}>"
+
+
+def _rebuild_stack(
+    assembler: Assembler,
+    stack: tuple[StackEntry, ...],
+    shape: StackShape,
+    exc_handled: tuple[int, ...],
+    names: dict[int, str],
+) -> None:
+    """Push the stack from the arguments, which are dropped afterwards so that nothing lives longer than it did."""
+    handled = dict(zip(shape.saved, exc_handled, strict=True))
+    copies = dict(shape.copies)
+    for position, entry in enumerate(stack):
+        if position in handled:
+            if handled[position] not in names:
+                raise ResumeError(f"the exception handled at stack position {handled[position]} was given as NULL")
+            assembler.load_fast(names[handled[position]])
+            assembler.emit("PUSH_EXC_INFO")
+            assembler.pop()
+        elif position in copies:
+            assembler.copy(position - copies[position])
+        elif entry == "null":
+            assembler.push_null()
+        else:
+            assembler.load_fast(names[position])
+    for name in names.values():
+        assembler.delete_fast(name)
+
+
+def _copy_body(assembler: Assembler, whole: Program, labels: dict[int, Label]) -> None:
+    """The instructions of the original, each under its own exception entry."""
+    supers = zero_argument_supers(whole)
+    current: ExceptionEntry | None = None
+    token = None
+    super_calls: frozenset[int] = frozenset()
+    for instruction in whole:
+        if instruction.handler is not current:
+            if token is not None:
+                assembler.try_end(token)
+            current, token = instruction.handler, None
+            if current is not None:
+                token = assembler.try_begin(labels[current.target], current.lasti, current.depth)
+        if instruction.index in labels:
+            assembler.place(labels[instruction.index])
+        if instruction.index in supers:
+            _pass_super_arguments(assembler, whole, instruction.positions)
+            super_calls = frozenset(range(instruction.index, instruction.index + len(DIALECT.call_sequence)))
+        if instruction.opname in _DROPPED:
+            assembler.set_position(instruction.positions)
+            assembler.emit("NOP")
+        elif instruction.index in super_calls:
+            assembler.set_position(instruction.positions)
+            assembler.emit(instruction.opname, 2)
+        else:
+            target = None if instruction.target is None else labels[instruction.target]
+            assembler.emit_copy(instruction, target)
+    if token is not None:
+        assembler.try_end(token)
+
+
+def _pass_super_arguments(assembler: Assembler, whole: Program, positions: dis.Positions) -> None:
+    """`super()` reads the frame's first argument, which has another place here: it becomes `super(__class__, self)`."""
+    first = whole.argnames[0]
+    assembler.set_position(positions)
+    assembler.load_deref("__class__")
+    if first in whole.cellvars:
+        assembler.load_deref(first)
+    else:
+        assembler.load_fast(first)
