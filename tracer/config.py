@@ -34,21 +34,21 @@ def _key(name: str, default: Any, doc: str) -> None:
     KEYS[name] = Key(name, type(default), default, doc)
 
 
-_key("recompile_limit", 8, "Entries of one code object in one region; past it the frame runs in CPython where none matches.")
+_key("recompile_limit", 8, "Entries of one code object in one region; past it, what no entry matches runs in CPython.")
 _key("accumulated_recompile_limit", 256, "The same over all regions that trace one code object.")
 _key("error_on_recompile", False, "A recompile raises RecompileError with the reason.")
 _key("fail_on_recompile_limit_hit", False, "Reaching a recompile limit raises FailOnRecompileLimitHit, not a warning.")
 _key("automatic_dynamic_shapes", True, "A dim or an int that was seen to change becomes symbolic at the recompile.")
-_key("assume_static_by_default", True, "Sizes and ints are constants in the first trace; False: symbolic from the start.")
+_key("assume_static_by_default", True, "Sizes and ints are constants in the first trace; off: symbolic from the start.")
 _key("duck_shape", True, "Symbolic sizes that are equal at the trace share one symbol.")
 _key("capture_scalar_outputs", False, "item() and tolist() become unbacked symbols in the graph and do not break it.")
-_key("capture_dynamic_output_shape_ops", False, "Operators such as nonzero, whose result size depends on data, enter the graph.")
+_key("capture_dynamic_output_shape_ops", False, "Operators whose result size depends on data (nonzero) enter the graph.")
 _key("specialize_int", False, "Python ints are always constants, also those that were seen to change.")
-_key("specialize_float", False, "Python floats are always constants; False: one that was seen to change becomes a graph input.")
-_key("guard_nn_modules", True, "Attributes of modules that a trace relied on are guarded; False trusts that they never change.")
+_key("specialize_float", False, "Python floats are always constants; off: one that was seen to change is a graph input.")
+_key("guard_nn_modules", True, "Attributes of modules that a trace relied on are guarded; off: they never change.")
 _key("inline_inbuilt_nn_modules", True, "The modules of torch.nn are traced through as the user's own are.")
 _key("force_parameter_static_shapes", True, "Sizes of parameters are constants, also under dynamic=True.")
-_key("force_nn_module_property_static_shapes", True, "Ints and tensors held by modules are static, also under dynamic=True.")
+_key("force_nn_module_property_static_shapes", True, "Ints and tensors held by modules are static under dynamic=True.")
 _key("suppress_errors", True, "Where tracing fails by a bug of the tracer, warn and run the frame in CPython.")
 _key("verify_correctness", False, "Each graph's first result is compared with that of running the graph eagerly.")
 _key("verbose", False, "Errors of the tracer show its own stack beside the user's.")
@@ -73,10 +73,11 @@ def parse(key: Key, text: str) -> Any:
 
 
 def _initial(environ: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        key.name: parse(key, environ[f"TRACER_{key.name.upper()}"]) if f"TRACER_{key.name.upper()}" in environ else key.default
-        for key in KEYS.values()
-    }
+    values = {}
+    for key in KEYS.values():
+        text = environ.get(f"TRACER_{key.name.upper()}")
+        values[key.name] = key.default if text is None else parse(key, text)
+    return values
 
 
 class _Overlay(NamedTuple):
@@ -126,7 +127,7 @@ class patch:
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.isclass(fn) or inspect.isgeneratorfunction(fn) or inspect.iscoroutinefunction(fn):
-            raise TypeError(f"config.patch decorates plain functions; use it as a context manager inside {fn.__qualname__}")
+            raise TypeError(f"config.patch decorates plain functions; use `with` inside {fn.__qualname__}")
 
         @functools.wraps(fn)
         def patched(*args: Any, **kwargs: Any) -> Any:
@@ -151,9 +152,9 @@ def markdown() -> str:
     """The text of docs/config.md."""
     lines = [
         "# Settings\n",
-        "`tracer.config.<name> = value` sets the default of the process; `with tracer.config.patch(<name>=value):` (also a",
-        "decorator) holds for the running thread or async task only. At import `TRACER_<NAME>` in the environment is read",
-        "(`1` or `0` for switches). This page is generated from `tracer/config.py`.\n",
+        "`tracer.config.<name> = value` sets the default of the process; `with tracer.config.patch(<name>=value):` (also",
+        "a decorator) holds for the running thread or async task only. At import `TRACER_<NAME>` in the environment is",
+        "read (`1` or `0` for switches). This page is generated from `tracer/config.py`.\n",
         "| Name | Default | Meaning |",
         "|---|---|---|",
     ]
@@ -161,7 +162,7 @@ def markdown() -> str:
     return "\n".join(lines) + "\n"
 
 
-# The module's own class answers for the settings: a property per key, so that reading one costs a fraction of a microsecond.
+# The module's own class answers for the settings: a property per key, so that reading one is quick.
 
 
 def _setting(name: str) -> property:
@@ -181,7 +182,9 @@ class _Settings(types.ModuleType):
     """The class of this module."""
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") if name[:2] == "__" else _unknown(name)
+        if name[:2] == "__":
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        raise _unknown(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in KEYS or name[:2] == "__":

@@ -81,7 +81,8 @@ def markdown() -> str:
         "# Graph breaks\n",
         "Where the tracer meets something that a graph cannot hold, the graph ends there: CPython runs that one",
         "instruction, and a resume function traces the rest. With `fullgraph=True` the same text is an error,",
-        "`tracer.exc.Unsupported`. `TRACER_LOGS=graph_breaks` shows each break with your stack; `tracer.explain` counts them.\n",
+        "`tracer.exc.Unsupported`. `TRACER_LOGS=graph_breaks` shows each break with your stack, and `tracer.explain`",
+        "counts them.\n",
         "This page is generated from `tracer/graph_breaks.py`.\n",
     ]
     for key, heading in _topics.items():
@@ -89,7 +90,8 @@ def markdown() -> str:
         if under:
             parts.append(f"## {heading}\n")
         for entry in under:
-            parts += [f"### {entry.id}\n", f"{entry.summary}.\n", f"{entry.explanation}\n", f"**What to try.** {entry.hint}\n"]
+            parts += [f"### {entry.id}\n", f"{entry.summary}.\n", f"{entry.explanation}\n"]
+            parts += [f"**What to try.** {entry.hint}\n"]
     return "\n".join(parts)
 
 
@@ -115,8 +117,8 @@ register(
     "data-dependent-operator",
     "{operator} gives a result whose shape or value depends on data",
     "The size or value of the result is known only when the operator runs.",
-    "set config.capture_scalar_outputs (item, tolist) or config.capture_dynamic_output_shape_ops (nonzero, masks), or use "
-    "an operator whose result has a fixed shape, such as torch.where.",
+    "set config.capture_scalar_outputs (item, tolist) or config.capture_dynamic_output_shape_ops (nonzero, masks), "
+    "or use an operator whose result has a fixed shape, such as torch.where.",
     topic=_DATA,
 )
 register(
@@ -191,7 +193,7 @@ register(
 register(
     "skipped-function",
     "{value} is not traced through",
-    "The function belongs to a module that is left to CPython (a library without tensor code, or one that you disallowed).",
+    "The function belongs to a module that is left to CPython (a library without tensor code, or one you disallowed).",
     "call it outside the traced function, or allow it with tracer.allow_in_graph.",
     topic=_CALLS,
 )

@@ -122,7 +122,7 @@ class TypeLookupSource(Source):
 
 @source_kind
 class GenericAttrSource(Source):
-    """A real getattr: only where C alone answers it (functions, descriptors, torch.Size, ...), never on a user's class."""
+    """A real getattr: only where C alone answers it (functions, descriptors, torch.Size, ...), never a user's class."""
 
     base: Source
     attr: str

@@ -21,9 +21,10 @@ def key_text(key: Any, scope: ReadScope) -> str:
 
 @source_kind
 class ItemSource(Source):
-    """`base[key]` of a list, tuple or dict (or a subclass, without its `__getitem__`); the key is a constant.
+    """`base[key]` of a list, tuple or dict (or a subclass, without its `__getitem__`).
 
-    `exact` says that a guard shows the base to be exactly list, tuple or dict: generated code then subscripts it.
+    The key is a constant, or a DictKeySource of the same dict: then the value is found by position, and no key is
+    hashed. `exact` says that a guard shows the base to be exactly list, tuple or dict: generated code subscripts it.
     """
 
     base: Source
@@ -31,15 +32,19 @@ class ItemSource(Source):
     exact: bool = False
 
     def label(self) -> str:
-        return f"{self.base.name}[{self.key!r}]"
+        return f"{self.base.name}[{self.key.name if isinstance(self.key, Source) else repr(self.key)}]"
 
     def read(self, scope: ReadScope) -> str:
+        if isinstance(self.key, DictKeySource):
+            return DictValueSource(self.base, self.key.index).read(scope)
         container, key = scope.read(self.base), key_text(self.key, scope)
         if scope.exact_type(self.base) in _INDEXED:
             return f"{container}[{key}]"
         return f"___item({container}, {key})"
 
     def emit(self, cg: SourceCodegen) -> None:
+        if isinstance(self.key, DictKeySource):
+            return DictValueSource(self.base, self.key.index).emit(cg)
         if not self.exact:
             cg.load_callable(item)
         cg.source(self.base)
@@ -51,6 +56,8 @@ class ItemSource(Source):
             cg.call(2)
 
     def get(self, values: FrameValues) -> Any:
+        if isinstance(self.key, DictKeySource):
+            return dict_value(self.base.get(values), self.key.index)
         return item(self.base.get(values), self.key)
 
     def _fields(self) -> tuple[Any, ...]:

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from tracer._C import instance_dict, raw_attr
+
 type_dict = type.__dict__["__dict__"].__get__  # class -> its own namespace, whatever its metaclass defines
 type_mro = type.__dict__["__mro__"].__get__
 
@@ -25,9 +27,7 @@ function_code = _Function["__code__"].__get__
 cell_contents = types.CellType.__dict__["cell_contents"].__get__
 method_self = types.MethodType.__dict__["__self__"].__get__
 method_func = types.MethodType.__dict__["__func__"].__get__
-dict_size = dict.__len__
-list_size = list.__len__
-tuple_size = tuple.__len__
+_tensor_grad = torch._C.TensorBase.__dict__["grad"].__get__
 
 
 def type_lookup(cls: type, name: str) -> Any:
@@ -36,29 +36,6 @@ def type_lookup(cls: type, name: str) -> Any:
         namespace = type_dict(klass)
         if name in namespace:
             return namespace[name]
-    raise AttributeError(name)
-
-
-def instance_dict(obj: object) -> dict[str, Any] | None:
-    """The instance dict, or None; a class that defines `__dict__` itself is not asked."""
-    for klass in type_mro(type(obj)):
-        found = type_dict(klass).get("__dict__")
-        if type(found) in (types.GetSetDescriptorType, types.MemberDescriptorType):
-            return found.__get__(obj)  # type: ignore[no-any-return, union-attr]
-    return None
-
-
-def raw_attr(obj: object, name: str) -> Any:
-    """The value of a slot, or else of the instance dict; AttributeError if neither has it."""
-    for klass in type_mro(type(obj)):
-        namespace = type_dict(klass)
-        if name in namespace:
-            if type(namespace[name]) is types.MemberDescriptorType:
-                return namespace[name].__get__(obj)
-            break
-    own = instance_dict(obj)
-    if own is not None and name in own:
-        return own[name]
     raise AttributeError(name)
 
 
@@ -118,7 +95,7 @@ def storage_offset(tensor: torch.Tensor) -> int:
 
 def tensor_grad(tensor: torch.Tensor) -> torch.Tensor | None:
     with torch._C.DisableTorchFunction():
-        return torch._C.TensorBase.grad.__get__(tensor)  # type: ignore[attr-defined, no-any-return]
+        return _tensor_grad(tensor)  # type: ignore[no-any-return]
 
 
 HELPERS: dict[str, Any] = {

@@ -196,7 +196,7 @@ class ModuleNamespaceSource(RootSource):
 
 @source_kind
 class ObjectSource(RootSource):
-    """An object that is known without asking the frame, under a name for the logs; it is kept alive by whoever uses it."""
+    """An object that is known without asking the frame, under a name for the logs; whoever uses it keeps it alive."""
 
     obj: Any
     shown: str

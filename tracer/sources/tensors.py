@@ -19,7 +19,9 @@ class TensorSizeSource(Source):
         return f"{self.base.name}.size()[{self.dim}]"
 
     def read(self, scope: ReadScope) -> str:
-        return f"___tensor_size({scope.read(self.base)}, {self.dim})"
+        tensor = scope.read(self.base)
+        plain = scope.plain_tensor(self.base)
+        return f"{tensor}.size({self.dim})" if plain else f"___tensor_size({tensor}, {self.dim})"
 
     def emit(self, cg: SourceCodegen) -> None:
         cg.load_callable(tensor_size)
@@ -42,7 +44,9 @@ class TensorStrideSource(Source):
         return f"{self.base.name}.stride()[{self.dim}]"
 
     def read(self, scope: ReadScope) -> str:
-        return f"___tensor_stride({scope.read(self.base)}, {self.dim})"
+        tensor = scope.read(self.base)
+        plain = scope.plain_tensor(self.base)
+        return f"{tensor}.stride({self.dim})" if plain else f"___tensor_stride({tensor}, {self.dim})"
 
     def emit(self, cg: SourceCodegen) -> None:
         cg.load_callable(tensor_stride)
@@ -64,7 +68,8 @@ class StorageOffsetSource(Source):
         return f"{self.base.name}.storage_offset()"
 
     def read(self, scope: ReadScope) -> str:
-        return f"___storage_offset({scope.read(self.base)})"
+        tensor = scope.read(self.base)
+        return f"{tensor}.storage_offset()" if scope.plain_tensor(self.base) else f"___storage_offset({tensor})"
 
     def emit(self, cg: SourceCodegen) -> None:
         cg.load_callable(storage_offset)

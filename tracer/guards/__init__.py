@@ -1,0 +1,64 @@
+"""Guards: what a trace assumed, as frozen statements about sources, and the `check_fn` that is made of them.
+
+One small class per kind, by family: `identity`, `constants`, `containers`, `attributes`, `tensors`, `state`, `shapes`.
+`order` says what is checked first, `code` prints the function, `manager` compiles and explains it.
+"""
+
+from tracer.guards.attributes import ClassHasAttr, HasAttr
+from tracer.guards.base import Guard, Mismatch
+from tracer.guards.code import CheckCode, argument_slots
+from tracer.guards.constants import EqualsMatch, is_guardable_constant
+from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch, NotInGlobals, SetMatch
+from tracer.guards.identity import (
+    BoolMatch,
+    ClassAttrMatch,
+    CodeMatch,
+    Distinct,
+    FunctionMatch,
+    IdMatch,
+    ModuleMatch,
+    NoneMatch,
+    SameObject,
+    TypeMatch,
+    WeakrefAlive,
+)
+from tracer.guards.manager import CheckFunctionManager, GuardFailure
+from tracer.guards.shapes import ShapeGuards, ShapeLine
+from tracer.guards.state import GlobalStateMatch
+from tracer.guards.tensors import MarksMatch, TensorMatch, TensorSpec, tensor_spec
+
+__all__ = [
+    "BoolMatch",
+    "CheckCode",
+    "CheckFunctionManager",
+    "ClassAttrMatch",
+    "ClassHasAttr",
+    "CodeMatch",
+    "DictContains",
+    "DictKeysMatch",
+    "Distinct",
+    "EqualsMatch",
+    "FunctionMatch",
+    "GlobalStateMatch",
+    "Guard",
+    "GuardFailure",
+    "HasAttr",
+    "IdMatch",
+    "LengthMatch",
+    "MarksMatch",
+    "Mismatch",
+    "ModuleMatch",
+    "NoneMatch",
+    "NotInGlobals",
+    "SameObject",
+    "SetMatch",
+    "ShapeGuards",
+    "ShapeLine",
+    "TensorMatch",
+    "TensorSpec",
+    "TypeMatch",
+    "WeakrefAlive",
+    "argument_slots",
+    "is_guardable_constant",
+    "tensor_spec",
+]

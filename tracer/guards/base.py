@@ -1,0 +1,131 @@
+"""What every guard is: a frozen statement about sources, how it is checked, and the words for its failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
+
+import torch
+
+from tracer.guards.references import ObjectRef, class_name
+from tracer.locations import UserLocation
+from tracer.sources import ReadScope, Source
+
+
+class Mismatch(NamedTuple):
+    """Why a guard failed: a sentence, what the trace saw, and what is there now."""
+
+    message: str
+    expected: str
+    seen: str
+
+
+class CheckScope(ReadScope):
+    """What a guard needs to print its check: reading sources, and noting what the check will have shown."""
+
+    def show_type(self, source: Source, cls: type) -> None:
+        """From here on the value at `source` is known to be exactly a `cls`."""
+        raise NotImplementedError
+
+    def type_text(self, cls: type) -> str | None:
+        """An expression for the class, if check_fn may hold it: None where that would keep it alive."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guard:
+    """One assumption of a trace. Equal guards say the same of the same source, wherever they come from."""
+
+    where: UserLocation | None = field(default=None, kw_only=True)  # the user's line that the trace relied on it at
+    kind: ClassVar[str] = "GUARD"
+    rank: ClassVar[int] = 5  # among guards on one source, low ones first
+
+    def sources(self) -> tuple[Source, ...]:
+        """What it reads."""
+        raise NotImplementedError
+
+    def check(self, code: CheckScope) -> str | None:
+        """A Python expression that is true exactly if the guard holds; None if earlier guards have shown it."""
+        raise NotImplementedError
+
+    def lines(self) -> list[str]:
+        """The guard as logs show it, in terms of `L['a']`."""
+        raise NotImplementedError
+
+    def explain(self, *seen: Any) -> Mismatch:
+        """Words for its failure, given the values now at its sources."""
+        raise NotImplementedError
+
+    def references(self) -> Iterator[ObjectRef]:
+        """The objects whose death makes the guard fail for ever."""
+        return iter(())
+
+    def parts(self) -> tuple[Guard, ...]:
+        """The guards that this one stands for."""
+        return (self,)
+
+    def log_name(self) -> str:
+        """`local 'a' TENSOR_MATCH`."""
+        named = " and ".join(source_title(source) for source in self.sources())
+        return f"{named} {self.kind}" if named else self.kind
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in self.__match_args__])  # all fields but `where`
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(self) is type(other) and self._key() == other._key()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self._key()))
+
+    def __str__(self) -> str:
+        return " and ".join(self.lines())
+
+
+_G = TypeVar("_G", bound=type[Guard])
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+def guard_kind(cls: _G) -> _G:
+    """Makes a class a kind of guard: a frozen dataclass with slots, compared as `Guard` says."""
+    return dataclass(frozen=True, slots=True, eq=False)(cls)  # type: ignore[return-value]
+
+
+def source_title(source: Source) -> str:
+    """`local 'a'`, `global 'torch.nn'`, `local 'l[0]'`."""
+    root = source.root()
+    name = str(root._fields()[0]) if root._fields() else root.name
+    path = source.name.replace(root.name, name) if source is not root else name
+    return f"{getattr(root, 'root_kind', 'object')} {path!r}"
+
+
+_SHOWN_AS_REPR = (int, float, complex, bool, str, bytes, type(None), type(...))
+
+
+def shown(value: Any) -> str:
+    """A value for a message. Runs no user code: what is not plain is shown by its type alone."""
+    cls = type(value)
+    if cls in _SHOWN_AS_REPR:
+        text = repr(value)
+        return text if len(text) <= 200 else f"{text[:200]}... ({len(text)} characters)"
+    if cls in (tuple, list) and len(value) <= 16:
+        inner = ", ".join(shown(item) for item in value)
+        return f"[{inner}]" if cls is list else f"({inner}{',' if len(value) == 1 else ''})"
+    if issubclass(cls, type):
+        return type.__repr__(value)
+    if cls in _TORCH_VALUES:
+        return repr(value)
+    name = class_name(cls)
+    own_name = getattr(value, "__qualname__", None) if cls in _NAMED else None
+    return f"<{name} {own_name}>" if own_name else f"<{name} object>"
+
+
+def _def() -> None: ...
+
+
+_TORCH_VALUES = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
+_NAMED: tuple[type, ...] = (type(_def), type(len), CodeType)

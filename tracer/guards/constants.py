@@ -1,0 +1,229 @@
+"""Guards on plain values: the exact type and the exact value, nan and -0.0 included."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import torch
+
+from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
+from tracer.guards.identity import type_check, type_mismatch
+from tracer.guards.references import ObjectRef
+from tracer.sources import Source
+from tracer.sources.reading import type_mro
+
+_SINGLETONS = (
+    type(None),
+    bool,
+    type(...),
+    type(NotImplemented),
+    torch.dtype,
+    torch.layout,
+    torch.memory_format,
+    torch.qscheme,
+)
+_SCALARS = (int, float, complex, str, bytes, torch.device)
+_SEQUENCES = (tuple, torch.Size, frozenset)
+_LONGEST_LITERAL = 200
+_MOST_INLINE_LEAVES = 8
+
+
+def is_enum_member(value: object) -> bool:
+    return enum.Enum in type_mro(type(value))
+
+
+def is_guardable_constant(value: object) -> bool:
+    """Whether `EqualsMatch` can hold it: comparing it never runs user code."""
+    cls = type(value)
+    if cls in _SINGLETONS or cls in _SCALARS or is_enum_member(value):
+        return True
+    if cls in _SEQUENCES:
+        return all(is_guardable_constant(item) for item in value)  # type: ignore[attr-defined]
+    if cls is slice:
+        return all(is_guardable_constant(part) for part in _slice_parts(value))
+    return cls is range
+
+
+def same_constant(seen: Any, expected: Any) -> bool:
+    """Whether two plain values have the same exact type and value; `expected` is a guardable constant."""
+    cls = type(expected)
+    if type(seen) is not cls:
+        return False
+    if seen is expected:
+        return True
+    if cls is float:
+        return _same_float(seen, expected)
+    if cls is complex:
+        return _same_float(seen.real, expected.real) and _same_float(seen.imag, expected.imag)
+    if cls in (tuple, torch.Size):
+        return len(seen) == len(expected) and all(map(same_constant, seen, expected))
+    if cls is frozenset:
+        return _same_frozenset(seen, expected)
+    if cls is slice:
+        return all(map(same_constant, _slice_parts(seen), _slice_parts(expected)))
+    if cls is range:
+        return (seen.start, seen.stop, seen.step) == (expected.start, expected.stop, expected.step)
+    if cls in _SCALARS:
+        return bool(seen == expected)
+    return False  # singletons and enum members: identity was tried above
+
+
+def _same_float(a: float, b: float) -> bool:
+    return (a == b and math.copysign(1.0, a) == math.copysign(1.0, b)) or (a != a and b != b)
+
+
+def _same_frozenset(seen: frozenset[Any], expected: frozenset[Any]) -> bool:
+    """Members of plain types only are compared, so no user's `__eq__` is asked."""
+    if len(seen) != len(expected) or not all(map(is_guardable_constant, seen)):
+        return False
+    return all(any(same_constant(a, b) for b in seen) for a in expected)
+
+
+def _slice_parts(value: Any) -> tuple[Any, Any, Any]:
+    return value.start, value.stop, value.step
+
+
+def constant_key(value: Any) -> Any:
+    """A hashable stand-in that is equal exactly for the same type and value."""
+    cls = type(value)
+    if cls is float:
+        return cls, "nan" if value != value else (value, math.copysign(1.0, value))
+    if cls is complex:
+        return cls, constant_key(value.real), constant_key(value.imag)
+    if cls in (tuple, torch.Size):
+        return cls, *map(constant_key, value)
+    if cls is frozenset:
+        return cls, frozenset(map(constant_key, value))
+    if cls is slice:
+        return cls, *map(constant_key, _slice_parts(value))
+    if cls is range:
+        return cls, value.start, value.stop, value.step
+    return (cls, value) if cls in _SCALARS or cls in _SINGLETONS else (cls, id(value))
+
+
+# --------------------------------------------------------------------------------------------- the check
+
+
+def equality(expr: str, value: Any, code: CheckScope, known_type: type | None = None) -> str:
+    """The expression that says that `expr` has exactly this type and value."""
+    cls = type(value)
+    if cls in _SINGLETONS:
+        return f"{expr} is {_singleton_text(value, code)}"
+    if is_enum_member(value):
+        reference = ObjectRef(value)
+        return f"{expr} is {code.const(value, 'member')}" if reference.bound else f"id({expr}) == {reference.id}"
+    if not _inline(value):
+        return f"___same_constant({expr}, {code.const(value, 'value')})"
+    tests = [] if known_type is cls else [type_check(expr, cls, code)]
+    tests += _VALUE_TESTS[cls](expr, value, code)
+    return " and ".join(tests)
+
+
+def _inline(value: Any) -> bool:
+    """Whether an expression of its own says it better than a call."""
+    if type(value) is tuple:
+        return _leaves(value) <= _MOST_INLINE_LEAVES and all(
+            _inline(item) or type(item) in _SINGLETONS or is_enum_member(item) for item in value
+        )
+    return type(value) in _VALUE_TESTS
+
+
+def _leaves(value: Any) -> int:
+    return sum(map(_leaves, value)) if type(value) is tuple else 1
+
+
+def _singleton_text(value: Any, code: CheckScope) -> str:
+    if value is None or type(value) is bool:
+        return repr(value)
+    return code.const(value, str(value).replace("torch.", ""))
+
+
+def _test_literal(expr: str, value: Any, code: CheckScope) -> list[str]:
+    text = repr(value)
+    return [f"{expr} == {text if len(text) <= _LONGEST_LITERAL else code.const(value, 'value')}"]
+
+
+def _test_float(expr: str, value: float, code: CheckScope) -> list[str]:
+    if value != value:
+        return [f"{expr} != {expr}"]
+    if value == 0.0:
+        return [f"{expr} == 0.0", f"___copysign(1.0, {expr}) == {math.copysign(1.0, value)}"]
+    return [f"{expr} == {value!r}" if math.isfinite(value) else f"{expr} == {code.const(value, 'inf')}"]
+
+
+def _test_tuple(expr: str, value: tuple[Any, ...], code: CheckScope) -> list[str]:
+    tests = [f"len({expr}) == {len(value)}"]
+    return tests + [equality(f"{expr}[{i}]", item, code) for i, item in enumerate(value)]
+
+
+def _test_range(expr: str, value: range, code: CheckScope) -> list[str]:
+    return [f"({expr}.start, {expr}.stop, {expr}.step) == ({value.start}, {value.stop}, {value.step})"]
+
+
+def _test_device(expr: str, value: torch.device, code: CheckScope) -> list[str]:
+    return [f"{expr} == {code.const(value, 'device')}"]
+
+
+_VALUE_TESTS: dict[type, Callable[[str, Any, CheckScope], list[str]]] = {
+    int: _test_literal,
+    str: _test_literal,
+    bytes: _test_literal,
+    float: _test_float,
+    tuple: _test_tuple,
+    range: _test_range,
+    torch.device: _test_device,
+}
+
+
+@guard_kind
+class EqualsMatch(Guard):
+    """A plain value, equal in type and value; see `is_guardable_constant`."""
+
+    source: Source
+    value: Any
+    kind: ClassVar[str] = "EQUALS_MATCH"
+    rank: ClassVar[int] = 3
+
+    def __post_init__(self) -> None:
+        if not is_guardable_constant(self.value):
+            raise TypeError(f"EQUALS_MATCH on {self.source.name}: {type(self.value).__name__} is no plain constant")
+        if is_enum_member(self.value):
+            object.__setattr__(self, "value", ObjectRef(self.value))
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self.source,)
+
+    def check(self, code: CheckScope) -> str | None:
+        value = self.value
+        if type(value) is ObjectRef:
+            if value.dead:
+                return "False"
+            return equality(code.read(self.source), value.get(), code)
+        text = equality(code.read(self.source), value, code, code.exact_type(self.source))
+        code.show_type(self.source, type(value))
+        return text
+
+    def lines(self) -> list[str]:
+        name, value = self.source.name, self.value
+        if type(value) is ObjectRef:
+            return [f"___check_obj_id({name}, {value.id})"]
+        if type(value) in _SINGLETONS:
+            return [f"{name} is {value!r}"]
+        return [f"___check_type_id({name}, {id(type(value))})", f"{name} == {value!r}"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        value = self.value
+        if type(value) is not ObjectRef and type(value) is not type(seen[0]):
+            return type_mismatch(self.source, type(value).__name__, seen[0])
+        expected = repr(value) if type(value) is ObjectRef else shown(value)
+        return Mismatch(self.lines()[-1], expected, shown(seen[0]))
+
+    def references(self) -> Iterator[ObjectRef]:
+        if type(self.value) is ObjectRef:
+            yield self.value
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.source, self.value if type(self.value) is ObjectRef else constant_key(self.value)

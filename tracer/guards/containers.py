@@ -1,0 +1,255 @@
+"""Guards on containers: how long they are, which keys they have, and whether a name is absent."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
+from tracer.guards.constants import constant_key, is_guardable_constant, same_constant
+from tracer.guards.references import ObjectRef
+from tracer.sources import (
+    FunctionGlobalsSource,
+    FunctionNamespaceSource,
+    GlobalSource,
+    GlobalsSource,
+    ModuleGlobalsSource,
+    ModuleNamespaceSource,
+    Source,
+)
+from tracer.sources.reading import size, type_mro
+
+_QUICK_LEN = (list, tuple, dict, str, bytes, set, frozenset, collections.deque, bytearray, range)
+
+
+@guard_kind
+class LengthMatch(Guard):
+    """`len` of a builtin container or of a subclass, as the builtin defines it."""
+
+    source: Source
+    length: int
+    kind: ClassVar[str] = "LENGTH_MATCH"
+    rank: ClassVar[int] = 2
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self.source,)
+
+    def check(self, code: CheckScope) -> str | None:
+        function = "len" if code.exact_type(self.source) in _QUICK_LEN else "___size"
+        return f"{function}({code.read(self.source)}) == {self.length}"
+
+    def lines(self) -> list[str]:
+        return [f"len({self.source.name}) == {self.length}"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        try:
+            now = str(size(seen[0]))
+        except TypeError:
+            now = shown(seen[0])
+        return Mismatch(self.lines()[0], str(self.length), now)
+
+
+def keys_match(mapping: Any, expected: tuple[Any, ...]) -> bool:
+    """Whether a dict has these keys in this order: plain values by value, ObjectRefs by identity."""
+    if dict.__len__(mapping) != len(expected):
+        return False
+    for seen, key in zip(dict.keys(mapping), expected, strict=True):
+        if seen is key:
+            continue
+        if type(key) is ObjectRef:
+            if id(seen) != key.id:
+                return False
+        elif not same_constant(seen, key):
+            return False
+    return True
+
+
+def ordered_keys_match(mapping: Any, expected: tuple[Any, ...]) -> bool:
+    """The same for the order of an OrderedDict, which `move_to_end` changes apart from the dict's own.
+
+    Walking it hashes the keys, so they are first shown to be the plain ones expected, in any order.
+    """
+    if dict.__len__(mapping) != len(expected) or not all(map(is_guardable_constant, dict.keys(mapping))):
+        return False
+    return all(map(same_constant, collections.OrderedDict.keys(mapping), expected))
+
+
+@guard_kind
+class DictKeysMatch(Guard):
+    """The keys of a dict (or a subclass), in order. Keys that are no plain constants are compared by identity.
+
+    `DictKeysMatch.of(source, mapping)` takes them from the dict at hand.
+    """
+
+    source: Source
+    keys: tuple[Any, ...]
+    ordered_dict: bool = False  # the order is that of an OrderedDict
+    kind: ClassVar[str] = "DICT_KEYS"
+    rank: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        held = tuple([key if is_guardable_constant(key) or type(key) is ObjectRef else ObjectRef(key) for key in self.keys])
+        if self.ordered_dict and any(type(key) is ObjectRef for key in held):
+            raise TypeError(f"DICT_KEYS on {self.source.name}: the order of an OrderedDict is read by hashing its keys")
+        object.__setattr__(self, "keys", held)
+
+    @classmethod
+    def of(cls, source: Source, mapping: dict[Any, Any], **where: Any) -> DictKeysMatch:
+        if collections.OrderedDict in type_mro(type(mapping)):
+            in_order: Any = collections.OrderedDict.keys(mapping)  # type: ignore[arg-type]
+            return cls(source, tuple(in_order), ordered_dict=True, **where)
+        return cls(source, tuple(dict.keys(mapping)), **where)
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self.source,)
+
+    def check(self, code: CheckScope) -> str | None:
+        value = code.read(self.source)
+        if not self.keys:
+            return f"{'len' if code.exact_type(self.source) is dict else '___size'}({value}) == 0"
+        function = "___ordered_keys" if self.ordered_dict else "___dict_keys"
+        return f"{function}({value}, {code.const(self.keys, 'keys')})"
+
+    def lines(self) -> list[str]:
+        return [f"list({self.source.name}.keys()) == [{', '.join(_key_text(key) for key in self.keys)}]"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        name = self.source.name
+        expected = f"[{', '.join(_key_text(key) for key in self.keys)}]"
+        if dict not in type_mro(type(seen[0])):
+            return Mismatch(f"{name} was a dict", expected, shown(seen[0]))
+        now = list(dict.keys(seen[0]))
+        text = f"[{', '.join(map(shown, now))}]"
+        known = {constant_key(key) if type(key) is not ObjectRef else key.id for key in self.keys}
+        added = [k for k in now if (constant_key(k) if is_guardable_constant(k) else id(k)) not in known]
+        if added:
+            return Mismatch(f"keys of {name} changed: {', '.join(map(shown, added))} is new", expected, text)
+        gone = len(self.keys) - len(now)
+        words = f"{gone} fewer" if gone > 0 else "another order"
+        return Mismatch(f"keys of {name} changed: {words}", expected, text)
+
+    def references(self) -> Iterator[ObjectRef]:
+        return (key for key in self.keys if type(key) is ObjectRef)
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.source, self.ordered_dict, *[k if type(k) is ObjectRef else constant_key(k) for k in self.keys]
+
+
+def _key_text(key: Any) -> str:
+    return repr(key) if type(key) is ObjectRef else shown(key)
+
+
+@guard_kind
+class DictContains(Guard):
+    """Whether a dict has a key, which is a plain constant."""
+
+    source: Source
+    key: Any
+    present: bool = True
+    kind: ClassVar[str] = "DICT_CONTAINS"
+
+    def __post_init__(self) -> None:
+        if not is_guardable_constant(self.key):
+            raise TypeError(f"DICT_CONTAINS on {self.source.name}: the key is no plain constant")
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self.source,)
+
+    def check(self, code: CheckScope) -> str | None:
+        key = repr(self.key) if type(self.key) in (str, int, bool) else code.const(self.key, "key")
+        value = code.read(self.source)
+        if code.exact_type(self.source) is dict:
+            return f"{key} {'in' if self.present else 'not in'} {value}"
+        return f"___contains({value}, {key}) is {self.present}"
+
+    def lines(self) -> list[str]:
+        return [f"{shown(self.key)} {'in' if self.present else 'not in'} {self.source.name}"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        words = {True: "present", False: "absent"}
+        return Mismatch(self.lines()[0], words[self.present], words[not self.present])
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.source, constant_key(self.key), self.present
+
+
+@guard_kind
+class NotInGlobals(Guard):
+    """The globals have no such name, so that it means the builtin. Made from the source that the global would have,
+    or from its name, which then is one of the root frame's globals.
+    """
+
+    source: Any
+    kind: ClassVar[str] = "NOT_IN_GLOBALS"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.source, str):
+            object.__setattr__(self, "source", GlobalSource(self.source))
+
+    def namespace(self) -> Source:
+        """The dict that the name would be in."""
+        match self.source:
+            case GlobalSource():
+                return GlobalsSource()
+            case ModuleGlobalsSource(module, _):
+                return ModuleNamespaceSource(module)
+            case FunctionGlobalsSource(function, _):
+                return FunctionNamespaceSource(function)
+        raise TypeError(f"NOT_IN_GLOBALS: {self.source!r} is no source of a global")
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self.namespace(),)
+
+    def check(self, code: CheckScope) -> str | None:
+        return f"{self.source.global_name!r} not in {code.read(self.namespace())}"
+
+    def lines(self) -> list[str]:
+        return [f"{self.source.global_name!r} not in {self.namespace().name}"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        return Mismatch(f"global {self.source.global_name!r} now hides the builtin", "absent", "present")
+
+    def log_name(self) -> str:
+        return f"builtin {self.source.global_name!r} {self.kind}"
+
+
+@guard_kind
+class SetMatch(Guard):
+    """A set or frozenset (exactly) with these members, which are plain constants, whatever the order."""
+
+    source: Source
+    members: frozenset[Any]
+    kind: ClassVar[str] = "SET_MATCH"
+    rank: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "members", frozenset(self.members))
+        if not is_guardable_constant(self.members):
+            raise TypeError(f"SET_MATCH on {self.source.name}: not all members are plain constants")
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self.source,)
+
+    def check(self, code: CheckScope) -> str | None:
+        return f"___set_match({code.read(self.source)}, {code.const(self.members, 'members')})"
+
+    def lines(self) -> list[str]:
+        return [f"{self.source.name} == {{{', '.join(sorted(map(shown, self.members)))}}}"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        now = shown(seen[0])
+        if type(seen[0]) in (set, frozenset):
+            now = f"{{{', '.join(sorted(map(shown, seen[0])))}}}"
+        return Mismatch(self.lines()[0], self.lines()[0].partition(" == ")[2], now)
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.source, constant_key(self.members)
+
+
+def set_match(seen: Any, members: frozenset[Any]) -> bool:
+    if type(seen) not in (set, frozenset) or len(seen) != len(members):
+        return False
+    return all(map(is_guardable_constant, seen)) and same_constant(frozenset(seen), members)
+
+

@@ -1,0 +1,61 @@
+"""The names that a `check_fn` may use: its `__builtins__`, shared by all of them.
+
+They are bound once, at import, so that a program that replaces `builtins.len` changes nothing here.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import weakref
+from typing import Any
+
+from tracer import _C
+from tracer.guards.constants import same_constant
+from tracer.guards.containers import keys_match, ordered_keys_match, set_match
+from tracer.guards.tensors import marks_within
+from tracer.sources import reading
+
+_PLAIN = """
+    abs bool bytes complex dict float frozenset id int len list max min range round set slice str tuple type
+    bytearray object
+"""
+
+
+def _weakref_alive(reference: Any) -> bool:
+    if type(reference) is not weakref.ref:
+        raise TypeError("not a plain weakref.ref")
+    return reference() is not None
+
+
+def _has_attr(obj: object, name: str) -> bool:
+    try:
+        _C.raw_attr(obj, name)
+    except AttributeError:
+        return False
+    return True
+
+
+def _class_has_attr(cls: type, name: str) -> bool:
+    return any(name in reading.type_dict(klass) for klass in reading.type_mro(cls))
+
+
+HELPERS: dict[str, Any] = {
+    **{name: getattr(builtins, name) for name in _PLAIN.split()},
+    **reading.HELPERS,
+    "math": math,
+    "___copysign": math.copysign,
+    "___contains": dict.__contains__,
+    "___same_constant": same_constant,
+    "___dict_keys": keys_match,
+    "___ordered_keys": ordered_keys_match,
+    "___set_match": set_match,
+    "___weakref_alive": _weakref_alive,
+    "___has_attr": _has_attr,
+    "___class_has_attr": _class_has_attr,
+    "___marks_within": marks_within,
+    "___raw_attr": _C.raw_attr,
+    "___instance_dict": _C.instance_dict,
+    "___type_id": _C.type_id,
+    "___distinct": _C.distinct,
+}

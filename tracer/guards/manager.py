@@ -1,0 +1,199 @@
+"""CheckFunctionManager: from the guards of a trace to a `check_fn`, its text for people, and the reason of a miss."""
+
+from __future__ import annotations
+
+import traceback
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+from tracer.guards.base import Guard, Mismatch, shown
+from tracer.guards.code import CheckCode, argument_slots
+from tracer.guards.order import arrange
+from tracer.guards.references import ObjectRef
+from tracer.guards.tensors import TensorMatch
+from tracer.locations import UserLocation
+from tracer.sources import FrameValues
+
+
+@dataclass(frozen=True)
+class GuardFailure:
+    """The first guard that did not hold, in words. `guard` is None where an object that was guarded has died."""
+
+    guard: Guard | None
+    message: str
+    expected: str
+    seen: str
+
+    @property
+    def where(self) -> UserLocation | None:
+        """The user's line that made the guard."""
+        return self.guard.where if self.guard is not None else None
+
+    def __str__(self) -> str:
+        """One line: what failed, with the value seen where the sentence does not tell it."""
+        if not self.seen or self.seen in self.message:
+            return self.message
+        return f"{self.message}  (seen {self.seen})"
+
+
+class CheckFunctionManager:
+    """Holds the guards of one entry. Guarded objects are watched: when one dies, `on_invalid` is called once."""
+
+    def __init__(
+        self,
+        guards: Iterable[Guard],
+        code: CodeType,
+        globals: dict[str, Any],
+        on_invalid: Callable[[], None] | None = None,
+        *,
+        builtins: dict[str, Any] | None = None,
+    ) -> None:
+        self.code = code
+        self.globals = globals
+        self._builtins = builtins
+        self._stages = arrange(guards)
+        self.died: str | None = None
+        self._on_invalid = on_invalid
+        text, namespace = self._compile_text()
+        self.check_fn = _define(text, namespace, f"<check_fn of {code.co_qualname}>")
+        self._watches = self._watch()
+
+    # ---- text
+
+    def _code(self) -> tuple[CheckCode, list[tuple[Guard, ...]]]:
+        code = CheckCode(self.code, self.globals, self._builtins)
+        steps = [step for stage in self._stages for step in code.add(stage)]
+        return code, steps
+
+    def _compile_text(self) -> tuple[str, dict[str, Any]]:
+        code, _ = self._code()
+        return code.text(), code.namespace
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """All guards in the order in which they are checked."""
+        return tuple([guard for stage in self._stages for guard in [*stage.guards, *stage.tensors]])
+
+    @property
+    def exec_text(self) -> str:
+        """The Python source of check_fn."""
+        return self._code()[0].text()
+
+    @property
+    def source_text(self) -> str:
+        """The guards in terms of `L['a']` and `G['torch']`, a line each."""
+        return "\n".join(dict.fromkeys(line for guard in self.guards for line in guard.lines()))
+
+    def described(self) -> list[tuple[str, Guard]]:
+        """(line, guard) for each line of `source_text`."""
+        lines: dict[str, Guard] = {}
+        for guard in self.guards:
+            for line in guard.lines():
+                lines.setdefault(line, guard)
+        return list(lines.items())
+
+    # ---- death of guarded objects
+
+    @property
+    def valid(self) -> bool:
+        return self.died is None
+
+    def when_invalid(self, callback: Callable[[], None]) -> None:
+        """Calls back once when a guarded object dies; at once if one has died already."""
+        self._on_invalid = callback
+        if self.died is not None:
+            callback()
+
+    def _watch(self) -> list[weakref.ref[Any]]:
+        own = weakref.ref(self)
+        watched: dict[int, weakref.ref[Any]] = {}
+        for guard in self.guards:
+            for reference in guard.references():
+                if reference.bound or reference.id in watched:
+                    continue
+                obj = reference.get()
+                if obj is None:
+                    self._object_died(reference)
+                    continue
+                watched[reference.id] = weakref.ref(obj, _notify(own, reference))
+        return list(watched.values())
+
+    def _object_died(self, reference: ObjectRef) -> None:
+        if self.died is None:
+            self.died = repr(reference)
+            if self._on_invalid is not None:
+                self._on_invalid()
+
+    # ---- explanations
+
+    def frame_values(self, args: tuple[Any, ...], closure: tuple[CellType, ...] | None = None) -> FrameValues:
+        """The values that sources are read from, given the argument slots of a call."""
+        builtins = self._builtins
+        if builtins is None:
+            found = self.globals.get("__builtins__", {})
+            builtins = found if type(found) is dict else found.__dict__
+        locals_ = dict(zip(argument_slots(self.code), args, strict=True))
+        return FrameValues(locals_, self.globals, dict(zip(self.code.co_freevars, closure or ())), builtins)
+
+    def explain(self, args: tuple[Any, ...], closure: tuple[CellType, ...] | None = None) -> GuardFailure | None:
+        """The first guard that fails for these argument slots; None if all hold."""
+        if self.died is not None:
+            return GuardFailure(None, f"a guarded object was deleted: {self.died}", "alive", "deleted")
+        code, steps = self._code()
+        filename = f"<explained check_fn of {self.code.co_qualname}>"
+        explain_fn = _define(code.text(str), code.namespace, filename)
+        positional = (*args, closure) if self.code.co_freevars else args
+        try:
+            failed = explain_fn(*positional)
+        except Exception as error:
+            return self._unreadable(error, _failing_step(error, filename, code), steps)
+        return None if failed is True else self._failure(steps[failed], self.frame_values(args, closure))
+
+    def _failure(self, guards: tuple[Guard, ...], values: FrameValues) -> GuardFailure:
+        """The words of the guard that fails among those of one step."""
+        for guard in guards:
+            try:
+                seen = [source.get(values) for source in guard.sources()]
+            except Exception as error:
+                return _cannot_read(guard, error)
+            if isinstance(guard, TensorMatch) and len(guards) > 1 and guard.holds(seen[0]):
+                continue
+            return GuardFailure(guard, *guard.explain(*seen))
+        return GuardFailure(guards[0], *Mismatch("tensors did not match", "", ""))
+
+    def _unreadable(self, error: Exception, step: int, steps: list[tuple[Guard, ...]]) -> GuardFailure:
+        return _cannot_read(steps[step][0], error) if step < len(steps) else GuardFailure(None, str(error), "", "")
+
+
+def _cannot_read(guard: Guard, error: Exception) -> GuardFailure:
+    what = f"{type(error).__name__}: {shown(error.args[0]) if error.args else ''}"
+    names = " and ".join(source.name for source in guard.sources())
+    return GuardFailure(guard, f"{names} could not be read ({what})", " and ".join(guard.lines()), what)
+
+
+def _failing_step(error: Exception, filename: str, code: CheckCode) -> int:
+    """The step whose line raised: line 1 is the `def`."""
+    for frame, lineno in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_filename == filename:
+            return code.step_of_line[lineno - 2]
+    return len(code.step_of_line)
+
+
+def _define(text: str, namespace: dict[str, Any], filename: str) -> FunctionType:
+    exec(compile(text, filename, "exec", dont_inherit=True), namespace)
+    function: FunctionType = namespace.pop("check_fn")
+    return function
+
+
+def _notify(
+    manager: weakref.ref[CheckFunctionManager], reference: ObjectRef
+) -> Callable[[weakref.ref[Any]], None]:
+    def object_died(_: weakref.ref[Any]) -> None:
+        found = manager()
+        if found is not None:
+            found._object_died(reference)
+
+    return object_died

@@ -1,0 +1,85 @@
+"""In which order guards are checked: what is read below a source comes after the guards on that source.
+
+The order depends on the guards and on the order in which they came alone, so equal traces give equal text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tracer.guards.base import Guard
+from tracer.guards.shapes import ShapeLine
+from tracer.guards.tensors import TensorMatch
+from tracer.sources import Source
+
+
+@dataclass
+class Stage:
+    """Guards that are checked one by one, then tensors that are checked all at once."""
+
+    guards: list[Guard] = field(default_factory=list)
+    tensors: list[TensorMatch] = field(default_factory=list)
+
+
+def arrange(guards: Iterable[Guard]) -> list[Stage]:
+    """Global state; then by depth below tensors, each stage in order of dependency; then aliasing; then shapes."""
+    unique = list(dict.fromkeys(part for guard in guards for part in guard.parts()))
+    state = [guard for guard in unique if not guard.sources()]
+    single = [guard for guard in unique if len(guard.sources()) == 1 and not isinstance(guard, ShapeLine)]
+    relations = [guard for guard in unique if len(guard.sources()) > 1 and not isinstance(guard, ShapeLine)]
+    shapes: list[Guard] = [guard for guard in unique if isinstance(guard, ShapeLine) and guard.sources()]
+    stages = _stages(single)
+    stages[0].guards[:0] = state
+    stages.append(Stage(relations + shapes))
+    return [stage for stage in stages if stage.guards or stage.tensors]
+
+
+def _stages(guards: list[Guard]) -> list[Stage]:
+    """Guards on one source each; a stage reads below the tensors that the stages before it have checked."""
+    tensors = {guard.sources()[0] for guard in guards if isinstance(guard, TensorMatch)}
+    depth = _Depth(tensors)
+    stages = [Stage()]
+    for guard in by_dependency(guards):
+        level = depth(guard.sources()[0])
+        while len(stages) <= level:
+            stages.append(Stage())
+        if isinstance(guard, TensorMatch):
+            stages[level].tensors.append(guard)
+        else:
+            stages[level].guards.append(guard)
+    return stages
+
+
+class _Depth(dict[Source, int]):
+    """source -> how many tensors lie above it on its path."""
+
+    def __init__(self, tensors: set[Source]) -> None:
+        super().__init__()
+        self.tensors = tensors
+
+    def __call__(self, source: Source) -> int:
+        known = self.get(source)
+        if known is None:
+            base = source.base
+            known = self[source] = 0 if base is None else self(base) + (base in self.tensors)
+        return known
+
+
+def by_dependency(guards: Iterable[Guard]) -> Iterator[Guard]:
+    """A source's guards after those of its base, by rank; otherwise as they came."""
+    on: dict[Source, list[Guard]] = {}
+    for guard in guards:
+        on.setdefault(guard.sources()[0], []).append(guard)
+    placed: set[Source] = set()
+
+    def place(source: Source) -> Iterator[Guard]:
+        if source in placed:
+            return
+        placed.add(source)
+        if source.base is not None:
+            yield from place(source.base)
+        yield from sorted(on.get(source, ()), key=lambda guard: guard.rank)
+
+    for source in on:
+        yield from place(source)

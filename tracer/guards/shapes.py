@@ -1,0 +1,85 @@
+"""Guards on sizes and ints: expressions that the trace decided, over sources that are read as plain numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
+from tracer.locations import UserLocation
+from tracer.sources import Source
+
+
+@guard_kind
+class ShapeLine(Guard):
+    """One expression. `template` is Python with `{0}`, `{1}`, ... for the labels, which are sources of numbers.
+
+    `recorded` is the form in which the trace met it, if it was simplified since.
+    """
+
+    template: str
+    labels: tuple[Source, ...]
+    recorded: str | None = None
+    kind: ClassVar[str] = "SHAPE_ENV"
+
+    @classmethod
+    def of(
+        cls,
+        render: Callable[[Callable[[Source], str]], str],
+        recorded: str | None = None,
+        where: UserLocation | None = None,
+    ) -> ShapeLine:
+        """From a printer: `render(text_of_label)` gives the expression, asking for the text of each label."""
+        labels: dict[Source, int] = {}
+        template = render(lambda source: f"{{{labels.setdefault(source, len(labels))}}}")
+        return cls(template, tuple(labels), recorded, where=where)
+
+    def sources(self) -> tuple[Source, ...]:
+        return self.labels
+
+    def text(self, name: Callable[[Source], str]) -> str:
+        """The expression with each label named."""
+        names = [name(label) for label in self.labels]
+        return re.sub(r"\{(\d+)\}", lambda field: names[int(field[1])], self.template)
+
+    def check(self, code: CheckScope) -> str | None:
+        return self.text(code.read)
+
+    def lines(self) -> list[str]:
+        return [self.text(lambda source: source.name)]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        values = ", ".join(f"{label.name} = {shown(value)}" for label, value in zip(self.labels, seen, strict=True))
+        return Mismatch(self.lines()[0], "true", f"false for {values}")
+
+
+@guard_kind
+class ShapeGuards(Guard):
+    """All shape guards of a trace, in the order in which they are checked."""
+
+    shape_lines: tuple[ShapeLine, ...]
+    kind: ClassVar[str] = "SHAPE_ENV"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape_lines", tuple(self.shape_lines))
+
+    @classmethod
+    def of(cls, lines: Iterable[tuple[str, tuple[Source, ...]]]) -> ShapeGuards:
+        """From (template, labels) pairs."""
+        return cls(tuple(ShapeLine(template, tuple(labels)) for template, labels in lines))
+
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(dict.fromkeys(label for line in self.shape_lines for label in line.labels))
+
+    def parts(self) -> tuple[Guard, ...]:
+        return self.shape_lines
+
+    def lines(self) -> list[str]:
+        return [text for line in self.shape_lines for text in line.lines()]
+
+    def check(self, code: CheckScope) -> str | None:
+        raise TypeError("shape guards are checked line by line")
+
+    def log_name(self) -> str:
+        return self.kind

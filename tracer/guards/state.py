@@ -1,0 +1,36 @@
+"""The guard on torch's global state: whatever outside of the program's values changes what a trace would record."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind
+from tracer.sources import Source
+
+
+@guard_kind
+class GlobalStateMatch(Guard):
+    """Grad and inference mode, autocast, default dtype and device, deterministic flags, modes, functorch level.
+
+    `snapshot` is a `_C.GlobalState` taken before the trace.
+    """
+
+    snapshot: Any
+    kind: ClassVar[str] = "GLOBAL_STATE"
+
+    def sources(self) -> tuple[Source, ...]:
+        return ()
+
+    def check(self, code: CheckScope) -> str | None:
+        return f"{code.const(self.snapshot.check, 'global_state')}()"
+
+    def lines(self) -> list[str]:
+        return ["___global_state()"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        changes = self.snapshot.changes()
+        words = "; ".join(changes) or "it is as it was"
+        return Mismatch(f"global state changed: {words}", "the state at the trace", words)
+
+    def _key(self) -> tuple[Any, ...]:
+        return (id(self.snapshot),)
