@@ -1,0 +1,57 @@
+"""shapetracer: captures PyTorch programs as guarded, cached, shape-generic FX graphs. This is its public API.
+
+Importing it loads neither SymPy nor z3 nor fake tensors: they come with the first trace.
+"""
+
+import tracer.platform_check  # noqa: F401  (raises a clear ImportError where this version cannot work)
+from tracer import config, exc
+from tracer.api.disabling import disable, run
+from tracer.api.entry import compile, compile_module, optimize
+from tracer.api.explain import ExplainOutput, explain
+from tracer.api.inside import graph_break, is_compiling
+from tracer.api.marks import (
+    allow_in_graph,
+    assume_constant_result,
+    disallow_in_graph,
+    forbid_in_graph,
+    mark_dynamic,
+    mark_static,
+    mark_static_address,
+    mark_unbacked,
+    maybe_mark_dynamic,
+)
+from tracer.api.modules import OptimizedModule
+from tracer.api.settings import region_of, reset
+from tracer.backends.registry import list_backends, register_backend
+from tracer.metrics import counters
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ExplainOutput",
+    "OptimizedModule",
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "compile_module",
+    "config",
+    "counters",
+    "disable",
+    "disallow_in_graph",
+    "exc",
+    "explain",
+    "forbid_in_graph",
+    "graph_break",
+    "is_compiling",
+    "list_backends",
+    "mark_dynamic",
+    "mark_static",
+    "mark_static_address",
+    "mark_unbacked",
+    "maybe_mark_dynamic",
+    "optimize",
+    "region_of",
+    "register_backend",
+    "reset",
+    "run",
+]

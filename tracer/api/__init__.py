@@ -1,0 +1,1 @@
+"""What the user calls; re-exported, and nothing else, by `tracer`."""

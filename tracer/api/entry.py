@@ -1,0 +1,93 @@
+"""`optimize`, `compile` and `compile_module`: the decorators."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tracer.api.callables import compiled
+from tracer.api.modules import compile_module_with
+from tracer.api.settings import Settings
+from tracer.exc import UserError
+
+Decorator = Callable[[Any], Any]
+
+
+def optimize(
+    backend: str | Callable[..., Any] = "eager",
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    disable: bool = False,
+    name: str | None = None,
+    recompile_limit: int | None = None,
+    guard_fail_fn: Callable[[Any], None] | None = None,
+    guard_export_fn: Callable[[Any], None] | None = None,
+    guard_filter_fn: Callable[[Any], Any] | None = None,
+) -> Decorator:
+    """A decorator for functions, methods, callable objects, modules and classes; also `optimize("eager")(model)`.
+
+    `backend`: a name of `list_backends()` or a function `compiler(gm, example_inputs) -> callable`.
+    `fullgraph=True`: what cannot be traced is an error (`exc.Unsupported`), not a graph break.
+    `dynamic`: None, a size that was seen to vary becomes symbolic; True, all are from the start; False, none ever.
+    `disable=True` makes it the identity. `recompile_limit` overrides the setting of that name.
+    `guard_fail_fn(failure)` is called with the guard that made a recompile needed, `guard_export_fn(guards)` with the
+    guards of each new entry, and `guard_filter_fn(guards) -> list[bool]` says which to keep.
+    """
+    if disable:
+        return lambda target: target
+    hooks = {"guard_fail_fn": guard_fail_fn, "guard_export_fn": guard_export_fn, "guard_filter_fn": guard_filter_fn}
+    settings = Settings(
+        backend=backend,
+        fullgraph=fullgraph,
+        dynamic=dynamic,
+        name=name,
+        recompile_limit=recompile_limit,
+        hooks={key: hook for key, hook in hooks.items() if hook is not None},
+    )
+    return functools.partial(compiled, settings=settings)
+
+
+def compile(
+    fn: Any = None,
+    *,
+    backend: str | Callable[..., Any] = "eager",
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+    name: str | None = None,
+    recompile_limit: int | None = None,
+) -> Any:
+    """`optimize` in the shape of `torch.compile`: takes the function or module first, or is a decorator without it.
+
+    `mode` and `options` are the backend's, as `backend="inductor"` knows them; `name` is how logs call the region.
+    """
+    if disable:
+        return fn if fn is not None else lambda target: target
+    settings = Settings(backend, fullgraph, dynamic, mode, options, name, recompile_limit)
+    return functools.partial(compiled, settings=settings) if fn is None else compiled(fn, settings)
+
+
+def compile_module(
+    module: torch.nn.Module,
+    *,
+    backend: str | Callable[..., Any] = "eager",
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    name: str | None = None,
+    recompile_limit: int | None = None,
+) -> torch.nn.Module:
+    """Compiles a module in place and returns it: methods of it that call the module (`generate`) run compiled too.
+
+    Other instances of its class stay as they are; copies and pickles of it are plain modules.
+    """
+    if not isinstance(module, torch.nn.Module):
+        raise UserError(f"compile_module expects an nn.Module, not {type(module).__name__}", hint="use tracer.compile.")
+    return compile_module_with(module, Settings(backend, fullgraph, dynamic, mode, options, name, recompile_limit))

@@ -1,0 +1,117 @@
+"""Compiled `nn.Module`s: `OptimizedModule` stands beside the original, `compile_module` changes the original.
+
+Both end in a `CompiledCall`, which decides at each call what the region's frame is: the module's `forward` where
+nothing else would run (arguments keep their names in guards), and the whole call where hooks have to run too.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn.modules import module as torch_module
+
+from tracer._C import Dispatcher
+from tracer.api.module_proxy import ModuleProxy
+from tracer.api.settings import STATE, Settings
+
+if TYPE_CHECKING:
+    from tracer.convert_frame import RegionState
+
+_INSTANCE_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_CALLED_AS_MODULES_ARE = (torch.nn.Module.__call__, ModuleProxy.__call__)
+
+
+def call_with_hooks(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+    """The frame of a module that has hooks: a function of its own, so that modules inside never share its entries."""
+    return module._call_impl(*args, **kwargs)
+
+
+def call_overridden(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+    """The frame of a module whose class has a `__call__` of its own."""
+    return type(module).__call__(module, *args, **kwargs)
+
+
+class CompiledCall:
+    """Calls one module, compiled. It is never copied or pickled along with the module that holds it."""
+
+    def __init__(self, module: torch.nn.Module, settings: Settings, *, in_place: bool = False) -> None:
+        self.module = module
+        self.settings = settings
+        self.in_place = in_place
+        self._tracer_state: RegionState = settings.new_region(module)
+        self._dispatchers: dict[types.FunctionType, Dispatcher] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        module = self.module
+        if hasattr(module, "_initialize_hook"):
+            _initialise_lazy(module, args, kwargs)
+        target = self._frame_of(module)
+        dispatcher = self._dispatchers.get(target)
+        if dispatcher is None:
+            dispatcher = self._dispatchers[target] = Dispatcher(self._tracer_state.region, target)
+        return dispatcher(module, *args, **kwargs)
+
+    def _frame_of(self, module: torch.nn.Module) -> Any:
+        """The function, of the module and the call's arguments, that is traced."""
+        cls = type(module)
+        if (
+            not self.in_place
+            and cls.__call__ not in _CALLED_AS_MODULES_ARE
+            and not isinstance(module, torch.fx.GraphModule)
+        ):
+            return call_overridden
+        forward = cls.forward
+        if type(forward) is Dispatcher:
+            forward = forward.function
+        if type(forward) is not types.FunctionType or "forward" in module.__dict__ or runs_hooks(module):
+            return call_with_hooks
+        return forward
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> None:
+        return None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(None), ()
+
+
+def runs_hooks(module: torch.nn.Module) -> bool:
+    """Whether calling the module does more than its forward."""
+    state = module.__dict__
+    return any(state[name] for name in _INSTANCE_HOOKS) or torch_module._has_any_global_hook()
+
+
+def _initialise_lazy(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Lets a lazy module see its first arguments; it then becomes an ordinary module, which is what is traced."""
+    infer = getattr(module, "_infer_parameters", None)
+    if callable(infer):
+        infer(module, args, kwargs)
+
+
+class OptimizedModule(ModuleProxy):
+    """A module that runs compiled. Its attributes, parameters and state_dict are those of the original, `_orig_mod`.
+
+    Each has a region of its own. Copies and pickles hold the original and the settings, and trace again.
+    """
+
+    _OWN = ModuleProxy._OWN | {"_compiled", STATE}
+    _compiled: CompiledCall
+
+    def __init__(self, module: torch.nn.Module, settings: Settings) -> None:
+        super().__init__(module)
+        self._compiled = CompiledCall(module, settings)
+        setattr(self, STATE, self._compiled._tracer_state)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._compiled(*args, **kwargs)
+
+    def _rebuild_args(self) -> tuple[Any, ...]:
+        return self._orig_mod, self._compiled.settings
+
+
+def compile_module_with(module: torch.nn.Module, settings: Settings) -> torch.nn.Module:
+    """From now on calling this module runs it compiled, wherever the call comes from; returns the module."""
+    original = module._orig_mod if isinstance(module, ModuleProxy) else module
+    original._compiled_call_impl = CompiledCall(original, settings, in_place=True)  # nn.Module.__call__ asks for it
+    return original

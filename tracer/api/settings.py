@@ -1,0 +1,78 @@
+"""What one decoration asked for, and the region that is made of it. The only door to the tracing machinery."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tracer.backends.calling import Backend, resolve_backend
+
+if TYPE_CHECKING:
+    from tracer.convert_frame import RegionState
+
+STATE = "_tracer_state"  # attribute of everything that was compiled: its RegionState
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Settings:
+    """The arguments of one `optimize` or `compile`. A new decorated object makes its own region of them."""
+
+    backend: str | Callable[..., Any] = "eager"
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    mode: str | None = None
+    options: dict[str, Any] | None = None
+    name: str | None = None
+    recompile_limit: int | None = None
+    hooks: dict[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuses at the decoration, not at the first call, what cannot work. Raises InvalidBackend or UserError."""
+        self.compiler()
+
+    def compiler(self) -> Backend:
+        return resolve_backend(self.backend, self.mode, self.options)
+
+    def new_region(self, target: object) -> RegionState:
+        """A region of its own for one decorated object."""
+        from tracer.convert_frame import RegionState  # loads the interpreter and SymPy, which `import tracer` does not
+
+        return RegionState(
+            compiler_fn=self.compiler(),
+            fullgraph=self.fullgraph,
+            dynamic=self.dynamic,
+            name=self.name or display_name(target),
+            recompile_limit=self.recompile_limit,
+            **self.hooks,
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Settings:
+        return self
+
+
+def display_name(target: object) -> str:
+    """How logs and progress name a decorated object."""
+    return getattr(target, "__qualname__", None) or type(target).__qualname__
+
+
+def region_of(compiled: Any) -> RegionState | None:
+    """The region of a compiled function, method, object or module; None for what was never compiled."""
+    if isinstance(compiled, functools.partial):
+        return region_of(compiled.func)
+    own = getattr(getattr(compiled, "__func__", compiled), "__dict__", {})  # a bound method has its function's region
+    in_place = own.get("_compiled_call_impl")  # where compile_module puts it
+    return own[STATE] if STATE in own else getattr(in_place, STATE, None)
+
+
+def reset() -> None:
+    """Forgets every entry, and what was learnt about varying sizes, in every region of the process.
+
+    Decorated objects stay decorated; they trace again at their next call.
+    """
+    machinery = sys.modules.get("tracer.convert_frame")
+    if machinery is not None:
+        for state in list(machinery.ALL_REGIONS):
+            state.reset()

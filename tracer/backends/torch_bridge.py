@@ -1,0 +1,273 @@
+"""The backends that end in torch's own compilers (AOTAutograd, Inductor), through a ShapeEnv of torch's.
+
+The only file that touches torch's ShapeEnv. A compile gets a fresh one, with one symbol per symbol of the tracer's and
+the facts that hold so far; the inputs are rebuilt under its fake mode; what the compiler decided on sizes meanwhile is
+decided again on the tracer's own symbols, and thereby becomes guards of the frame. Both ways go through plain Python:
+an expression of ours is printed and evaluated on torch's SymInts, one of torch's is interpreted on ours.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import sympy
+import torch
+from torch import fx
+from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+from torch._guards import GuardSource, Source, TracingContext, tracing
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
+
+from shapes.printing import python_source
+
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_INFINITY = 2**63 - 1
+
+# What the text of an expression of ours may call, as torch's symbolic numbers want it.
+_NAMESPACE: dict[str, Any] = {
+    "__builtins__": {},
+    "math": math,
+    "abs": abs,
+    "float": float,
+    "int": torch.sym_int,
+    "round": round,
+    "min": torch.sym_min,
+    "max": torch.sym_max,
+}
+
+
+def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> Callable[..., Any]:
+    """AOTAutograd (functionalised forward and backward graphs), each run operation by operation."""
+    if options:
+        raise TypeError(f"backend 'aot_eager' takes no {' or '.join(f'{name}=' for name in sorted(options))}")
+    return compile_with(_aot_eager, gm, example_inputs)
+
+
+def inductor(
+    gm: fx.GraphModule, example_inputs: list[Any], mode: str | None = None, options: dict[str, Any] | None = None
+) -> Callable[..., Any]:
+    """Inductor, with the modes and options that it lists (`torch._inductor.list_mode_options()`, `.list_options()`)."""
+    import torch._inductor as inductor_package  # 2 s of imports that only this backend needs
+    from torch._inductor.compile_fx import compile_fx
+
+    patches = dict(inductor_package.list_mode_options(mode) if mode else {})
+    patches.update({name.replace("-", "_"): value for name, value in (options or {}).items()})
+    return compile_with(lambda graph, inputs: compile_fx(graph, inputs, config_patches=patches), gm, example_inputs)
+
+
+def _aot_eager(gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+    return aot_module_simplified(
+        gm, inputs, fw_compiler=_run_as_written, bw_compiler=_run_as_written, keep_inference_input_mutations=True
+    )
+
+
+def _run_as_written(gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+    return make_boxed_func(gm.forward)
+
+
+def compile_with(
+    compiler: Callable[[fx.GraphModule, list[Any]], Callable[..., Any]], gm: fx.GraphModule, example_inputs: list[Any]
+) -> Callable[..., Any]:
+    """Runs one of torch's compilers on a captured graph; guards that it adds become guards of the tracer's env."""
+    bridge = Bridge(example_inputs)
+    inputs = bridge.inputs()
+    with tracing(TracingContext(bridge.mode)):
+        compiled = compiler(_without_examples(gm), inputs)
+    bridge.adopt_new_guards()
+    return compiled
+
+
+def _without_examples(gm: fx.GraphModule) -> fx.GraphModule:
+    """The graph without the tracer's fake values, which live in another mode than the compiler's."""
+    graph = fx.Graph()
+    output = graph.graph_copy(gm.graph, val_map={})
+    graph.output(output)
+    for node in graph.nodes:
+        node.meta = {key: value for key, value in node.meta.items() if key != "example_value"}
+    return fx.GraphModule(gm, graph)
+
+
+@dataclasses.dataclass(frozen=True)
+class SymbolSource(Source):
+    """Where torch is told that a symbol comes from: the symbol of the same name in the tracer's env."""
+
+    label: str
+
+    @property
+    def _name_template(self) -> str:
+        return self.label
+
+    @property
+    def guard_source(self) -> GuardSource:  # type: ignore[override]
+        return GuardSource.CONSTANT
+
+
+class Bridge:
+    """One compile's torch ShapeEnv and fake mode, and the way between its symbols and the tracer's."""
+
+    def __init__(self, own_inputs: list[Any]) -> None:
+        self.own_inputs = own_inputs
+        self.own_env = _own_env(own_inputs)
+        self.shape_env = ShapeEnv(
+            specialize_zero_one=True, duck_shape=False, allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True
+        )
+        self.mode = FakeTensorMode(shape_env=self.shape_env)
+        self.torch_value: dict[str, Any] = {}  # name of a symbol of ours -> torch's symbolic number
+        self.own_value: dict[sympy.Symbol, Any] = {}  # torch's symbol -> our symbolic number
+        for value in own_inputs:
+            if isinstance(value, _SYMBOLIC) and isinstance(value.node.expr, sympy.Symbol):
+                self._add_symbol(value)
+        self._replay_facts()
+        self._known_guards = len(self.shape_env.guards)
+
+    # -- ours to torch's -----------------------------------------------------------------------------------------
+
+    def inputs(self) -> list[Any]:
+        """The example inputs, rebuilt under torch's fake mode; those that shared a storage share one again."""
+        storages: dict[int, torch.Tensor] = {}
+        return [self._value(value, storages) for value in self.own_inputs]
+
+    def number(self, value: Any) -> Any:
+        """An int or float, or torch's symbolic number for one of ours."""
+        if not isinstance(value, _SYMBOLIC):
+            return value
+        return self._evaluate(value.node.expr)
+
+    def _add_symbol(self, value: Any) -> None:
+        symbol, hint = value.node.expr, value.node.hint
+        if isinstance(value, torch.SymFloat):
+            theirs = self.shape_env.create_unspecified_symbol(hint, SymbolSource(symbol.name), DimDynamic.DYNAMIC)
+            number = self.shape_env.create_symfloatnode(theirs, hint=hint)
+        elif hint is None:
+            number = self.shape_env.create_unbacked_symint()
+            theirs = number.node.expr
+            self._constrain(theirs, symbol)
+        else:
+            low = self._range(symbol)[0]
+            theirs = self.shape_env.create_symbol(
+                hint,
+                SymbolSource(symbol.name),
+                DimDynamic.DYNAMIC,
+                positive=True if low > 0 else None,
+                do_not_specialize_zero_one=low < 2,
+            )
+            self._constrain(theirs, symbol)
+            number = self.shape_env.create_symintnode(theirs, hint=hint)
+        self.torch_value[symbol.name] = number
+        self.own_value[theirs] = value
+
+    def _range(self, symbol: sympy.Symbol) -> tuple[int, int]:
+        known = self.own_env.var_to_range.get(symbol)
+        low, high = (-_INFINITY, _INFINITY) if known is None else (known.lower, known.upper)
+        return max(_finite(low), -_INFINITY), min(_finite(high), _INFINITY)
+
+    def _constrain(self, theirs: sympy.Symbol, symbol: sympy.Symbol) -> None:
+        low, high = self._range(symbol)
+        if isinstance(theirs, sympy.Symbol):
+            self.shape_env.constrain_symbol_range(theirs, compiler_min=low, compiler_max=high)
+
+    def _replay_facts(self) -> None:
+        """Tells torch what is guarded already, so that it may use it and does not ask again.
+
+        Only conjunctions: evaluating `a or b` would make torch believe more than was guarded.
+        """
+        for expr in _guard_exprs(self.own_env):
+            if not expr.has(sympy.Or, sympy.Not, sympy.ITE, sympy.Piecewise):
+                for part in sympy.And.make_args(expr):
+                    if {symbol.name for symbol in part.free_symbols} <= self.torch_value.keys():
+                        bool(self._evaluate(part))
+
+    def _evaluate(self, expr: sympy.Basic) -> Any:
+        names = {symbol: symbol.name for symbol in expr.free_symbols}
+        return eval(python_source(expr, names), _NAMESPACE, self.torch_value)
+
+    def _value(self, value: Any, storages: dict[int, torch.Tensor]) -> Any:
+        if isinstance(value, _SYMBOLIC):
+            return self.number(value)
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value, storages)
+        return value
+
+    def _tensor(self, tensor: torch.Tensor, storages: dict[int, torch.Tensor]) -> torch.Tensor:
+        """A tensor of the compiler's mode with the same metadata; `storages` holds one for each storage met so far."""
+        if tensor.layout != torch.strided or tensor.is_nested or is_traceable_wrapper_subclass(tensor):
+            return self.mode.from_tensor(tensor, static_shapes=True)
+        key = tensor.untyped_storage()._cdata
+        geometry = self._numbers(tensor.size()), self._numbers(tensor.stride()), self.number(tensor.storage_offset())
+        with self.mode, torch.enable_grad():
+            if tensor._is_view() and tensor._base is not None and key not in storages:
+                self._tensor(tensor._base, storages)
+            if key not in storages:
+                storages[key] = fake = _with_autograd_state(_allocated(tensor, *geometry), tensor)
+            elif tensor._is_view() and tensor.dtype == storages[key].dtype:
+                fake = storages[key].as_strided(*geometry)
+            else:
+                sizes, strides, offset = geometry
+                fake = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+                fake = _with_autograd_state(fake.set_(storages[key].untyped_storage(), offset, sizes, strides), tensor)
+            return _with_bits(fake, tensor)
+
+    def _numbers(self, values: Iterable[Any]) -> list[Any]:
+        return [self.number(value) for value in values]
+
+    # -- torch's to ours -----------------------------------------------------------------------------------------
+
+    def adopt_new_guards(self) -> None:
+        """Decides on our symbols whatever the compiler decided on its own; each decision is a guard of the frame."""
+        for guard in self.shape_env.guards[self._known_guards :]:
+            if guard.expr.free_symbols <= self.own_value.keys():
+                holds = sympy_interp(PythonReferenceAnalysis, self.own_value, guard.expr)
+                if not bool(holds):
+                    raise AssertionError(f"the compiler relied on {guard.expr}, which the example inputs contradict")
+
+
+def _allocated(tensor: torch.Tensor, sizes: list[Any], strides: list[Any], offset: Any) -> torch.Tensor:
+    if isinstance(offset, int) and offset == 0:
+        return torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device)
+    length = offset + 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    return torch.empty((length,), dtype=tensor.dtype, device=tensor.device).as_strided(sizes, strides, offset).detach()
+
+
+def _with_autograd_state(fake: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.requires_grad:
+        fake = fake.requires_grad_()
+        if not tensor.is_leaf:
+            fake = fake.clone()
+    if isinstance(tensor, torch.nn.Parameter):
+        fake._is_param = True  # type: ignore[attr-defined]
+    return fake
+
+
+def _with_bits(fake: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_conj():
+        torch._C._set_conj(fake, True)
+    if tensor.is_neg():
+        torch._C._set_neg(fake, True)
+    return fake
+
+
+def _own_env(values: list[Any]) -> Any:
+    """The tracer's env, found through any symbolic number among the inputs; None where all are static."""
+    for value in values:
+        if isinstance(value, _SYMBOLIC):
+            return value.node.shape_env
+    return None
+
+
+def _guard_exprs(own_env: Any) -> list[sympy.Basic]:
+    return [] if own_env is None else [guard.expr for guard in own_env.guards]
+
+
+def _finite(bound: Any) -> int:
+    """A bound as an int; infinities become torch's."""
+    if bound in (math.inf, sympy.oo) or getattr(bound, "is_infinite", False) and bound > 0:
+        return _INFINITY
+    if bound in (-math.inf, -sympy.oo) or getattr(bound, "is_infinite", False):
+        return -_INFINITY
+    return int(bound)

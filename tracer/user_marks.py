@@ -1,0 +1,98 @@
+"""What the user said about functions and tensors: the decorators and `mark_*` write it, the tracer reads it.
+
+Functions are known by identity, never by equality, and are not kept alive. Tensors carry their marks as one attribute.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from typing import Any
+
+
+class IdentityMap:
+    """object -> note, by identity; holds its keys weakly where they can be."""
+
+    def __init__(self) -> None:
+        self._notes: dict[int, tuple[Any, Any]] = {}
+
+    def set(self, obj: object, note: Any = True) -> None:
+        key = id(obj)
+        try:
+            holder: Any = weakref.ref(obj, lambda _: self._notes.pop(key, None))
+        except TypeError:  # method descriptors and the like cannot be referred to weakly; they live long anyway
+            holder = _Strong(obj)
+        self._notes[key] = (holder, note)
+
+    def discard(self, obj: object) -> None:
+        self._notes.pop(id(obj), None)
+
+    def get(self, obj: object, default: Any = None) -> Any:
+        found = self._notes.get(id(obj))
+        return found[1] if found is not None and found[0]() is obj else default
+
+    def __contains__(self, obj: object) -> bool:
+        return self.get(obj) is not None
+
+    def __len__(self) -> int:
+        return len(self._notes)
+
+
+class _Strong:
+    """Stands where a weak reference would, for what has none."""
+
+    def __init__(self, obj: object) -> None:
+        self._obj = obj
+
+    def __call__(self) -> object:
+        return self._obj
+
+
+@dataclasses.dataclass(frozen=True)
+class Disabled:
+    """How a function was disabled: with all that it calls, or itself only."""
+
+    recursive: bool
+    reason: str | None
+
+
+disabled = IdentityMap()  # function -> Disabled
+graph_policy = IdentityMap()  # function -> "allow", "disallow" (break the graph) or "forbid" (an error)
+constant_result = IdentityMap()  # function -> True
+
+
+@dataclasses.dataclass(frozen=True)
+class DimMark:
+    """What the user said of one dim; `kind` is "dynamic", "maybe_dynamic", "static" or "unbacked"."""
+
+    kind: str
+    min: int | None = None
+    max: int | None = None
+
+
+_DIMS = "_tracer_dims"
+
+
+def dim_marks(tensor: object) -> dict[int, DimMark]:
+    """dim (never negative) -> mark; empty for a tensor nobody marked."""
+    return getattr(tensor, "__dict__", {}).get(_DIMS) or {}
+
+
+def set_dim_marks(tensor: object, marks: dict[int, DimMark]) -> None:
+    """Adds to the marks of a tensor; a dim marked again takes the new mark."""
+    setattr(tensor, _DIMS, {**dim_marks(tensor), **marks})
+
+
+def is_opaque(function: object) -> bool:
+    """Whether the user took the function out of tracing: a call of it breaks the graph."""
+    return function in disabled or function in constant_result
+
+
+def is_allowed(function: object) -> bool:
+    """Whether a call of the function is to be one node of the graph."""
+    return graph_policy.get(function) == "allow"
+
+
+def is_disallowed(function: object) -> bool:
+    """Whether a call of the function must break the graph (or, forbidden, is an error)."""
+    return graph_policy.get(function) in ("disallow", "forbid")
