@@ -4,9 +4,9 @@ The only importer of z3, which is loaded at the first question. Everything takes
 and answers on the safe side: what is not proved is None or kept.
 """
 
-from shapes.solver.core import core
+from shapes.solver.cores import core
 from shapes.solver.prove import Answer, disjoint, equivalent, forced_value, implies, satisfy, witness
-from shapes.solver.prune import Dropped, PruneResult, prune
+from shapes.solver.pruning import Dropped, PruneResult, prune
 
 __all__ = [
     "Answer",

@@ -22,7 +22,7 @@ RLIMIT = 200_000  # about 40 ms; one question that z3 can decide takes a few hun
 Status = Literal["unsat", "sat", "unknown"]
 
 
-class Literal_(NamedTuple):
+class Assumption(NamedTuple):
     """An assumption: the expression holds, or (negated) does not hold."""
 
     expr: Any
@@ -59,12 +59,12 @@ class Problem:
         self._solver = self._terms.solver()
         self._solver.set("rlimit", max(1, rlimit))  # of each question
         self._stated = 0
-        self._literals: dict[Literal_, Any] = {}
-        self._by_name: dict[str, Literal_] = {}
+        self._literals: dict[Assumption, Any] = {}
+        self._by_name: dict[str, Assumption] = {}
         for fact in facts:
             self._assert(self.translator.holds(fact))
 
-    def ask(self, literals: Sequence[Literal_]) -> Status:
+    def ask(self, literals: Sequence[Assumption]) -> Status:
         """Can the facts and all the literals hold together?"""
         z3 = self._terms.z3
         try:
@@ -79,7 +79,7 @@ class Problem:
         known = statistics.keys()
         return int(statistics.get_key_value("rlimit count")) if "rlimit count" in known else 0
 
-    def used(self) -> set[Literal_]:
+    def used(self) -> set[Assumption]:
         """After "unsat": literals that together with the facts suffice for it."""
         return {self._by_name[term.decl().name()] for term in self._solver.unsat_core()}
 
@@ -91,7 +91,7 @@ class Problem:
             for symbol, term in self.translator.symbols.items()
         }
 
-    def _literal(self, literal: Literal_) -> Any:
+    def _literal(self, literal: Assumption) -> Any:
         term = self._literals.get(literal)
         if term is None:
             name = f"assume!{len(self._literals)}"

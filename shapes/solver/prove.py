@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import sympy
 from sympy import Symbol
 
-from shapes.solver.problem import RLIMIT, Literal_, Problem, Status, holds_at, statements
+from shapes.solver.problem import RLIMIT, Assumption, Problem, Status, holds_at, statements
 
 Guards = Any  # a SymPy boolean, or a sequence of them
 
@@ -26,13 +26,13 @@ def satisfy(holds: Guards, fails: Guards = (), *, facts: Guards = (), rlimit: in
     """Integers at which `facts` and `holds` hold and not all of `fails` does (if `fails` is given)."""
     facts, wanted, broken = statements(facts), statements(holds), statements(fails)
     problem = Problem(facts, rlimit=rlimit)
-    literals = [Literal_(expr) for expr in wanted]
+    literals = [Assumption(expr) for expr in wanted]
     if broken:
-        literals.append(Literal_(sympy.And(*broken, evaluate=False), negated=True))
+        literals.append(Assumption(sympy.And(*broken, evaluate=False), negated=True))
     return _answer(problem, literals, (*facts, *wanted), broken)
 
 
-def _answer(problem: Problem, literals: Sequence[Literal_], hold: Sequence[Any], broken: Sequence[Any]) -> Answer:
+def _answer(problem: Problem, literals: Sequence[Assumption], hold: Sequence[Any], broken: Sequence[Any]) -> Answer:
     status = problem.ask(literals)
     if status != "sat":
         return Answer(status)
@@ -82,7 +82,7 @@ def forced_value(facts: Guards, symbol: Symbol, *, rlimit: int = RLIMIT) -> int 
     if problem.ask(()) != "sat":
         return None
     value = problem.values().get(symbol)
-    if value is None or problem.ask([Literal_(sympy.Ne(symbol, value))]) != "unsat":
+    if value is None or problem.ask([Assumption(sympy.Ne(symbol, value))]) != "unsat":
         return None
     return value
 

@@ -35,7 +35,7 @@ RULES: dict[type, Rule] = {}
 
 
 def translates(*kinds: type) -> Callable[[Rule], Rule]:
-    """Registers the translation of a kind of integer expression."""
+    """Registers the translation of a kind of expression that is an integer if its arguments are."""
 
     def register(rule: Rule) -> Rule:
         for kind in kinds:
@@ -155,7 +155,10 @@ class Translator:
     def _integer(self, expr: Expr) -> Meaning:
         if expr.is_Integer:
             return Meaning(self.terms.integer(int(expr)))
-        if expr.is_integer is not True:
+        rule = RULES.get(type(expr))
+        if rule is not None:
+            return rule(self, expr)
+        if expr.is_integer is not True or expr.is_Number:
             raise NotInteger(expr)
         if isinstance(expr, Symbol):
             # two symbols of one name, told apart by their assumptions, are two unknowns
@@ -163,8 +166,7 @@ class Translator:
             name = expr.name if expr.name not in names else f"{expr.name}!{len(names)}"
             self.symbols[expr] = value = self.terms.integer_symbol(name)
             return Meaning(value)
-        rule = RULES.get(type(expr))
-        return self.opaque_integer(expr) if rule is None else rule(self, expr)
+        return self.opaque_integer(expr)
 
     def opaque_integer(self, expr: Expr) -> Meaning:
         """An unknown integer, the same for the same expression."""

@@ -112,3 +112,10 @@ def test_building_a_relation_changes_no_truth(tree, values):
     expected = outcome(python_value, tree, values)
     assume(expected is not RAISED)
     assert outcome(lambda: evaluate(expression(tree), values)) == expected
+
+
+def test_a_float_zero_is_no_integer():
+    zero = f.float_constant(0.0)
+    assert f.Max(zero, X).args == (zero, X) and f.Max(X, zero).args == (X, zero)
+    assert outcome(lambda: evaluate(f.Pow(zero, sympy.Integer(0)), {})) == outcome(lambda: 0.0**0)
+    assert f.FloorToInt(zero).is_Integer

@@ -120,8 +120,10 @@ def test_printing_then_evaluating_is_the_expression(tree, values):
 
 _connectives = st.recursive(
     e.small_relations.map(_built).filter(lambda built: built is not None),
-    lambda children: st.tuples(st.sampled_from([sympy.And, sympy.Or]), children, children).map(lambda t: t[0](*t[1:]))
-    | children.map(sympy.Not),
+    lambda children: (
+        st.tuples(st.sampled_from([sympy.And, sympy.Or]), children, children).map(lambda t: t[0](*t[1:]))
+        | children.map(sympy.Not)
+    ),
     max_leaves=4,
 )
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from shapes.solver.problem import RLIMIT, Literal_, Problem, statement
+from shapes.solver.problem import RLIMIT, Assumption, Problem, statement
 
 
 def core(facts: Sequence[Any], goal: Any, *, given: Sequence[Any] = (), rlimit: int = RLIMIT) -> list[int] | None:
@@ -14,18 +14,18 @@ def core(facts: Sequence[Any], goal: Any, *, given: Sequence[Any] = (), rlimit: 
     """
     stated = [statement(fact) for fact in facts]
     problem = Problem(given, rlimit=rlimit)
-    denial = Literal_(statement(goal), negated=True)
-    if problem.ask([*map(Literal_, stated), denial]) != "unsat":
+    denial = Assumption(statement(goal), negated=True)
+    if problem.ask([*map(Assumption, stated), denial]) != "unsat":
         return None
     needed = _without_repeats(stated, problem.used())
     for index in list(needed):
         rest = [i for i in needed if i != index]
-        if problem.ask([*(Literal_(stated[i]) for i in rest), denial]) == "unsat":
+        if problem.ask([*(Assumption(stated[i]) for i in rest), denial]) == "unsat":
             used = problem.used()
-            needed = [i for i in rest if Literal_(stated[i]) in used]
+            needed = [i for i in rest if Assumption(stated[i]) in used]
     return needed
 
 
-def _without_repeats(stated: Sequence[Any], used: set[Literal_]) -> list[int]:
+def _without_repeats(stated: Sequence[Any], used: set[Assumption]) -> list[int]:
     first = {expr: index for index, expr in reversed(list(enumerate(stated)))}
-    return sorted(index for expr, index in first.items() if Literal_(expr) in used)
+    return sorted(index for expr, index in first.items() if Assumption(expr) in used)

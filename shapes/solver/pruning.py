@@ -11,7 +11,7 @@ from typing import Any
 import sympy
 
 from shapes.printing import reading_order
-from shapes.solver.problem import RLIMIT, Literal_, Problem, statement, statements
+from shapes.solver.problem import RLIMIT, Assumption, Problem, statement, statements
 
 BUDGET = 10  # of a whole pruning, in limits of one question
 LOOK_UP = 4  # questions between two looks at what is spent
@@ -131,10 +131,10 @@ class _Search:
             self.unknown += 1
             return None
         self.questions += 1
-        status = self.problem.ask([*(Literal_(other.expr) for other in rest), Literal_(guard.expr, negated=True)])
+        status = self.problem.ask([*(Assumption(other.expr) for other in rest), Assumption(guard.expr, negated=True)])
         if status == "unsat":
             used = self.problem.used()
-            return [other for other in rest if Literal_(other.expr) in used]
+            return [other for other in rest if Assumption(other.expr) in used]
         self.unknown += status == "unknown"
         return None
 
@@ -159,6 +159,6 @@ def _certified(implied: list[tuple[Guard, list[Guard]]], facts: Sequence[Any], s
         gone.add(guard)
         if gone.intersection(by):
             return False
-        if problem.ask([*(Literal_(other.expr) for other in by), Literal_(guard.expr, negated=True)]) != "unsat":
+        if problem.ask([*(Assumption(other.expr) for other in by), Assumption(guard.expr, negated=True)]) != "unsat":
             return False
     return True
