@@ -15,6 +15,7 @@ from shapes.python_function import (
     Form,
     IntegerFunction,
     PythonFunction,
+    is_integral,
     on_numbers,
     python_number,
     sympy_number,
@@ -30,13 +31,13 @@ class Pow(PythonFunction):
 
     @classmethod
     def eval(cls, a: Expr, b: Expr) -> Expr | None:
-        if a.is_integer and b.is_Integer and 0 <= int(b) <= 64:
+        if is_integral(a) and b.is_Integer and 0 <= int(b) <= 64:
             return sympy.Pow(a, b)  # x ** n, a product
         return None if _is_huge(a, b) else on_numbers(operator.pow, (a, b))
 
     def _eval_is_integer(self) -> bool | None:
         a, b = self.args
-        return True if a.is_integer and b.is_integer and b.is_nonnegative else None
+        return True if is_integral(a) and is_integral(b) and b.is_nonnegative else None
 
 
 def _is_huge(base: Expr, exponent: Expr) -> bool:
@@ -137,7 +138,7 @@ class _FloatToInt(IntegerFunction):
 
     @classmethod
     def eval(cls, a: Expr) -> Expr | None:
-        if a.is_integer and not isinstance(a, Float):  # floor(n) -> n, n an integer
+        if is_integral(a):  # floor(n) -> n, n an integer
             return a
         number: Any = python_number(a)
         return None if number is None else Integer(cls.python(number))

@@ -2,8 +2,8 @@
 
 Each class evaluates on constants and by a few laws that hold for every integer (the law stands beside it); it never
 simplifies further, that is the polynomials' business. Where Python raises (`x // 0`, `1 << -1`) constants raise too,
-and no law divides by zero. Integers are here, floats in `float_functions`; `FUNCTIONS` has them all by name, each with its
-Python callable (`.python`) and how it is printed (`.form`).
+and no law divides by zero. Integers are here, floats in `float_functions`; `FUNCTIONS` has them all by name, each
+with its Python callable (`.python`) and how it is printed (`.form`).
 """
 
 import operator
@@ -37,6 +37,7 @@ from shapes.python_function import (
     IntegerFunction,
     Number,
     PythonFunction,
+    is_integral,
     python_number,
     sympy_number,
 )
@@ -228,7 +229,7 @@ class _Extremum(PythonFunction):
         given = [sympy.sympify(arg) for arg in args]
         if not given:
             raise TypeError(f"{cls.__name__} needs at least one argument")
-        if options.get("evaluate", True) and all(arg.is_integer for arg in given):
+        if options.get("evaluate", True) and all(map(is_integral, given)):
             given = cls._canonical(given)
         return given[0] if len(given) == 1 else sympy.Function.__new__(cls, *given, evaluate=False)
 
@@ -243,7 +244,7 @@ class _Extremum(PythonFunction):
         return sorted(flat, key=default_sort_key)  # max(x, x) -> x
 
     def _eval_is_integer(self) -> bool | None:
-        return True if all(arg.is_integer for arg in self.args) else None
+        return True if all(map(is_integral, self.args)) else None
 
     def _eval_is_extended_real(self) -> bool | None:
         return True if all(arg.is_extended_real for arg in self.args) else None
@@ -294,7 +295,7 @@ class Where(PythonFunction):
         return a if condition else b
 
     def _eval_is_integer(self) -> bool | None:
-        return True if self.args[1].is_integer and self.args[2].is_integer else None
+        return True if is_integral(self.args[1]) and is_integral(self.args[2]) else None
 
 
 FUNCTIONS: dict[str, type[PythonFunction]] = {

@@ -18,7 +18,7 @@ from sympy.core.sorting import default_sort_key
 
 from shapes.evaluation import ordered_args
 from shapes.functions import FloatNeg, FloorDiv, Pow, PythonMod, Where
-from shapes.python_function import PythonFunction, python_number
+from shapes.python_function import PythonFunction, is_integral, python_number
 
 NAMESPACE: dict[str, Any] = {"math": math}
 
@@ -214,7 +214,7 @@ def _degree(term: Expr) -> int:
 
 
 def _readable_terms(printer: _Printer, expr: Expr) -> list[Expr]:
-    """Positive terms before negative ones, high degree first, then by text; the constant last, but not after a minus."""
+    """Positive terms first, then of high degree, then by text; the constant last, unless that starts with a minus."""
     starts_positive = any(not term.is_Number and not _is_negative(term) for term in expr.args)
 
     def key(term: Expr) -> tuple:
@@ -251,7 +251,7 @@ def nice_sides(relation: Relational) -> tuple[Expr, str, Expr]:
 
 
 def _is_integral(side: sympy.Basic) -> bool:
-    return isinstance(side, Expr) and bool(side.is_integer) and not side.is_Float
+    return isinstance(side, Expr) and is_integral(side)
 
 
 def _spread(left: Expr, operator: str, bound: int) -> tuple[Expr, str, Expr]:

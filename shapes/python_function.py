@@ -48,6 +48,11 @@ class FloatFunction(PythonFunction):
         return on_numbers(cls.python, args)
 
 
+def is_integral(expr: Expr) -> bool:
+    """The value is a Python int. (SymPy also calls the constant 0.0 an integer.)"""
+    return expr.is_integer is True and not isinstance(expr, Float)
+
+
 def python_number(expr: Any) -> float | None:
     """The Python number of a SymPy constant; None for anything else."""
     if isinstance(expr, Integer):
