@@ -1,0 +1,82 @@
+"""What the user asked of a dim, and the error that says which lines of the program contradict it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+
+class ConstraintViolationError(ValueError):
+    """The program, or the value of this call, contradicts a mark."""
+
+    def __init__(self, message: str, causes: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.causes = tuple(causes)  # the guards that together force it
+
+
+@dataclasses.dataclass(frozen=True)
+class DimConstraint:
+    """A mark: the dim is to stay symbolic, and, if bounds are given, the trace is to serve all values between them."""
+
+    min: int | None = None
+    max: int | None = None
+    strict: bool = True  # mark_dynamic; maybe_mark_dynamic only asks
+
+    def __post_init__(self) -> None:
+        for name in ("min", "max"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+                raise TypeError(f"{name} of a marked dim must be an int, got {type(value).__name__} {value!r}")
+            if value is not None and value < 0:
+                raise ValueError(f"{name} of a marked dim must not be negative, got {value}")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"contradictory mark: min={self.min} is greater than max={self.max}; no size can satisfy it")
+
+    @property
+    def bounded(self) -> bool:
+        return self.min is not None or self.max is not None
+
+    def check_value(self, value: int, name: str) -> None:
+        """Raises if the size of this call is outside of the mark's bounds."""
+        low = self.min if self.min is not None else 0
+        if value < low or (self.max is not None and value > self.max):
+            raise ConstraintViolationError(
+                f"{name} is {value}, but it was marked with {self.bounds_text()}.\n"
+                f"  Try: call with a size between these bounds, or change the bounds of the mark."
+            )
+
+    def bounds_text(self) -> str:
+        bounds = [f"{name}={value}" for name, value in (("min", self.min), ("max", self.max)) if value is not None]
+        return ", ".join(bounds) or "no bounds"
+
+
+@dataclasses.dataclass(frozen=True)
+class Violation:
+    """A mark that does not hold, what the program makes of it, and why."""
+
+    name: str
+    constraint: DimConstraint
+    forced: str  # "== 5", "<= 49"
+    causes: tuple[Any, ...]  # ShapeGuards
+    lines: tuple[str, ...]  # the causes as text over labels
+
+    def text(self) -> str:
+        marked = f"marked dynamic ({self.constraint.bounds_text()})" if self.constraint.bounded else "marked dynamic"
+        told = [f"{self.name} was {marked}, but the program forces {self.name} {self.forced}"]
+        if self.lines:
+            told[0] += ", by " + ("this line:" if len(self.lines) == 1 else f"these {len(self.lines)} lines together:")
+            told += [f"  - {line}" for line in self.lines]
+        else:
+            told[0] += "."
+        return "\n".join(told)
+
+
+def violation_error(violations: Sequence[Violation]) -> ConstraintViolationError:
+    text = "\n".join(violation.text() for violation in violations)
+    causes = [cause for violation in violations for cause in violation.causes]
+    hint = (
+        "  Try: change the lines so that they hold for every size of the dim; or take the mark away, "
+        "use maybe_mark_dynamic, or give the mark bounds (min, max) within which they hold."
+    )
+    return ConstraintViolationError(f"{text}\n{hint}", causes)

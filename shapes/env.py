@@ -1,0 +1,338 @@
+"""ShapeEnv: the symbols of one trace, what is known of them, and what the trace relies on.
+
+`evaluate_expr` decides a condition, cheapest means first, and records a guard where only the hint could tell. The
+expressions are made by `env.algebra`; nothing here knows of tensors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import sympy
+
+from shapes import emission
+from shapes.algebra import Algebra
+from shapes.constraints import DimConstraint
+from shapes.floats import FloatExpr
+from shapes.guards import GuardText, RuntimeAssert, ShapeGuard, Why
+from shapes.policy import DimPolicy, ShapePolicy
+from shapes.polynomial import IntExpr
+from shapes.ranges import INF, Range
+from shapes.relations import BoolExpr
+from shapes.symbols import UNBOUNDED, Kind, Label, Symbol, symbol_name
+
+INT64: Range = (-sys.maxsize - 1, sys.maxsize)
+
+
+class DataDependent(RuntimeError):
+    """A decision needs the value of something that is known only when the graph runs."""
+
+    def __init__(self, expr: Any) -> None:
+        super().__init__(
+            f"cannot decide {expr} while tracing: it depends on data. "
+            f"Say what is known with torch._check(...), or ask with guard_or_false / guard_or_true."
+        )
+        self.expr = expr
+
+
+class FrozenError(RuntimeError):
+    """A guard was needed after the env was frozen."""
+
+
+class ShapeEnv:
+    def __init__(
+        self,
+        *,
+        duck_shape: bool = True,
+        specialize_zero_one: bool = True,
+        where: Callable[[], Any] = lambda: None,
+    ) -> None:
+        self.algebra = Algebra()
+        self.facts = self.algebra.facts
+        self.policy = ShapePolicy(duck_shape, specialize_zero_one)
+        self.where = where  # the user's line, asked for when a guard is recorded
+        self.guards: list[ShapeGuard] = []
+        self.runtime_asserts: list[RuntimeAssert] = []
+        self.fresh_unbacked: list[Symbol] = []  # made since somebody last took them
+        self.constraints: dict[Symbol, DimConstraint] = {}
+        self.bindings: dict[str, tuple[Label, IntExpr]] = {}
+        self.frozen = False
+        self._suppressed = 0
+        self._symbols: list[Symbol] = []
+        self._by_label: dict[str, Symbol] = {}
+        self._duck: dict[int, Symbol] = {}
+        self._counts: dict[str, int] = {}
+
+    # -- symbols -------------------------------------------------------------------------------------------------
+
+    def create_size(
+        self,
+        hint: int,
+        label: Label,
+        policy: DimPolicy = DimPolicy.DUCK,
+        constraint: DimConstraint | None = None,
+        *,
+        specialize_zero_one: bool | None = None,
+    ) -> int | IntExpr:
+        """The size of a dim: a plain int where it is a constant of the trace, else the expression of its symbol."""
+        _need(hint, int, label)
+        if constraint is not None:
+            constraint.check_value(hint, label.name)
+        if self.policy.is_constant(hint, policy, specialize_zero_one):
+            return hint
+        known = self._by_label.get(label.name)
+        if known is not None:
+            return known.expr
+        if policy is DimPolicy.UNBACKED:
+            return self._unbacked_size(label, constraint)
+        if policy is DimPolicy.DUCK and self.policy.duck_shape and constraint is None:
+            twin = self._duck.get(hint)
+            if twin is not None:
+                self._add_label(twin, label)
+                return twin.expr
+        base = self._size_range(constraint, specialize_zero_one)
+        symbol = self._new_symbol(Kind.SIZE, hint, base, (0, INF), label)
+        if policy is DimPolicy.DUCK:
+            self._duck.setdefault(hint, symbol)
+        if constraint is not None:
+            self.constraints[symbol] = constraint
+        return symbol.expr
+
+    def _size_range(self, constraint: DimConstraint | None, specialize_zero_one: bool | None) -> Range:
+        low, high = self.policy.least_size(specialize_zero_one), INF
+        if constraint is not None:
+            low = max(low, constraint.min or 0)
+            high = INF if constraint.max is None else constraint.max
+        return low, high
+
+    def _unbacked_size(self, label: Label, constraint: DimConstraint | None) -> IntExpr:
+        low, high = self._size_range(constraint, False)
+        return self._new_symbol(Kind.UNBACKED_INT, None, (low, high), (0, INF), label).expr
+
+    def create_int(self, hint: int, label: Label, constraint: DimConstraint | None = None) -> IntExpr:
+        """A plain int of the program; never specialised for 0 and 1, never duck shaped."""
+        _need(hint, int, label)
+        known = self._by_label.get(label.name)
+        if known is not None:
+            return known.expr
+        return self._new_symbol(Kind.INT, int(hint), UNBOUNDED, UNBOUNDED, label).expr
+
+    def create_float(self, hint: float, label: Label) -> FloatExpr:
+        """A float of the program."""
+        _need(hint, float, label)
+        known = self._by_label.get(label.name)
+        return known.expr if known else self._new_symbol(Kind.FLOAT, float(hint), UNBOUNDED, UNBOUNDED, label).expr
+
+    def create_unbacked_int(self, low: int = INT64[0], high: int = INT64[1]) -> IntExpr:
+        """An int that depends on data."""
+        return self._fresh(Kind.UNBACKED_INT, (low, high)).expr
+
+    def create_unbacked_bool(self) -> BoolExpr:
+        """A bool that depends on data, as `u == 1`."""
+        return self.algebra.relation("eq", self._fresh(Kind.UNBACKED_BOOL, (0, 1)).expr, self.algebra.one)
+
+    def create_unbacked_float(self) -> FloatExpr:
+        """A float that depends on data."""
+        return self._fresh(Kind.UNBACKED_FLOAT, UNBOUNDED).expr
+
+    def _fresh(self, kind: Kind, trusted: Range) -> Symbol:
+        symbol = self._new_symbol(kind, None, trusted, trusted, None)
+        self.fresh_unbacked.append(symbol)
+        return symbol
+
+    def take_fresh_unbacked(self) -> list[Symbol]:
+        """The symbols that were made in the trace since the last call."""
+        taken, self.fresh_unbacked = self.fresh_unbacked, []
+        return taken
+
+    def bind(self, label: Label, expr: IntExpr) -> None:
+        """The value at `label` is this expression in the traced call, and the trace relies on it: a contiguous stride."""
+        self.bindings[label.name] = label, expr
+
+    def rename(self, unbacked: IntExpr, to: IntExpr) -> None:
+        """A data-dependent symbol that turned out to be another expression."""
+        atom = unbacked.single_atom()
+        if atom is None or atom.symbol is None:
+            raise ValueError(f"only a symbol can be renamed, not {unbacked}")
+        self.facts.alias(atom, to)
+
+    def _new_symbol(self, kind: Kind, hint: Any, base: Range, trusted: Range, label: Label | None) -> Symbol:
+        prefix = symbol_name(kind, 0)[:-1]
+        number = self._counts.get(prefix, 0)
+        self._counts[prefix] = number + 1
+        symbol = Symbol(symbol_name(kind, number), kind, len(self._symbols), hint, base, trusted)
+        self.algebra.symbol(symbol)
+        self._symbols.append(symbol)
+        if label is not None:
+            self._add_label(symbol, label)
+        return symbol
+
+    def _add_label(self, symbol: Symbol, label: Label) -> None:
+        symbol.labels.append(label)
+        self._by_label[label.name] = symbol
+
+    def symbols(self) -> list[Symbol]:
+        """All symbols, in order of creation."""
+        return list(self._symbols)
+
+    # -- deciding ------------------------------------------------------------------------------------------------
+
+    def evaluate_expr(self, expr: Any) -> bool:
+        """Whether a condition holds in this trace; what cannot be known from earlier decisions becomes a guard."""
+        condition = self.boolean(expr)
+        # 1. A constant, or decided before.
+        if condition.decided is not None:
+            return condition.decided
+        # 2. Static: known equalities, ranges (term by term and by shifting), recorded facts, p < q => p // q == 0.
+        known = self.facts.decide(condition)
+        if known is not None:
+            return known
+        # 3. The value of the traced call decides, and the trace relies on it from now on.
+        hint = self.hint_of(condition)
+        if hint is None:
+            raise DataDependent(condition.sympy)
+        self.record(condition if hint else self.algebra.negate(condition), Why.BRANCH)
+        return hint
+
+    def evaluate_int(self, expr: Any) -> int:
+        """The value of an int expression, on which the trace relies from now on: `L['n'] == 3`."""
+        p = self.facts.replacements.reduce(self.integer(expr))
+        if p.const is not None:
+            return p.const
+        low, high = self.facts.range(p)
+        if low == high:
+            return int(low)
+        if p.hint is None:
+            raise DataDependent(p.sympy)
+        self._require(self.algebra.relation("eq", p, self.algebra.integer(p.hint)), Why.SPECIALIZED)
+        return p.hint
+
+    def evaluate_float(self, expr: Any) -> float:
+        """The same for a float expression."""
+        x = self.facts.replacements.reduce_any(self.float_(expr))
+        if x.const is not None:
+            return x.const
+        if x.hint is None:
+            raise DataDependent(x.sympy)
+        if x.hint != x.hint:  # nan: guard that it is nan
+            same = self.algebra.negate(self.algebra.float_relation("eq", x, x))
+        else:
+            same = self.algebra.float_relation("eq", x, self.algebra.float_constant(x.hint))
+        self._require(same, Why.SPECIALIZED)
+        return x.hint
+
+    def _require(self, condition: BoolExpr, why: Why) -> None:
+        if self.facts.decide(condition) is None:
+            self.record(condition, why)
+
+    def statically_known(self, expr: Any) -> bool | None:
+        """What is known without a guard; None if nothing is."""
+        return self.facts.decide(self.boolean(expr))
+
+    def guard_or_false(self, expr: Any) -> bool:
+        """As evaluate_expr, but False where the answer depends on data."""
+        return self._guard_or(expr, False)
+
+    def guard_or_true(self, expr: Any) -> bool:
+        """As evaluate_expr, but True where the answer depends on data."""
+        return self._guard_or(expr, True)
+
+    def _guard_or(self, expr: Any, fallback: bool) -> bool:
+        try:
+            return self.evaluate_expr(expr)
+        except DataDependent:
+            return fallback
+
+    def assume(self, expr: Any, message: str = "") -> bool:
+        """torch._check: holds from now on; checked by a guard, or, where it depends on data, when the graph runs."""
+        condition = self.boolean(expr)
+        if self.hint_of(condition) is not None or self.facts.decide(condition) is not None:
+            return self.evaluate_expr(condition)
+        if not self._suppressed:
+            self._check_not_frozen(condition)
+            self.runtime_asserts.append(RuntimeAssert(condition, message, self.where()))
+            self.facts.learn(condition)
+        return True
+
+    def hint_of(self, expr: Any) -> Any:
+        """The value in the traced call; None where it depends on data."""
+        if expr.hint is not None:
+            return expr.hint
+        return self.facts.replacements.reduce_any(expr).hint
+
+    def record(self, condition: BoolExpr, why: Why, where: Any = None) -> None:
+        """The trace relies on a condition that is not known yet."""
+        if self._suppressed:
+            return
+        self._check_not_frozen(condition)
+        self.guards.append(ShapeGuard(condition, why, self.where() if where is None else where))
+        self.facts.learn(condition)
+
+    def _check_not_frozen(self, condition: BoolExpr) -> None:
+        if self.frozen:
+            raise FrozenError(f"the shapes of this trace are final, but {condition.sympy} would have to be guarded on")
+
+    @contextlib.contextmanager
+    def suppress_guards(self) -> Iterator[None]:
+        """Decisions within take the hint and leave no trace."""
+        self._suppressed += 1
+        try:
+            yield
+        finally:
+            self._suppressed -= 1
+
+    def freeze(self) -> None:
+        """From now on a decision that needs a new guard is an error."""
+        self.frozen = True
+
+    # -- expressions ---------------------------------------------------------------------------------------------
+
+    def boolean(self, expr: Any) -> BoolExpr:
+        return self._coerce(expr, BoolExpr, "a condition")
+
+    def integer(self, expr: Any) -> IntExpr:
+        return self._coerce(expr, IntExpr, "an integer")
+
+    def float_(self, expr: Any) -> FloatExpr:
+        return self._coerce(expr, FloatExpr, "a float")
+
+    def _coerce(self, expr: Any, kind: type, what: str) -> Any:
+        if not isinstance(expr, (BoolExpr, IntExpr, FloatExpr)):
+            expr = self.algebra.from_sympy(expr)
+        if not isinstance(expr, kind):
+            raise TypeError(f"expected {what}, got the {type(expr).__name__} {expr}")
+        if expr.algebra is not self.algebra:
+            raise ValueError(f"{expr} belongs to another ShapeEnv")
+        return expr
+
+    def simplify(self, expr: Any) -> Any:
+        """An expression over the symbols that known equalities leave."""
+        if not isinstance(expr, (BoolExpr, IntExpr, FloatExpr)):
+            expr = self.algebra.from_sympy(expr)
+        return self.facts.replacements.reduce_any(expr)
+
+    def bounds(self, expr: Any) -> Range:
+        """The interval in which an integer expression lies."""
+        return self.facts.range(self.integer(expr))
+
+    # -- what the trace relies on --------------------------------------------------------------------------------
+
+    def recorded_guards(self) -> list[sympy.Basic]:
+        """Everything that was assumed: conditions over the symbols, and over one more symbol for each further label."""
+        return [fact.condition for fact in emission.recorded_facts(self)]
+
+    def produce_guards(self, *, prune: bool = True) -> list[GuardText]:
+        """What is to be checked at the entry, without what the rest implies."""
+        return emission.produce(self, prune=prune)
+
+    def check_constraints(self) -> None:
+        """Raises ConstraintViolationError where the program contradicts a mark."""
+        emission.check_constraints(self)
+
+
+def _need(value: Any, kind: type, label: Label) -> None:
+    if not isinstance(value, kind) or (kind is not int and isinstance(value, bool)):
+        raise TypeError(f"{label.name} must be {'an int' if kind is int else 'a float'}, got {type(value).__name__} {value!r}")

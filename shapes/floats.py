@@ -1,0 +1,175 @@
+"""Float expressions: what Python computes from sizes in floats, kept operation by operation.
+
+Nothing is reordered or simplified beyond constants, because rounding obeys few laws; guards and the solver see float
+expressions as opaque. Where a comparison of floats is a comparison of integers exactly, it becomes one.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from shapes.polynomial import IntExpr
+from shapes.ranges import EXACT_FLOAT
+
+if TYPE_CHECKING:
+    from shapes.algebra import Algebra
+    from shapes.relations import BoolExpr
+    from shapes.symbols import Symbol
+
+
+def _float_max(a: float, b: float) -> float:
+    return float(max(a, b))
+
+
+def _float_min(a: float, b: float) -> float:
+    return float(min(a, b))
+
+
+def _where(condition: bool, a: float, b: float) -> float:
+    return a if condition else b
+
+
+# How Python computes each operation; integers appear only under "float", "int_truediv" and as digits of "round_digits".
+FLOAT_OPERATIONS: dict[str, Callable[..., float]] = {
+    "float": float,
+    "int_truediv": operator.truediv,
+    "neg": operator.neg,
+    "abs": abs,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "truediv": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "pow": operator.pow,
+    "max": _float_max,
+    "min": _float_min,
+    "round_digits": round,
+    "where": _where,
+    "sqrt": math.sqrt,
+    "exp": math.exp,
+    "log": math.log,
+    "log2": math.log2,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tan": math.tan,
+    "asin": math.asin,
+    "acos": math.acos,
+    "atan": math.atan,
+    "sinh": math.sinh,
+    "cosh": math.cosh,
+    "tanh": math.tanh,
+}
+MATH_FUNCTIONS = ("sqrt", "exp", "log", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
+
+
+class FloatExpr:
+    """A float expression; equal ones are one object."""
+
+    __slots__ = ("algebra", "op", "args", "const", "hint", "symbol", "handle", "sympy_form", "__weakref__")
+
+    algebra: Algebra
+    op: str  # "const", "symbol" or a key of FLOAT_OPERATIONS
+    args: tuple[Any, ...]
+    const: float | None
+    hint: float | None
+    symbol: Symbol | None
+    handle: Any
+    sympy_form: Any
+
+    @property
+    def sympy(self) -> Any:
+        return self.algebra.to_sympy(self)
+
+    def __repr__(self) -> str:
+        return repr(self.const) if self.const is not None else self.algebra.show(self)
+
+
+class Floats:
+    """Making float expressions."""
+
+    def __init__(self) -> None:
+        self._floats: dict[tuple[Any, ...], FloatExpr] = {}
+
+    def float_constant(self, value: float) -> FloatExpr:
+        if not isinstance(value, (int, float)):
+            raise TypeError(f"a float is needed here, not {type(value).__name__} {value!r}")
+        value = float(value)
+        return self._float(("const", value.hex()), "const", (), value, value, None)
+
+    def float_symbol(self, symbol: Symbol) -> FloatExpr:
+        return self._float(("symbol", symbol), "symbol", (), None, symbol.hint, symbol)
+
+    def float_operation(self, op: str, *args: Any) -> FloatExpr:
+        """`op(*args)`; constants are folded as Python folds them, and raise what Python raises."""
+        constants = [arg.const for arg in args]
+        if None not in constants:
+            return self.float_constant(_real(FLOAT_OPERATIONS[op](*constants)))
+        hints = [arg.hint for arg in args]
+        hint = None if None in hints else _real(FLOAT_OPERATIONS[op](*hints))
+        return self._float((op, *args), op, args, None, hint, None)
+
+    def to_float(self, p: IntExpr) -> FloatExpr:
+        return self.float_operation("float", p)
+
+    def _float(
+        self,
+        key: tuple[Any, ...],
+        op: str,
+        args: tuple[Any, ...],
+        const: float | None,
+        hint: float | None,
+        symbol: Symbol | None,
+    ) -> FloatExpr:
+        found = self._floats.get(key)
+        if found is None:
+            found = FloatExpr()
+            found.algebra = self  # type: ignore[assignment]
+            found.op, found.args, found.const, found.hint, found.symbol = op, args, const, hint, symbol
+            found.handle = found.sympy_form = None
+            self._floats[key] = found
+        return found
+
+    def rounded(self: Any, kind: str, x: FloatExpr) -> IntExpr:
+        """The integer floor(x), ceil(x), trunc(x) or round(x)."""
+        if x.const is not None:
+            rounding: Callable[[float], int] = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "round": round}[kind]
+            return self.integer(rounding(x.const))
+        if x.op == "float" and self.fits_float(x.args[0]):  # floor(float(p)) -> p while every value of p is a float
+            return x.args[0]
+        return self.function(kind, x)
+
+    def fits_float(self: Any, p: IntExpr) -> bool:
+        """Whether float(p) is exactly p for every value of p."""
+        low, high = self.range(p)
+        return -EXACT_FLOAT <= low and high <= EXACT_FLOAT
+
+    def exact_relation(self: Any, op: str, x: FloatExpr, y: FloatExpr) -> BoolExpr | None:
+        """The integer relation that is exactly `x op y` (eq, lt, le), where there is one."""
+        if x.op == "float" and y.op == "float" and self.fits_float(x.args[0]) and self.fits_float(y.args[0]):
+            return self.relation(op, x.args[0], y.args[0])
+        # float(p) < c  <=>  p < c for |c| < 2**53: floats grow with p, and up to 2**53 float(p) is p
+        if x.op == "float" and y.const is not None and abs(y.const) < EXACT_FLOAT:
+            return self._against_constant(op, x.args[0], y.const, swapped=False)
+        if y.op == "float" and x.const is not None and abs(x.const) < EXACT_FLOAT:
+            return self._against_constant(op, y.args[0], x.const, swapped=True)
+        return None
+
+    def _against_constant(self: Any, op: str, p: IntExpr, c: float, swapped: bool) -> BoolExpr:
+        whole = self.integer(math.floor(c))
+        if op == "eq":
+            return self.relation("eq", p, whole) if c == math.floor(c) else self.false
+        if swapped:  # c < p <=> floor(c) < p;  c <= p <=> ceil(c) <= p
+            bound = whole if op == "lt" else self.integer(math.ceil(c))
+            return self.relation("gt" if op == "lt" else "ge", p, bound)
+        bound = self.integer(math.ceil(c)) if op == "lt" else whole  # p < c <=> p < ceil(c);  p <= c <=> p <= floor(c)
+        return self.relation(op, p, bound)
+
+
+def _real(value: Any) -> float:
+    if isinstance(value, complex):
+        raise ValueError("a negative number to a fractional power is complex; complex numbers are not traced")
+    return float(value)

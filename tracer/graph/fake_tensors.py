@@ -1,0 +1,199 @@
+"""Fake tensors over own symbolic sizes: making them from real inputs, and running operators on them.
+
+`FakeWorld` is what one trace works in: the ShapeEnv, its PyTorch-facing half and the fake mode.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from shapes.constraints import DimConstraint
+from shapes.env import ShapeEnv
+from shapes.policy import DimPolicy
+from shapes.polynomial import IntExpr
+from shapes.symbols import Label, Symbol
+from tracer.graph.fake_mode import FakeMode
+from tracer.graph.shape_env_adapter import TorchShapeEnv
+from tracer.graph.sym_node import SYM_TYPES, SymNode
+from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
+
+
+class FakeWorld:
+    """The symbols, the fake tensors and the operators of one trace."""
+
+    def __init__(self, env: ShapeEnv | None = None, **options: Any) -> None:
+        self.env = ShapeEnv(**options) if env is None else env
+        self.torch_env = TorchShapeEnv(self.env)
+        self.fake_mode = FakeMode(self.torch_env)
+
+    # -- inputs --------------------------------------------------------------------------------------------------
+
+    def fakify(
+        self,
+        tensor: torch.Tensor,
+        source: Label,
+        dims: Sequence[DimPolicy] | None = None,
+        constraints: Sequence[DimConstraint | None] | None = None,
+        strides: Sequence[DimPolicy] | None = None,
+    ) -> FakeTensor:
+        """The fake of a tensor that exists before the trace; dims default to duck shaping."""
+        dims = [DimPolicy.DUCK] * tensor.dim() if dims is None else dims
+        if len(dims) != tensor.dim():
+            raise ValueError(f"{source.name} has {tensor.dim()} dims, but {len(dims)} policies were given")
+        if not _is_plain(tensor):
+            return self.fake_mode.from_tensor(tensor, static_shapes=True)
+        sizes = self._sizes(tensor, source, dims, constraints)
+        steps = self._strides(tensor, source, sizes, strides)
+        return self._build(tensor, sizes, steps)
+
+    def _sizes(
+        self,
+        tensor: torch.Tensor,
+        source: Label,
+        dims: Sequence[DimPolicy],
+        constraints: Sequence[DimConstraint | None] | None,
+    ) -> list[int | IntExpr]:
+        marks = [None] * len(dims) if constraints is None else constraints
+        return [
+            size if policy is DimPolicy.STATIC else self.env.create_size(size, TensorSizeSource(source, dim), policy, mark)
+            for dim, (size, policy, mark) in enumerate(zip(tensor.shape, dims, marks, strict=True))
+        ]
+
+    def _strides(
+        self,
+        tensor: torch.Tensor,
+        source: Label,
+        sizes: Sequence[int | IntExpr],
+        policies: Sequence[DimPolicy] | None,
+    ) -> list[int | IntExpr]:
+        """Products of the inner sizes where the strides are such products; else constants, or symbols where asked for."""
+        strides: list[int | IntExpr] = list(tensor.stride())
+        if all(isinstance(size, int) for size in sizes) and policies is None:
+            return strides
+        expected: dict[int, int | IntExpr] = {1: 1}
+        for dim in sorted(range(len(sizes)), key=lambda dim: (tensor.stride(dim), -dim)):
+            step, label = tensor.stride(dim), TensorStrideSource(source, dim)
+            strides[dim] = expected.get(step, step)
+            if policies is not None and policies[dim] is not DimPolicy.STATIC and isinstance(strides[dim], int) and step > 1:
+                strides[dim] = self.env.create_int(step, label)
+            elif isinstance(strides[dim], IntExpr):
+                self.env.bind(label, strides[dim])
+            expected.setdefault(step * tensor.shape[dim], strides[dim] * sizes[dim])
+        return strides
+
+    def _build(
+        self, tensor: torch.Tensor, sizes: Sequence[int | IntExpr], strides: Sequence[int | IntExpr]
+    ) -> FakeTensor:
+        shape, steps = [self.torch_env.wrap(s) for s in sizes], [self.torch_env.wrap(s) for s in strides]
+        with torch._C.DisableTorchFunctionSubclass(), self.env.suppress_guards(), _plain_autograd():
+            meta = torch.empty_strided(shape, steps, dtype=tensor.dtype, device="meta")
+            offset = tensor.storage_offset()
+            if offset:
+                storage = torch.empty(offset + 1, dtype=tensor.dtype, device="meta").untyped_storage()
+                meta.set_(storage, offset, shape, steps)
+            if tensor.is_conj():
+                meta = torch._C._set_conj(meta, True) or meta
+            if tensor.is_neg():
+                meta = torch._C._set_neg(meta, True) or meta
+            fake = FakeTensor(self.fake_mode, meta, tensor.device)
+        return self._with_autograd(tensor, fake)
+
+    def _with_autograd(self, tensor: torch.Tensor, fake: FakeTensor) -> FakeTensor:
+        if tensor.requires_grad:
+            fake.requires_grad_(True)
+            if not tensor.is_leaf:
+                with torch.enable_grad(), self.fake_mode:
+                    fake = fake.view_as(fake) if tensor._is_view() else fake.clone(memory_format=torch.preserve_format)
+        if isinstance(tensor, torch.nn.Parameter):
+            fake._is_param = True  # isinstance(fake, torch.nn.Parameter) looks here
+        return fake
+
+    def symint(self, value: int, source: Label, policy: DimPolicy = DimPolicy.DYNAMIC) -> torch.SymInt | int:
+        """The symbol of a plain int of the program."""
+        return value if policy is DimPolicy.STATIC else self.torch_env.wrap(self.env.create_int(value, source))
+
+    def symfloat(self, value: float, source: Label) -> torch.SymFloat:
+        """The symbol of a float of the program."""
+        return self.torch_env.wrap(self.env.create_float(value, source))
+
+    def symbol(self, symbol: Symbol) -> torch.SymInt | torch.SymFloat:
+        """A symbol of the env as PyTorch's number."""
+        return self.torch_env.wrap(symbol.expr)
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def propagate(self) -> Iterator[None]:
+        """Within, operators on fake tensors compute fake results; grad mode stays as it is."""
+        with self.fake_mode, enable_python_dispatcher():
+            yield
+
+    def run(self, function: Callable[..., Any], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        """`function(*args, **kwargs)` on fakes."""
+        with self.fake_mode, enable_python_dispatcher():
+            return function(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def _plain_autograd() -> Iterator[None]:
+    with torch.inference_mode(False), torch.no_grad():
+        yield
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """A strided tensor whose metadata are all that a fake needs."""
+    return (
+        tensor.layout is torch.strided
+        and not tensor.is_quantized
+        and not tensor.is_nested
+        and not is_traceable_wrapper_subclass(tensor)
+        and not isinstance(tensor, FakeTensor)
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    )
+
+
+def is_symbolic(value: Any) -> bool:
+    """Whether a number is a SymInt, SymFloat or SymBool that is not a constant."""
+    return isinstance(value, SYM_TYPES) and value.node.constant is None
+
+
+def expr_of(number: Any) -> Any:
+    """The SymPy expression of a symbolic number."""
+    return number.node.expr
+
+
+def concrete(number: Any) -> Any:
+    """The value of a number in the traced call; None if it depends on data."""
+    return number.node.hint if isinstance(number, SYM_TYPES) else number
+
+
+def symbols_in(value: Any) -> list[Any]:
+    """The SymPy symbols in the sizes, strides and offset of a tensor, or in a number; in order of creation."""
+    exprs: list[Any] = []
+    _collect(value, exprs)
+    if not exprs:
+        return []
+    return [symbol.sympy for symbol in exprs[0].algebra.symbols(*exprs)]
+
+
+def _collect(value: Any, into: list[Any]) -> None:
+    if isinstance(value, torch.Tensor):
+        _collect(value.shape, into)
+        if value.layout is torch.strided:
+            _collect(value.stride(), into)
+            _collect(value.storage_offset(), into)
+    elif isinstance(value, SYM_TYPES):
+        if type(value.node) is SymNode:
+            into.append(value.node.reduced())
+    elif isinstance(value, (tuple, list, torch.Size)):
+        for item in value:
+            _collect(item, into)
+    elif isinstance(value, dict):
+        _collect(list(value.values()), into)

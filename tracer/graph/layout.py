@@ -1,0 +1,87 @@
+"""Questions about the memory layout of a tensor with symbolic sizes and strides, answered as boolean expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from shapes.polynomial import IntExpr
+from shapes.relations import BoolExpr
+
+if TYPE_CHECKING:
+    from shapes.algebra import Algebra
+    from tracer.graph.shape_env_adapter import TorchShapeEnv
+
+_CHANNELS_LAST = {"2d": (1, 3, 2, 0), "3d": (1, 4, 3, 2, 0)}  # innermost dim first
+
+
+def answer(adapter: TorchShapeEnv, question: str, sizes: Sequence[IntExpr], strides: Sequence[IntExpr]) -> BoolExpr:
+    """The condition under which a tensor of these sizes and strides has the layout asked for."""
+    key = (question, *sizes, *strides)
+    found = adapter.layouts.get(key)
+    if found is None:
+        found = adapter.layouts[key] = _answer(adapter, question, sizes, strides)
+    return found
+
+
+def _answer(adapter: TorchShapeEnv, question: str, sizes: Sequence[IntExpr], strides: Sequence[IntExpr]) -> BoolExpr:
+    algebra = adapter.algebra
+    if question == "contiguous":
+        return dense_in_order(algebra, sizes, strides, range(len(sizes) - 1, -1, -1))
+    if question == "non_overlapping_and_dense":
+        return non_overlapping_and_dense(adapter, sizes, strides)
+    kind, _, dims = question.rpartition("_")
+    order = _CHANNELS_LAST[dims]
+    if len(order) != len(sizes):
+        return algebra.false
+    if kind == "channels_last_contiguous":
+        return dense_in_order(algebra, sizes, strides, order)
+    return channels_last_strides(algebra, sizes, strides, order)
+
+
+def dense_in_order(
+    algebra: Algebra, sizes: Sequence[IntExpr], strides: Sequence[IntExpr], order: Sequence[int]
+) -> BoolExpr:
+    """Every stride is the product of the sizes before it in `order` (or its size is 1); or the tensor is empty."""
+    conditions = []
+    expected = algebra.one
+    for dim in order:
+        conditions.append(algebra.relation("eq", sizes[dim], algebra.one) | algebra.relation("eq", strides[dim], expected))
+        expected = algebra.mul(expected, sizes[dim])
+    empty = [algebra.relation("eq", size, algebra.zero) for size in sizes]
+    return algebra.any_of([algebra.all_of(conditions), *empty])
+
+
+def channels_last_strides(
+    algebra: Algebra, sizes: Sequence[IntExpr], strides: Sequence[IntExpr], order: Sequence[int]
+) -> BoolExpr:
+    """Strides grow along `order`, channels first, as PyTorch defines it for ambiguous cases too."""
+    least = algebra.zero
+    conditions = [algebra.relation("ne", strides[1], algebra.zero)]
+    for dim in order:
+        conditions.append(algebra.relation("ne", sizes[dim], algebra.zero))
+        conditions.append(algebra.relation("ge", strides[dim], least))
+        if dim == 0:
+            conditions.append(algebra.relation("ne", least, strides[1]))
+        least = algebra.mul(strides[dim], algebra.maximum(sizes[dim], algebra.one))
+    return algebra.all_of(conditions)
+
+
+def non_overlapping_and_dense(
+    adapter: TorchShapeEnv, sizes: Sequence[IntExpr], strides: Sequence[IntExpr]
+) -> BoolExpr:
+    """Dense in the order of the strides. Where the traced strides are not dense in their order, that order is
+    guarded on, so that the answer no holds for all sizes that reuse the trace."""
+    algebra = adapter.algebra
+    if len(sizes) == 1:
+        return algebra.relation("eq", strides[0], algebra.one) | algebra.relation("lt", sizes[0], algebra.integer(2))
+    env = adapter.env
+    hints = [(env.hint_of(stride), env.hint_of(size)) for stride, size in zip(strides, sizes, strict=True)]
+    if any(None in pair for pair in hints):
+        return dense_in_order(algebra, sizes, strides, range(len(sizes) - 1, -1, -1))
+    order = sorted(range(len(sizes)), key=lambda dim: (hints[dim], -dim))
+    dense = dense_in_order(algebra, sizes, strides, order)
+    if dense.hint is False and env.statically_known(dense) is None:
+        for inner, outer in zip(order, order[1:], strict=False):
+            adapter.decide(algebra.relation("le", strides[inner], strides[outer]))
+    return dense
