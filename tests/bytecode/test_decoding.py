@@ -20,8 +20,8 @@ import weakref
 
 import pytest
 
-from tracer.bytecode import program
 from tracer.bytecode import instructions as decoding
+from tracer.bytecode import program
 from tracer.bytecode.dialect import DIALECT
 from tracer.bytecode.instructions import exception_table
 

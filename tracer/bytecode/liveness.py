@@ -3,6 +3,7 @@
 Cells are not counted (they travel as closure). A handler's needs count wherever its range may raise.
 """
 
+from tracer.bytecode.dialect import DIALECT
 from tracer.bytecode.instructions import Program
 
 #: Functions that see all locals of their caller.
@@ -51,7 +52,7 @@ def zero_argument_supers(program: Program) -> frozenset[int]:
     for load in program:
         if load.opname == "LOAD_GLOBAL" and load.argval == "super":
             call = program[load.index + 1]
-            if call.opname in ("PRECALL", "CALL") and call.arg == 0:
+            if call.opname == DIALECT.call_sequence[0] and call.arg == 0:
                 calls.add(call.index)
     return frozenset(calls)
 
@@ -82,7 +83,6 @@ def _flow(program: Program) -> list[int]:
 
 def _reads_and_writes(program: Program) -> tuple[list[int], list[int]]:
     bit = {name: 1 << i for i, name in enumerate(program.varnames)}
-    cells = program.cellvars
     reads, writes = [0] * len(program), [0] * len(program)
     for instruction in program:
         name = instruction.opname
@@ -95,10 +95,10 @@ def _reads_and_writes(program: Program) -> tuple[list[int], list[int]]:
             reads[instruction.index] = bit[instruction.argval]
         if name in _WRITES:
             writes[instruction.index] = bit[instruction.argval]
-    for index in zero_argument_supers(program):
-        first = program.argnames[0]
-        if first not in cells:
-            reads[index] |= bit[first]
+    for start in zero_argument_supers(program):
+        if program.argnames[0] not in program.cellvars:
+            for index in range(start, start + len(DIALECT.call_sequence)):
+                reads[index] |= bit[program.argnames[0]]
     return reads, writes
 
 
@@ -106,8 +106,9 @@ def _pair(
     index: int, name: str, names: tuple[str, str], bit: dict[str, int], reads: list[int], writes: list[int]
 ) -> None:
     """Effects of a super-instruction: its first half is executed first."""
-    for half, local in zip((name[: name.index("_FAST") + 5], name[name.rindex("_FAST") - 5 :]), names, strict=True):
-        if half.startswith("STORE"):
+    second = "STORE" if "_STORE_" in name else "LOAD"
+    for verb, local in zip((name.split("_")[0], second), names):
+        if verb == "STORE":
             writes[index] |= bit[local]
         elif not writes[index] & bit[local]:
             reads[index] |= bit[local]

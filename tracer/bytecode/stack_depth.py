@@ -9,6 +9,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol
 
+from tracer.bytecode.dialect import DIALECT
+
+_CALL_SEQUENCE = tuple(dis.opmap[opname] for opname in DIALECT.call_sequence)
+
 
 class TryRange(Protocol):
     """A protected range: `depth` is the stack that its handler keeps, found here where it is None."""
@@ -23,17 +27,29 @@ class TryRange(Protocol):
 class Step(Protocol):
     """What the flow of depths must know of an instruction."""
 
-    opcode: int
-    #: The argument as far as the stack effect depends on it.
-    effect_arg: int | None
-    target_index: int | None
-    final: bool
-    protection: TryRange | None
+    @property
+    def opcode(self) -> int: ...
+    @property
+    def effect_arg(self) -> int | None:
+        """The argument as far as the stack effect depends on it."""
+
+    @property
+    def target_index(self) -> int | None: ...
+    @property
+    def final(self) -> bool: ...
+    @property
+    def protection(self) -> TryRange | None: ...
 
 
 @lru_cache(maxsize=4096)
 def stack_effects(opcode: int, arg: int | None) -> tuple[int, int]:
     """Change of depth when control goes on, and when the instruction jumps."""
+    if opcode in _CALL_SEQUENCE:
+        # `dis` books the arguments on PRECALL; really they stay until the last instruction of the call.
+        if opcode != _CALL_SEQUENCE[-1]:
+            return 0, 0
+        effect = sum(dis.stack_effect(part, arg) for part in _CALL_SEQUENCE)
+        return effect, effect
     return dis.stack_effect(opcode, arg, jump=False), dis.stack_effect(opcode, arg, jump=True)
 
 
