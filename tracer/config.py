@@ -42,9 +42,9 @@ _key("automatic_dynamic_shapes", True, "A dim or an int that was seen to change 
 _key("assume_static_by_default", True, "Sizes and ints are constants in the first trace; off: symbolic from the start.")
 _key("duck_shape", True, "Symbolic sizes that are equal at the trace share one symbol.")
 _key("capture_scalar_outputs", False, "item() and tolist() become unbacked symbols in the graph and do not break it.")
-_key("capture_dynamic_output_shape_ops", False, "Operators whose result size depends on data (nonzero) enter the graph.")
+_key("capture_dynamic_output_shape_ops", False, "Operators whose size depends on data enter the graph.")
 _key("specialize_int", False, "Python ints are always constants, also those that were seen to change.")
-_key("specialize_float", False, "Python floats are always constants; off: one that was seen to change is a graph input.")
+_key("specialize_float", False, "Python floats are always constants; off: one seen to change is a graph input.")
 _key("guard_nn_modules", True, "Attributes of modules that a trace relied on are guarded; off: they never change.")
 _key("inline_inbuilt_nn_modules", True, "The modules of torch.nn are traced through as the user's own are.")
 _key("force_parameter_static_shapes", True, "Sizes of parameters are constants, also under dynamic=True.")
@@ -152,9 +152,9 @@ def markdown() -> str:
     """The text of docs/config.md."""
     lines = [
         "# Settings\n",
-        "`tracer.config.<name> = value` sets the default of the process; `with tracer.config.patch(<name>=value):` (also",
-        "a decorator) holds for the running thread or async task only. At import `TRACER_<NAME>` in the environment is",
-        "read (`1` or `0` for switches). This page is generated from `tracer/config.py`.\n",
+        "`tracer.config.<name> = value` sets the default of the process; `with tracer.config.patch(<name>=value):`",
+        "(also a decorator) holds for the running thread or async task only. At import `TRACER_<NAME>` in the",
+        "environment is read (`1` or `0` for switches). This page is generated from `tracer/config.py`.\n",
         "| Name | Default | Meaning |",
         "|---|---|---|",
     ]

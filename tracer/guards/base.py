@@ -72,7 +72,8 @@ class Guard:
         return f"{named} {self.kind}" if named else self.kind
 
     def _key(self) -> tuple[Any, ...]:
-        return tuple([getattr(self, name) for name in self.__match_args__])  # all fields but `where`
+        names: tuple[str, ...] = type(self).__match_args__  # all fields but `where`
+        return tuple([getattr(self, name) for name in names])
 
     def __eq__(self, other: object) -> bool:
         if self is other:

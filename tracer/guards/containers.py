@@ -89,7 +89,7 @@ class DictKeysMatch(Guard):
     rank: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        held = tuple([key if is_guardable_constant(key) or type(key) is ObjectRef else ObjectRef(key) for key in self.keys])
+        held = tuple([key if _is_held(key) else ObjectRef(key) for key in self.keys])
         if self.ordered_dict and any(type(key) is ObjectRef for key in held):
             raise TypeError(f"DICT_KEYS on {self.source.name}: the order of an OrderedDict is read by hashing its keys")
         object.__setattr__(self, "keys", held)
@@ -134,6 +134,11 @@ class DictKeysMatch(Guard):
 
     def _key(self) -> tuple[Any, ...]:
         return self.source, self.ordered_dict, *[k if type(k) is ObjectRef else constant_key(k) for k in self.keys]
+
+
+def _is_held(key: Any) -> bool:
+    """Whether a key can stand in a guard as it is."""
+    return type(key) is ObjectRef or is_guardable_constant(key)
 
 
 def _key_text(key: Any) -> str:

@@ -1,99 +1,12 @@
-"""Why a graph can end: one registry of reasons, each with a stable id, an explanation and a hint.
+"""Every reason for a graph break, by topic. A new one is one `register` call under its topic.
 
-`unsupported(id, **details)` raises `Unsupported` for a registered reason. `docs/graph_breaks.md` is generated from here
-(`tools/generate_docs.py`). A new reason is one `register` call below, under its topic.
+An id is stable: users search for it and tests name it. The summary's `{fields}` are the details that the code raising
+it gives.
 """
 
 from __future__ import annotations
 
-import difflib
-import re
-from dataclasses import dataclass
-from typing import Any, NoReturn
-
-from tracer.errors import Unsupported
-
-_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-
-
-@dataclass(frozen=True)
-class GraphBreakReason:
-    """One kind of graph break: what a log, an error under fullgraph=True and the docs say about it."""
-
-    id: str
-    summary: str  # one line; `{name}` is filled in from the details where they have it
-    explanation: str
-    hint: str
-    topic: str = "other"
-
-    def title(self, details: dict[str, Any]) -> str:
-        """The summary with the details filled in; a field without a detail is shown by its name."""
-        return re.sub(r"\{(\w+)\}", lambda field: str(details.get(field[1], field[1])), self.summary)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return GraphBreakReason, (self.id, self.summary, self.explanation, self.hint, self.topic)
-
-
-_registry: dict[str, GraphBreakReason] = {}
-_topics: dict[str, str] = {}
-
-
-def topic(key: str, heading: str) -> str:
-    """A heading of the docs page, under which reasons are registered."""
-    _topics[key] = heading
-    return key
-
-
-def register(id: str, summary: str, explanation: str, hint: str, *, topic: str = "other") -> GraphBreakReason:
-    """Adds a reason; an id is kebab-case and never registered twice."""
-    if not _ID.fullmatch(id):
-        raise ValueError(f"graph break id {id!r} is not kebab-case")
-    if id in _registry:
-        raise ValueError(f"graph break id {id!r} is registered twice")
-    if topic not in _topics:
-        raise ValueError(f"graph break id {id!r}: unknown topic {topic!r}")
-    reason = _registry[id] = GraphBreakReason(id, summary, explanation, hint, topic)
-    return reason
-
-
-def reason(id: str) -> GraphBreakReason:
-    """The reason with this id; KeyError names the nearest ones."""
-    try:
-        return _registry[id]
-    except KeyError:
-        near = ", ".join(difflib.get_close_matches(id, _registry)) or "none is close"
-        raise KeyError(f"no graph break reason {id!r} in the registry (did you mean: {near}?)") from None
-
-
-def reasons() -> tuple[GraphBreakReason, ...]:
-    """All reasons, sorted by id."""
-    return tuple(_registry[id] for id in sorted(_registry))
-
-
-def unsupported(reason_id: str, /, *, cause: BaseException | None = None, **details: Any) -> NoReturn:
-    """Raises `Unsupported`; whoever steps the frame adds the user's stack with `error.at(stack)`."""
-    raise Unsupported(reason(reason_id), details) from cause
-
-
-def markdown() -> str:
-    """The text of docs/graph_breaks.md."""
-    parts = [
-        "# Graph breaks\n",
-        "Where the tracer meets something that a graph cannot hold, the graph ends there: CPython runs that one",
-        "instruction, and a resume function traces the rest. With `fullgraph=True` the same text is an error,",
-        "`tracer.exc.Unsupported`. `TRACER_LOGS=graph_breaks` shows each break with your stack, and `tracer.explain`",
-        "counts them.\n",
-        "This page is generated from `tracer/graph_breaks.py`.\n",
-    ]
-    for key, heading in _topics.items():
-        under = [entry for entry in reasons() if entry.topic == key]
-        if under:
-            parts.append(f"## {heading}\n")
-        for entry in under:
-            parts += [f"### {entry.id}\n", f"{entry.summary}.\n", f"{entry.explanation}\n"]
-            parts += [f"**What to try.** {entry.hint}\n"]
-    return "\n".join(parts)
-
+from tracer.graph_breaks.registry import register, topic
 
 # --------------------------------------------------------------------------------------------- data
 
@@ -129,17 +42,18 @@ register(
     topic=_DATA,
 )
 register(
-    "tensor-to-python",
-    "{name} turns tensor data into Python values",
-    "tolist(), numpy(), int(), float(), print and the like need the data itself.",
-    "do it outside the traced function, or stay with tensor operations.",
-    topic=_DATA,
-)
-register(
     "symbolic-arithmetic",
     "An operation on a symbolic number failed while tracing",
     "The operation is not defined for a number that stands for many values.",
     "mark the dim static with mark_static, or convert the number with int() to specialise on it.",
+    topic=_DATA,
+)
+
+register(
+    "data-dependent-method",
+    "Method {name} of {value} hands tensor data to Python",
+    "tolist(), numpy(), int(), float() and the like need the data itself, which exists only when the graph runs.",
+    "do it outside the traced function, or stay with tensor operations.",
     topic=_DATA,
 )
 
@@ -157,7 +71,7 @@ register(
 )
 register(
     "unsupported-builtin",
-    "Builtin {name} cannot be traced with these arguments",
+    "Builtin {function} cannot be traced with these arguments",
     "The builtin is implemented in C and has no model for arguments of these kinds.",
     "write it in Python, or move it out of the traced function.",
     topic=_CALLS,
@@ -178,7 +92,7 @@ register(
 )
 register(
     "call-arguments",
-    "The arguments do not fit the signature of {value}",
+    "The arguments do not fit the signature ({error})",
     "The call raises TypeError; CPython runs it, so that the error is the one you know.",
     "correct the call.",
     topic=_CALLS,
@@ -192,21 +106,21 @@ register(
 )
 register(
     "skipped-function",
-    "{value} is not traced through",
+    "{function} is not traced through",
     "The function belongs to a module that is left to CPython (a library without tensor code, or one you disallowed).",
     "call it outside the traced function, or allow it with tracer.allow_in_graph.",
     topic=_CALLS,
 )
 register(
     "disabled-function",
-    "{value} was marked with tracer.disable",
+    "{function} was marked with tracer.disable",
     "A disabled function is run by CPython.",
     "remove the mark, or call it outside the traced function.",
     topic=_CALLS,
 )
 register(
     "disallowed-in-graph",
-    "{value} was marked with tracer.disallow_in_graph",
+    "{function} was marked with tracer.disallow_in_graph",
     "The mark asks for a graph break at each call.",
     "remove the mark, or call it outside the traced function.",
     topic=_CALLS,
@@ -218,13 +132,6 @@ register(
     "remove the call.",
     topic=_CALLS,
 )
-register(
-    "user-callback",
-    "A C function would call back into user code ({value})",
-    "Sorting with a key, a descriptor or a hook that is called from C cannot be followed from inside.",
-    "write the loop in Python.",
-    topic=_CALLS,
-)
 
 # --------------------------------------------------------------------------------------------- language
 
@@ -232,7 +139,7 @@ _LANGUAGE = topic("language", "The Python language")
 
 register(
     "unsupported-opcode",
-    "Bytecode {name} cannot be traced",
+    "Bytecode {opcode} cannot be traced",
     "The interpreter has no handler for this instruction, or not for operands of these kinds.",
     "write the line in another way, or let the graph break here.",
     topic=_LANGUAGE,
@@ -246,7 +153,7 @@ register(
 )
 register(
     "coroutine",
-    "async code cannot be traced ({value})",
+    "async code cannot be traced ({function})",
     "A coroutine is resumed by an event loop that the tracer does not see.",
     "decorate the synchronous function that it calls.",
     topic=_LANGUAGE,
@@ -260,14 +167,14 @@ register(
 )
 register(
     "exception-in-trace",
-    "An exception was raised that tracing cannot carry on ({value})",
+    "An exception was raised that tracing cannot carry on ({error})",
     "The handler of the exception, or its traceback, is not known to the tracer; CPython raises it again.",
     "if the exception is expected, test for its cause instead.",
     topic=_LANGUAGE,
 )
 register(
     "import-effect",
-    "Importing {name} runs code for the first time",
+    "Importing {module} runs code for the first time",
     "The body of a module may do anything; it is run by CPython.",
     "import the module at the top of the file.",
     topic=_LANGUAGE,
@@ -281,9 +188,17 @@ register(
 )
 register(
     "frame-introspection",
-    "{name} looks at frames",
+    "{function} looks at frames",
     "Frames of traced code do not exist; locals(), sys._getframe and inspect need real ones.",
     "move it out of the traced function.",
+    topic=_LANGUAGE,
+)
+
+register(
+    "break-in-except",
+    "The graph would break while {function} handles an exception",
+    "The code after the break would not see the exception that is being handled.",
+    "move the line out of the except block.",
     topic=_LANGUAGE,
 )
 
@@ -300,7 +215,7 @@ register(
 )
 register(
     "unsupported-operator",
-    "Operator {operator} is not traced for {value}",
+    "Operator is not traced: {left} {op} {right}",
     "The operator is implemented in C for these operands and has no model.",
     "write it in another way, or move it out of the traced function.",
     topic=_VALUES,
@@ -338,6 +253,20 @@ register(
     "{value} cannot be iterated in a trace",
     "Its iterator is implemented in C and has no model, or its length depends on data.",
     "iterate over a list, a tuple or a range.",
+    topic=_VALUES,
+)
+register(
+    "unsupported-descriptor",
+    "Attribute {name} is a {kind}, whose reading cannot be traced",
+    "The attribute is answered by a descriptor implemented in C, or by one that has no value now.",
+    "read it outside the traced function and pass the value.",
+    topic=_VALUES,
+)
+register(
+    "identity-of-a-value",
+    "Whether {left} `is` {right} depends on how CPython shares equal values",
+    "Equal numbers, strings and tuples may or may not be one object.",
+    "compare with ==.",
     topic=_VALUES,
 )
 register(
@@ -409,6 +338,13 @@ register(
     topic=_TORCH,
 )
 register(
+    "operator-result",
+    "{operator} gave a {cls}, which a graph cannot hold",
+    "Only tensors, numbers and containers of those can come out of an operation of the graph.",
+    "call it outside the traced function.",
+    topic=_TORCH,
+)
+register(
     "unsupported-tensor",
     "{value} is a tensor of a kind that cannot be traced",
     "Sparse, quantised, nested and some wrapper tensors have no faithful fake.",
@@ -417,7 +353,7 @@ register(
 )
 register(
     "tensor-subclass",
-    "The tensor subclass {value} cannot be traced",
+    "The tensor subclass {cls} cannot be traced",
     "Its overrides run code that cannot be followed.",
     "pass a plain tensor.",
     topic=_TORCH,
@@ -441,13 +377,6 @@ register(
     "{name} reads or sets the state of a random number generator",
     "Random state is kept as in an eager run; a graph cannot save or restore it.",
     "seed outside the traced function.",
-    topic=_TORCH,
-)
-register(
-    "tensor-attribute-of-other-device",
-    "{name} asks about a device that the trace does not hold",
-    "Streams, events and device properties are known only when the graph runs.",
-    "query devices outside the traced function.",
     topic=_TORCH,
 )
 register(

@@ -1,0 +1,141 @@
+"""What the tracer tells about its work: artifacts, each a stdlib logger `tracer.<artifact>` with a switch.
+
+`TRACER_LOGS=graph_code,guards` at import, or `set_logs(graph_code=True)`. A text is made only if somebody listens:
+`emit("graph", lambda: ...)`. The texts themselves are worded in `log_texts`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+ARTIFACTS: dict[str, str] = {
+    "graph": "each graph as a table of its nodes",
+    "graph_code": "each graph as Python code, with the user's file and line above each operation",
+    "graph_sizes": "sizes of the tensors in each graph, symbolic and concrete",
+    "guards": "the guards of each entry, with the line that caused each, and check_fn",
+    "recompiles": "why an entry did not match and a frame is traced again",
+    "bytecode": "original and modified bytecode of each frame",
+    "graph_breaks": "each graph break with its reason and the user's stack",
+    "trace": "each instruction as it is traced, with the stack",
+    "dynamic": "symbols as they are made, and shape guards as they are added",
+    "side_effects": "the mutations that generated code replays",
+}
+VARIABLE = "TRACER_LOGS"
+
+_root = logging.getLogger("tracer")
+_loggers = {name: logging.getLogger(f"tracer.{name}") for name in ARTIFACTS}
+_switches = threading.Lock()
+_on: frozenset[str] = frozenset()
+
+
+def is_on(artifact: str) -> bool:
+    """Whether anybody listens to this artifact."""
+    return artifact in _on
+
+
+def emit(artifact: str, text: str | Callable[[], str]) -> None:
+    """Logs a text, which is made only now if it is given as a function."""
+    if artifact in _on:
+        _loggers[artifact].info("%s", text if isinstance(text, str) else text())
+
+
+def set_logs(*, all: bool | None = None, **artifacts: bool) -> None:
+    """Switches artifacts on or off: `set_logs(graph=True, guards=True)`, `set_logs(all=False)`; others stay."""
+    for name in artifacts:
+        if name not in ARTIFACTS:
+            raise ValueError(_unknown(name))
+    global _on
+    with _switches:
+        on = set(_on) if all is None else set(ARTIFACTS) if all else set()
+        for name, wanted in artifacts.items():
+            (on.add if wanted else on.discard)(name)
+        for name, logger in _loggers.items():
+            logger.setLevel(logging.INFO if name in on else logging.NOTSET)
+        _on = frozenset(on)
+
+
+def enabled() -> frozenset[str]:
+    """The artifacts that are on."""
+    return _on
+
+
+def parse(text: str) -> dict[str, bool]:
+    """`"graph,+guards,-trace"` or `"all"` -> switches; ValueError names the known artifacts."""
+    wanted: dict[str, bool] = {}
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        name = word.lstrip("+-")
+        if name == "all":
+            wanted.update(dict.fromkeys(ARTIFACTS, not word.startswith("-")))
+        elif name in ARTIFACTS:
+            wanted[name] = not word.startswith("-")
+        else:
+            raise ValueError(_unknown(name))
+    return wanted
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name, ARTIFACTS)
+    meant = f"; did you mean {' or '.join(near)}?" if near else ""
+    return f"no log artifact {name!r}{meant} Known: {', '.join(ARTIFACTS)}, all"
+
+
+class Record(NamedTuple):
+    """One text, as `capture` gives it."""
+
+    artifact: str
+    text: str
+
+
+@contextmanager
+def capture(*artifacts: str) -> Iterator[list[Record]]:
+    """Collects what this thread emits to these artifacts (all, if none is named); they are on meanwhile."""
+    names = artifacts or tuple(ARTIFACTS)
+    before = _on
+    records: list[Record] = []
+    collector = _Collector(records, frozenset(names))
+    set_logs(**dict.fromkeys(names, True))
+    _root.addHandler(collector)
+    try:
+        yield records
+    finally:
+        _root.removeHandler(collector)
+        set_logs(**{name: name in before for name in names})
+
+
+class _Collector(logging.Handler):
+    def __init__(self, records: list[Record], artifacts: frozenset[str]) -> None:
+        super().__init__()
+        self.records = records
+        self.artifacts = artifacts
+        self.thread = threading.get_ident()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        artifact = record.name.removeprefix("tracer.")
+        if artifact in self.artifacts and record.thread == self.thread:
+            self.records.append(Record(artifact, record.getMessage()))
+
+
+class _ToStderr(logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes to whatever sys.stderr is now; silent where the program has set up logging of its own."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self):  # type: ignore[no-untyped-def, override]
+        return sys.stderr
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        wanted = record.levelno >= logging.WARNING or record.name.removeprefix("tracer.") in _on
+        return wanted and not logging.getLogger().handlers
+
+
+_root.addHandler(_ToStderr())
+set_logs(**parse(os.environ.get(VARIABLE, "")))
