@@ -1,0 +1,49 @@
+"""What a cache entry remembers on the Python side, and the limit on how many a frame may have."""
+from __future__ import annotations
+
+import dataclasses
+import types
+from typing import Any
+
+from tracer import _C
+
+
+@dataclasses.dataclass
+class GuardedCode:
+    """One result of tracing a frame: the code to run while `check_fn` holds. `code` is None where the frame is to be
+    left to CPython under these guards."""
+
+    code: types.CodeType | None
+    manager: Any
+    graph: Any = None
+    graph_name: str | None = None
+
+    @property
+    def check_fn(self) -> Any:
+        return self.manager.check_fn
+
+    @property
+    def guards_text(self) -> str:
+        """`check_fn` as a person reads it."""
+        return str(self.manager.source_text)
+
+
+def entries_of(region: _C.Region, code: types.CodeType, globals_: dict[str, Any]) -> list[_C.Entry]:
+    """The live entries of a function's code."""
+    return [entry for entry in region.entries(code) if entry.valid and entry.globals is globals_]
+
+
+def make_entry(function: types.FunctionType, guarded: GuardedCode, extras: dict[str, Any], needs_hook: bool) -> _C.Entry:
+    cells = tuple(types.CellType(value) for value in extras.values())
+    entry = _C.Entry(
+        guarded.check_fn,
+        guarded.code,
+        function.__globals__,
+        cells,
+        function.__closure__,
+        needs_hook=needs_hook,
+        name=function.__name__,
+        qualname=function.__qualname__,
+    )
+    entry.guarded_code = guarded
+    return entry

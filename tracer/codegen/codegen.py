@@ -1,0 +1,259 @@
+"""Emits code that pushes tracked values. Reads the trace, never traces.
+
+Whatever the output code needs besides the frame's own arguments (the compiled graph, resume functions, objects) reaches it
+through free variables, the `extras`: cells are seen by the garbage collector, constants of a code object are not.
+"""
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import fx
+
+from tracer.bytecode import Assembler
+from tracer.effects.log import DELETED
+from tracer.graph_breaks import unsupported
+from tracer.sources import Source
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import ConstantVariable
+from tracer.variables.functions import CellVariable
+from tracer.variables.lazy import Unwrapped
+from tracer.variables.objects import UserObjectVariable, lookup
+
+Load = Callable[[], None]
+_CODE_CONSTANTS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), types.CodeType, tuple, frozenset, slice)
+_LASTING = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, torch.dtype, torch.device,
+            torch.layout, torch.memory_format)  # fmt: skip
+
+
+class Extras:
+    """Objects that the output code reaches by name."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self._names: dict[int, str] = {}
+
+    def name_of(self, obj: Any, prefix: str = "__object") -> str:
+        name = self._names.get(id(obj))
+        if name is None:
+            name = f"{prefix}_{len(self.values)}"
+            self.bind(name, obj)
+        return name
+
+    def bind(self, name: str, obj: Any) -> str:
+        self.values[name] = obj
+        self._names[id(obj)] = name
+        return name
+
+
+class Codegen:
+    """The values of one output code. `outputs` collects what the graph must return, in order."""
+
+    def __init__(self, trace: Any, asm: Assembler, extras: Extras, outputs: dict[fx.Node, int]) -> None:
+        self.trace = trace
+        self.effects = trace.effects
+        self.asm = asm
+        self.extras = extras
+        self.outputs = outputs
+        self.graph_out: str = asm.fresh_local("graph_out")
+        self._temporaries: dict[VariableTracker, str] = {}
+        self._cyclic: dict[VariableTracker, bool] = {}
+
+    # -- values ------------------------------------------------------------------------------------------------------
+
+    def load(self, value: VariableTracker | Unwrapped) -> None:
+        """-> value; the same variable is always the same object"""
+        if isinstance(value, Unwrapped):
+            value.source.emit(self)
+            return
+        known = self._temporaries.get(value)
+        if known is not None:
+            self.asm.load_fast(known)
+        elif value.source is not None:
+            value.source.emit(self)
+        elif isinstance(value, ConstantVariable):
+            value.reconstruct(self)
+        else:
+            value.reconstruct(self)
+            self.asm.copy(1)
+            self._temporaries[value] = self.store_temporary()
+            value.fill(self)
+            self.store_attributes_of_function(value)
+
+    def keep(self, value: VariableTracker) -> None:
+        """Makes sure that later loads of `value` do not depend on what the effects change."""
+        if value not in self._temporaries and not isinstance(value, ConstantVariable):
+            self.load(value)
+            self._temporaries[value] = self.store_temporary()
+
+    def store_temporary(self) -> str:
+        """value ->"""
+        name = self.asm.fresh_local("tmp")
+        self.asm.store_fast(name)
+        return name
+
+    def load_graph_output(self, value: Any) -> None:
+        node = value.node
+        index = self.outputs.setdefault(node, len(self.outputs))
+        self.asm.load_fast(self.graph_out)
+        self.asm.load_const(index)
+        self.asm.emit("BINARY_SUBSCR")
+
+    def load_const(self, value: Any) -> None:
+        if type(value) in _CODE_CONSTANTS:
+            self.asm.load_const(value)
+        else:
+            self.load_object(value)
+
+    def load_object(self, obj: Any) -> None:
+        """-> obj, whatever it is"""
+        if isinstance(obj, _LASTING):
+            self.asm.load_const(obj)
+        else:
+            self.asm.load_deref(self.extras.name_of(obj))
+
+    def load_globals(self, globals_: dict[str, Any]) -> None:
+        self.load_object(globals_)
+
+    # -- composing ---------------------------------------------------------------------------------------------------
+
+    def build_sequence(self, opname: str, items: Iterable[VariableTracker | Unwrapped]) -> None:
+        count = 0
+        for item in items:
+            self.load(item)
+            count += 1
+        self.asm.emit(opname, count)
+
+    def call_object(self, obj: Any, *args: Load, **kwargs: Load) -> None:
+        """-> obj(*args, **kwargs)"""
+        self.asm.push_null()
+        self.load_object(obj)
+        self._arguments(args, kwargs)
+
+    def call_top(self, *args: Load) -> None:
+        """callable -> callable(*args)"""
+        self.asm.push_null()
+        self.asm.swap(2)
+        self._arguments(args, {})
+
+    def _arguments(self, args: Iterable[Load], kwargs: dict[str, Load]) -> None:
+        loads = [*args, *kwargs.values()]
+        for load in loads:
+            load()
+        self.asm.call(len(loads), tuple(kwargs))
+
+    def load_attr(self, name: str) -> None:
+        self.asm.load_attr(name)
+
+    def reaches_itself(self, value: VariableTracker) -> bool:
+        """Whether a value holds itself, so that it must be made before it is filled."""
+        known = self._cyclic.get(value)
+        if known is None:
+            known = self._cyclic[value] = self._is_reached(value)
+        return known
+
+    def _is_reached(self, start: VariableTracker) -> bool:
+        seen: set[VariableTracker] = set()
+        todo = list(self._held_by(start))
+        while todo:
+            value = todo.pop()
+            if value is start:
+                return True
+            if value not in seen and value.source is None:
+                seen.add(value)
+                todo.extend(self._held_by(value))
+        return False
+
+    def _held_by(self, value: VariableTracker) -> list[VariableTracker]:
+        stored = self.effects.attributes(value).values()
+        return [*value.children(), *(item for item in stored if isinstance(item, VariableTracker))]
+
+    # -- objects -----------------------------------------------------------------------------------------------------
+
+    def store_attributes(self, value: VariableTracker) -> None:
+        """Stores what the trace stored; a class' own __setattr__ was traced through and must not run again."""
+        for name, item in self.effects.attributes(value).items():
+            if self._stores_plainly(value):
+                if item is not DELETED:
+                    self.load(item)  # type: ignore[arg-type]
+                self.load(value)
+                self.asm.emit("DELETE_ATTR" if item is DELETED else "STORE_ATTR", name)
+                continue
+            loads: list[Load] = [lambda: self.load(value), lambda name=name: self.asm.load_const(name)]  # type: ignore[misc]
+            if item is not DELETED:
+                loads.append(lambda item=item: self.load(item))  # type: ignore[misc]
+            self.call_object(object.__delattr__ if item is DELETED else object.__setattr__, *loads)
+            self.asm.pop()
+
+    def _stores_plainly(self, value: VariableTracker) -> bool:
+        if not isinstance(value, UserObjectVariable):
+            return True
+        plain = (object, BaseException)
+        return lookup(value.cls, "__setattr__")[0] in plain and lookup(value.cls, "__delattr__")[0] in plain
+
+    def store_attributes_of_function(self, value: VariableTracker) -> None:
+        if not isinstance(value, (UserObjectVariable, CellVariable)) and self.effects.attributes(value):
+            self.store_attributes(value)
+
+    def fill_storage(self, value: UserObjectVariable, base: type) -> None:
+        """Fills an instance of a list or dict subclass through the methods of the built-in class."""
+        storage = value.storage
+        assert storage is not None
+        if issubclass(base, list):
+            self.call_object(list.extend, lambda: self.load(value), lambda: self.load(storage))
+            self.asm.pop()
+            return
+        for key, item in storage.entries.values():  # type: ignore[attr-defined]
+            self.call_object(
+                base.__setitem__,  # type: ignore[attr-defined]
+                lambda: self.load(value),
+                lambda key=key: self.load(key),  # type: ignore[misc]
+                lambda item=item: self.load(item),  # type: ignore[misc]
+            )
+            self.asm.pop()
+
+    def build_generator(self, generator: Any) -> None:
+        """A generator that has not started: the call of its function again."""
+        frame = generator.frame
+        if frame.function is None or frame.code.co_cellvars:
+            unsupported("cannot-reconstruct", value=generator.describe())
+        self.asm.push_null()
+        self.load(frame.function)
+        code = frame.code
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        if code.co_flags & 0x0C:
+            unsupported("cannot-reconstruct", value=generator.describe())
+        for name in names:
+            self.load(frame.locals[name])
+        self.asm.call(len(names), code.co_varnames[code.co_argcount : len(names)])
+
+    # -- what sources ask for (SourceCodegen) --------------------------------------------------------------------------
+
+    def load_local(self, name: str) -> None:
+        self.asm.load_fast(name)
+
+    def load_global(self, name: str) -> None:
+        self.asm.load_global(name)
+
+    def load_cell_contents(self, name: str) -> None:
+        self.asm.load_deref(name)
+
+    def load_closure_cell(self, name: str) -> None:
+        self.asm.load_closure(name)
+
+    def load_callable(self, obj: object) -> None:
+        self.asm.push_null()
+        self.load_object(obj)
+
+    def getitem(self) -> None:
+        self.asm.emit("BINARY_SUBSCR")
+
+    def call(self, nargs: int) -> None:
+        self.asm.call(nargs)
+
+    def source(self, source: Source) -> None:
+        source.emit(self)
+
+

@@ -1,0 +1,308 @@
+"""The code that is cached for a frame: call the graph, replay the effects, then return, or run the instruction that broke
+the graph and call the resume function of every frame that was open."""
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable
+from typing import Any
+
+from torch import fx
+
+from tracer.bytecode import Assembler, Instruction, live_names, resume_code
+from tracer.codegen.codegen import Codegen, Extras
+from tracer.effects.replay import replay
+from tracer.graph_breaks import unsupported
+from tracer.interpreter.opcodes.exceptions import HandledBefore
+from tracer.interpreter.trace import Trace
+from tracer.interpreter.translator import InstructionTranslator
+from tracer.variables.base import NullVariable, VariableTracker
+from tracer.variables.lazy import Unwrapped
+
+_CONDITIONAL = ("POP_JUMP_", "JUMP_IF_", "FOR_ITER", "SEND")
+
+
+@dataclasses.dataclass
+class OutputCode:
+    code: types.CodeType
+    extras: dict[str, Any]
+    calls_back: bool  # whether it runs code that the hook must see
+
+
+class OutputCodeBuilder:
+    """Emits the code twice: once to learn what the graph must return, once for good."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        root: InstructionTranslator,
+        make_resume: Callable[[types.CodeType, dict[str, Any]], Any],
+        name_resume: Callable[[int], str],
+    ) -> None:
+        self.trace = trace
+        self.root = root
+        self.outputs: dict[fx.Node, int] = {}
+        self.extras = Extras()
+        self._make_resume = make_resume
+        self._name_resume = name_resume
+        self._resumes: dict[Any, str] = {}
+
+    def learn_outputs(self, body: Callable[[Codegen], None]) -> list[fx.Node]:
+        """The nodes that the graph has to return for `body`."""
+        cg = self._codegen()
+        replay(cg, self.trace.effects)
+        body(cg)
+        return list(self.outputs)
+
+    def build(self, body: Callable[[Codegen], None], graph_name: str | None, graph: Any, inputs: list[Any]) -> OutputCode:
+        cg = self._codegen()
+        if graph is not None and graph_name is not None:
+            self.extras.bind(graph_name, graph)
+            cg.asm.push_null()
+            cg.asm.load_deref(graph_name)
+            for item in inputs:
+                item.source.emit(cg)
+            cg.asm.call(len(inputs))
+            cg.asm.store_fast(cg.graph_out)
+        replay(cg, self.trace.effects)
+        body(cg)
+        code = self.root.code
+        argnames = self.root.program.argnames
+        freevars = (*code.co_freevars, *self.extras.values)
+        finished = cg.asm.finish(
+            code.co_name, code.co_qualname, code.co_filename, code.co_firstlineno, argnames, freevars
+        )
+        return OutputCode(finished, dict(self.extras.values), bool(self._resumes))
+
+    def _codegen(self) -> Codegen:
+        return Codegen(self.trace, Assembler(), self.extras, self.outputs)
+
+    # -- bodies ------------------------------------------------------------------------------------------------------
+
+    def returning(self, value: VariableTracker) -> Callable[[Codegen], None]:
+        def body(cg: Codegen) -> None:
+            cg.load(value)
+            cg.asm.return_value()
+
+        return body
+
+    def breaking(self, frame: InstructionTranslator) -> Callable[[Codegen], None]:
+        """The instruction that `frame` stands at is run by CPython; every frame from there to the root resumes."""
+        frames = frame.frames()
+
+        def body(cg: Codegen) -> None:
+            self._keep_live(cg, frames)
+            self._run_frame(cg, frames, 0)
+            cg.asm.return_value()
+
+        return body
+
+    def _keep_live(self, cg: Codegen, frames: list[InstructionTranslator]) -> None:
+        """Values are made once, before any of the program's own code runs again."""
+        for frame in frames:
+            for value in frame.stack:
+                if not isinstance(value, (NullVariable, HandledBefore)):
+                    cg.keep(value)
+            for name in self._live_locals(frame):
+                value = frame.locals[name]
+                if not isinstance(value, Unwrapped):
+                    cg.keep(value)
+            for cell in frame.cells.values():
+                cg.keep(cell)
+
+    def _live_locals(self, frame: InstructionTranslator) -> list[str]:
+        live = live_names(frame.program, frame.pc - 1)
+        return sorted(name for name in live if name in frame.locals)
+
+    def _run_frame(self, cg: Codegen, frames: list[InstructionTranslator], depth: int) -> None:
+        """-> what the frame at `depth` returns"""
+        frame = frames[depth]
+        if any(isinstance(value, HandledBefore) for value in frame.stack):
+            unsupported("break-in-except", function=frame.code.co_qualname)
+        inst = frame.inst
+        asm = cg.asm
+        asm.set_position(inst.positions)
+        done = asm.label()
+        handler = asm.label()
+        token = asm.try_begin(handler, inst.handler.lasti) if inst.handler is not None else None
+        if depth + 1 < len(frames):
+            kept = list(frame.stack)
+            self._run_frame(cg, frames, depth + 1)
+            results, jumped = 1, None
+        else:
+            kept, results, jumped = self._run_instruction(cg, frame)
+        if token is not None:
+            asm.try_end(token)
+        names = [cg.store_temporary() for _ in range(results)][::-1]
+        self._resume(cg, frame, frame.pc, kept, names)
+        if jumped is not None or token is not None:
+            asm.jump(done)
+        if jumped is not None:
+            asm.place(jumped.label)
+            names = [cg.store_temporary() for _ in range(jumped.results)][::-1]
+            self._resume(cg, frame, jumped.target, jumped.stack, names)
+            if token is not None:
+                asm.jump(done)
+        if token is not None:
+            assert inst.handler is not None
+            asm.place(handler)
+            names = [cg.store_temporary() for _ in range(1 + inst.handler.lasti)][::-1]
+            self._resume(cg, frame, inst.handler.target, frame.stack[: inst.handler.depth], names)
+        asm.place(done)
+
+    # -- the instruction ---------------------------------------------------------------------------------------------
+
+    def _run_instruction(
+        self, cg: Codegen, frame: InstructionTranslator
+    ) -> tuple[list[VariableTracker], int, _Jump | None]:
+        """Runs the instruction on real values: (stack below its operands, number of results, where it may jump)"""
+        inst = frame.inst
+        asm = cg.asm
+        stack = frame.stack
+        if inst.opname == "CALL":
+            return self._run_call(cg, frame)
+        if inst.opname == "LOAD_METHOD":  # NULL, obj.name
+            cg.load(stack[-1])
+            asm.emit("LOAD_ATTR", inst.argval)
+            return [*stack[:-1], NULL_VALUE], 1, None
+        if inst.target is not None:
+            return self._run_jump(cg, inst, stack)
+        operands, results = _stack_use(inst, len(stack))
+        if inst.opname in ("BEFORE_WITH",):
+            return self._run_before_with(cg, stack)
+        for value in stack[len(stack) - operands :]:
+            self._push(cg, value)
+        if inst.opname == "LOAD_GLOBAL":
+            asm.emit("LOAD_GLOBAL", (False, inst.argval))
+            below = [*stack, NULL_VALUE] if inst.arg & 1 else list(stack)  # type: ignore[operator]
+            return below, 1, None
+        asm.emit_copy(inst)
+        return list(stack[: len(stack) - operands]), results, None
+
+    def _run_before_with(
+        self, cg: Codegen, stack: list[VariableTracker]
+    ) -> tuple[list[VariableTracker], int, _Jump | None]:
+        cg.load(stack[-1])
+        cg.asm.emit("BEFORE_WITH")
+        return list(stack[:-1]), 2, None
+
+    def _run_call(
+        self, cg: Codegen, frame: InstructionTranslator
+    ) -> tuple[list[VariableTracker], int, _Jump | None]:
+        count = frame.inst.arg
+        assert count is not None
+        first = len(frame.stack) - count - 2
+        for value in frame.stack[first:]:
+            self._push(cg, value)
+        cg.asm.call(count, frame.keyword_names)
+        return list(frame.stack[:first]), 1, None
+
+    def _run_jump(
+        self, cg: Codegen, inst: Instruction, stack: list[VariableTracker]
+    ) -> tuple[list[VariableTracker], int, _Jump | None]:
+        asm = cg.asm
+        assert inst.target is not None
+        label = asm.label()
+        self._push(cg, stack[-1])
+        below = list(stack[:-1])
+        if inst.opname == "FOR_ITER":
+            asm.emit("FOR_ITER", label)
+            asm.swap(2)
+            asm.pop()
+            return list(stack), 1, _Jump(label, inst.target, below, 0)
+        name = inst.opname.replace("_FORWARD", "").replace("_BACKWARD", "")
+        if name.startswith("POP_JUMP"):
+            asm.emit(f"POP_JUMP_FORWARD{name[len('POP_JUMP'):]}", label)
+            return below, 0, _Jump(label, inst.target, below, 0)
+        if name.endswith("_OR_POP"):
+            asm.emit(name, label)
+            return below, 0, _Jump(label, inst.target, below, 1)
+        unsupported("unsupported-opcode", opcode=inst.opname)
+
+    def _push(self, cg: Codegen, value: VariableTracker) -> None:
+        if isinstance(value, NullVariable):
+            cg.asm.push_null()
+        else:
+            cg.load(value)
+
+    # -- resuming ----------------------------------------------------------------------------------------------------
+
+    def _resume(
+        self, cg: Codegen, frame: InstructionTranslator, index: int, stack: list[VariableTracker], results: list[str]
+    ) -> None:
+        """-> resume function of `frame` at `index`, called with stack, results and live locals"""
+        live = live_names(frame.program, index)
+        locals_ = tuple(sorted(name for name in live if name in frame.locals))
+        kinds = tuple("null" if isinstance(value, NullVariable) else "value" for value in stack)
+        key = (frame.code, index, kinds, len(results), locals_)
+        name = self._resumes.get(key)
+        if name is None:
+            code = resume_code(frame.code, index, kinds + ("value",) * len(results), locals_)  # type: ignore[arg-type]
+            offset = frame.program.instructions[index].offset
+            name = self._resumes[key] = self._name_resume(offset)
+            self.extras.bind(name, self._make_resume(code, frame.globals))
+        asm = cg.asm
+        cells = [frame.cells[cell] for cell in (*frame.code.co_cellvars, *frame.code.co_freevars)]
+        asm.push_null()
+        asm.load_deref(name)
+        if cells:
+            asm.load_attr("with_closure")
+            cg.call_top(lambda: cg.build_sequence("BUILD_TUPLE", cells))
+        count = len(results) + len(locals_)
+        for value in stack:
+            if not isinstance(value, NullVariable):
+                cg.load(value)
+                count += 1
+        for result in results:
+            asm.load_fast(result)
+        for local in locals_:
+            cg.load(frame.locals[local])
+        asm.call(count)
+
+
+@dataclasses.dataclass
+class _Jump:
+    """Where an instruction may go on instead, and the stack it leaves there below its results."""
+
+    label: Any
+    target: int
+    stack: list[VariableTracker]
+    results: int
+
+
+NULL_VALUE: VariableTracker = NullVariable()
+_USES: dict[str, tuple[int, int]] = {
+    "LOAD_ATTR": (1, 1), "STORE_ATTR": (2, 0), "DELETE_ATTR": (1, 0), "BINARY_OP": (2, 1), "COMPARE_OP": (2, 1),
+    "IS_OP": (2, 1), "CONTAINS_OP": (2, 1), "UNARY_NEGATIVE": (1, 1), "UNARY_POSITIVE": (1, 1), "UNARY_NOT": (1, 1),
+    "UNARY_INVERT": (1, 1), "BINARY_SUBSCR": (2, 1), "STORE_SUBSCR": (3, 0), "DELETE_SUBSCR": (2, 0), "GET_ITER": (1, 1),
+    "LOAD_GLOBAL": (0, 1), "IMPORT_NAME": (2, 1), "LIST_TO_TUPLE": (1, 1), "BEFORE_WITH": (1, 2), "GET_LEN": (1, 2),
+    "STORE_GLOBAL": (1, 0), "DELETE_GLOBAL": (0, 0), "RAISE_VARARGS": (0, 0), "LOAD_BUILD_CLASS": (0, 1),
+    "LOAD_ASSERTION_ERROR": (0, 1), "LOAD_CONST": (0, 1),
+}  # fmt: skip
+
+
+def _stack_use(inst: Instruction, depth: int) -> tuple[int, int]:
+    """How many values an instruction takes from the stack and how many it leaves."""
+    arg = inst.arg or 0
+    known = _USES.get(inst.opname)
+    if inst.opname == "RAISE_VARARGS":
+        return arg, 0
+    if known is not None:
+        return known
+    if inst.opname == "UNPACK_SEQUENCE":
+        return 1, arg
+    if inst.opname == "UNPACK_EX":
+        return 1, (arg & 0xFF) + 1 + (arg >> 8)
+    if inst.opname in ("BUILD_SET", "BUILD_STRING", "BUILD_LIST", "BUILD_TUPLE"):
+        return arg, 1
+    if inst.opname == "BUILD_MAP":
+        return 2 * arg, 1
+    if inst.opname == "FORMAT_VALUE":
+        return (2 if arg & 4 else 1), 1
+    if inst.opname == "CALL_FUNCTION_EX":
+        return (4 if arg & 1 else 3), 1
+    if inst.opname in ("LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "SET_ADD", "LIST_APPEND"):
+        return arg + 1, arg
+    if inst.opname == "MAP_ADD":
+        return arg + 2, arg
+    unsupported("unsupported-opcode", opcode=inst.opname)

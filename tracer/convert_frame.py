@@ -1,0 +1,410 @@
+"""From a frame that no entry serves to a new entry: trace, compile the graph, emit code, build `check_fn`.
+
+Read `RegionState.convert` as the table of contents; each step lives in the room that its import names.
+"""
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+import types
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tracer import _C, config, errors, guards, logs
+from tracer.cache import GuardedCode, entries_of, make_entry
+from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
+from tracer.frame_state import DynamismPolicy, FrameState
+from tracer.graph.fake_tensors import FakeWorld
+from tracer.graph.graph_module import build_graph_module
+from tracer.interpreter.trace import BreakHere, Trace
+from tracer.interpreter.translator import InstructionTranslator
+from tracer.library.registry import is_opaque_module
+from tracer.metrics import counters
+from tracer.preserve import preserve_global_state
+from tracer.sources import CellSource, LocalSource
+from tracer.variables.base import ObservedException
+from tracer.variables.functions import CellVariable, cell_of
+from tracer.variables.lazy import Unwrapped
+from tracer.variables.mappings import DictVariable
+from tracer.variables.objects import UserObjectVariable
+from tracer.variables.sequences import ListVariable
+
+ALL_REGIONS: weakref.WeakSet[RegionState] = weakref.WeakSet()
+RESUME_LIMIT = 24
+_MAX_ATTEMPTS = 40
+_graph_ids = itertools.count()
+_resume_ids = itertools.count(1)
+_tracing = threading.RLock()
+log = logging.getLogger("tracer")
+
+
+class GaveUp(Exception):
+    """This frame is left to CPython."""
+
+    def __init__(self, reason: errors.Unsupported | None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class RegionState:
+    """One decorated object: its settings, its entries (held by `region`), and what was learnt about its frames."""
+
+    def __init__(
+        self,
+        compiler_fn: Callable[..., Any],
+        fullgraph: bool = False,
+        dynamic: bool | None = None,
+        name: str = "",
+        recompile_limit: int | None = None,
+        on_graph: Callable[[torch.fx.GraphModule, list[Any]], None] | None = None,
+        on_break: Callable[[errors.Unsupported], None] | None = None,
+        on_guards: Callable[[Any], None] | None = None,
+        guard_fail_fn: Callable[[Any], None] | None = None,
+        guard_export_fn: Callable[[Any], None] | None = None,
+        guard_filter_fn: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.compiler_fn = compiler_fn
+        self.fullgraph = fullgraph
+        self.dynamic = dynamic
+        self.name = name
+        self.recompile_limit = recompile_limit
+        self.on_graph = on_graph
+        self.on_break = on_break
+        self.on_guards = on_guards
+        self.guard_fail_fn = guard_fail_fn
+        self.guard_export_fn = guard_export_fn
+        self.guard_filter_fn = guard_filter_fn
+        self.frames: dict[tuple[int, int], FrameState] = {}
+        self.roots: set[int] = set()  # ids of code objects that the user decorated, traced wherever they are defined
+        self.resumes: set[int] = set()
+        self.region = _C.Region(_callback_of(self))
+        ALL_REGIONS.add(self)
+
+    def entries(self) -> list[_C.Entry]:
+        return self.region.entries()
+
+    def reset(self) -> None:
+        """Forgets every entry and what was learnt about varying sizes."""
+        self.region.clear()
+        self.frames.clear()
+
+    def add_root(self, code: types.CodeType) -> None:
+        self.roots.add(id(code))
+
+    # -- a miss ------------------------------------------------------------------------------------------------------
+
+    def on_miss(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
+        """The region's callback: an entry to run, None (not now) or SKIP (never)."""
+        code = function.__code__
+        if id(code) not in self.roots and is_opaque_module(function.__globals__.get("__name__")):
+            return _C.SKIP
+        with _tracing:
+            try:
+                return self.convert(function, args)
+            except (errors.Unsupported, errors.UserError, errors.BackendCompilerFailed, errors.RecompileError,
+                    errors.FailOnRecompileLimitHit):  # fmt: skip
+                raise
+            except Exception as error:
+                if not config.suppress_errors:
+                    raise
+                counters["errors"][type(error).__name__] += 1
+                warnings.warn(
+                    f"shapetracer failed on {code.co_qualname} ({code.co_filename}:{code.co_firstlineno}), which runs "
+                    f"without it. Please report this: {type(error).__name__}: {error}",
+                    stacklevel=2,
+                )
+                return _C.SKIP
+
+    def convert(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
+        code = function.__code__
+        state = self.frames.setdefault((id(code), id(function.__globals__)), FrameState())
+        existing = entries_of(self.region, code, function.__globals__)
+        if existing:
+            self._report_recompile(function, args, existing)
+        if len(existing) >= self.limit():
+            return self._limit_hit(function, args, state, existing)
+        snapshot = _C.GlobalState()
+        started = time.perf_counter()
+        try:
+            with preserve_global_state():
+                entry = self._trace(function, args, state, snapshot)
+        except GaveUp as gave_up:
+            counters["frames"]["skipped"] += 1
+            return self._given_up(function, gave_up)
+        finally:
+            counters["frames"]["total"] += 1
+            counters["seconds"]["tracing"] += time.perf_counter() - started  # type: ignore[assignment]
+        state.traces += 1
+        return entry
+
+    def limit(self) -> int:
+        return config.recompile_limit if self.recompile_limit is None else self.recompile_limit
+
+    # -- tracing -----------------------------------------------------------------------------------------------------
+
+    def _trace(self, function: types.FunctionType, args: tuple[Any, ...], state: FrameState, snapshot: Any) -> Any:
+        """Traces up to the first break, again with the place known for each break met, and makes the entry."""
+        break_at: int | None = None
+        reason: errors.Unsupported | None = None
+        for _ in range(_MAX_ATTEMPTS):
+            trace = self._new_trace(state, break_at)
+            root = root_frame(trace, function, args)
+            try:
+                builder = OutputCodeBuilder(trace, root, self._make_resume, _name_resume)
+                body = self._run(trace, root, builder)
+                return self._finish(function, args, trace, builder, body, snapshot, reason)
+            except errors.Unsupported as error:
+                reason = error
+                break_at = self._next_break(trace, error, break_at)
+        raise GaveUp(reason)
+
+    def _new_trace(self, state: FrameState, break_at: int | None) -> Trace:
+        trace: Trace
+        world = FakeWorld(duck_shape=config.duck_shape, where=lambda: trace.location())
+        trace = Trace(DynamismPolicy(state.history, self.dynamic), world, break_at)
+        return trace
+
+    def _run(self, trace: Trace, root: InstructionTranslator, builder: OutputCodeBuilder) -> Any:
+        """The body of the output code; None where the frame raises, so that CPython has to run it."""
+        try:
+            return builder.returning(root.run())
+        except BreakHere as at:
+            trace.frame = at.frame
+            return builder.breaking(at.frame)
+        except ObservedException:
+            return None
+
+    def _next_break(self, trace: Trace, error: errors.Unsupported, break_at: int | None) -> int:
+        """The step to break at because of `error`; a break that was tried already moves out to the caller."""
+        error.at(trace.user_stack())
+        frame = trace.frame
+        if frame is None or self.fullgraph:
+            if self.fullgraph:
+                raise error
+            raise GaveUp(error)
+        if trace.steps != break_at:
+            self._note_break(error)
+            return frame.break_step()
+        if frame.parent is None:
+            raise GaveUp(error)
+        return frame.parent.step
+
+    def _note_break(self, error: errors.Unsupported) -> None:
+        counters["graph_break"][error.id] += 1
+        logs.emit("graph_breaks", lambda: logs.graph_break_text(error))
+        if self.on_break is not None:
+            self.on_break(error)
+
+    def _finish(
+        self,
+        function: types.FunctionType,
+        args: tuple[Any, ...],
+        trace: Trace,
+        builder: OutputCodeBuilder,
+        body: Any,
+        snapshot: Any,
+        reason: errors.Unsupported | None,
+    ) -> Any:
+        if body is None:
+            return self._entry(function, args, trace, None, snapshot, None, None)
+        nodes = builder.learn_outputs(body)
+        output = trace.output
+        output.graph.output(tuple(nodes))
+        output.remove_dead_nodes()
+        inputs = output.remove_unused_inputs()
+        broken = trace.break_at is not None
+        if output.operation_count() == 0 and not broken:
+            return self._without_operations(function, args, trace, snapshot)
+        graph_name, compiled, gm = None, None, None
+        if output.operation_count() or nodes:
+            graph_name = f"__compiled_fn_{next(_graph_ids)}"
+            gm = build_graph_module(output, graph_name)
+            compiled = self._compile(gm, graph_name, inputs, calls_back=broken)
+        result = builder.build(body, graph_name, compiled, inputs)
+        logs.emit("bytecode", lambda: logs.bytecode_text(function.__code__, result.code))
+        return self._entry(function, args, trace, result, snapshot, gm, graph_name)
+
+    def _without_operations(
+        self, function: types.FunctionType, args: tuple[Any, ...], trace: Trace, snapshot: Any
+    ) -> Any:
+        """A frame that gave no operation is left to CPython: for good if it has nothing to do with tensors."""
+        if not trace.input_tensors and id(function.__code__) not in self.roots:
+            return _C.SKIP
+        return self._entry(function, args, trace, None, snapshot, None, None)
+
+    def _compile(self, gm: torch.fx.GraphModule, name: str, inputs: list[Any], calls_back: bool) -> Callable[..., Any]:
+        """The backend's callable for a graph."""
+        real = getattr(self.compiler_fn, "needs_real_inputs", False)
+        examples = [item.real if real else item.fake for item in inputs]
+        logs.emit("graph", lambda: logs.graph_text(gm, name))
+        logs.emit("graph_code", lambda: logs.graph_code_text(gm, name))
+        logs.emit("graph_sizes", lambda: logs.graph_sizes_text(gm, name))
+        counters["stats"]["unique_graphs"] += 1
+        if self.on_graph is not None:
+            self.on_graph(gm, examples)
+        compiled = self.compiler_fn(gm, examples)
+        return unhooked(compiled) if calls_back else compiled
+
+    # -- entries -----------------------------------------------------------------------------------------------------
+
+    def _entry(
+        self,
+        function: types.FunctionType,
+        args: tuple[Any, ...],
+        trace: Trace,
+        output: OutputCode | None,
+        snapshot: Any,
+        gm: Any,
+        graph_name: str | None,
+    ) -> _C.Entry:
+        trace.output.world.env.check_constraints()
+        all_guards = [guards.GlobalStateMatch(snapshot), *trace.output.guards, *_distinct(trace), *_shape_guards(trace)]
+        manager = guards.CheckFunctionManager(all_guards, function.__code__, function.__globals__)
+        guarded = GuardedCode(None if output is None else output.code, manager, gm, graph_name)
+        logs.emit("guards", lambda: logs.guards_text(manager))
+        self._check_holds(function, args, guarded)
+        entry = make_entry(
+            function, guarded, {} if output is None else output.extras, output is None or output.calls_back
+        )
+        reference = weakref.ref(entry)
+        manager.when_invalid(lambda: _invalidate(reference))
+        if self.on_guards is not None:
+            self.on_guards(manager)
+        if self.guard_export_fn is not None:
+            self.guard_export_fn(manager.guards)
+        return entry
+
+    def _check_holds(self, function: types.FunctionType, args: tuple[Any, ...], guarded: GuardedCode) -> None:
+        """The guards of a trace must hold for the very call that was traced."""
+        positional = (*args, function.__closure__) if function.__code__.co_freevars else args
+        if guarded.check_fn(*positional) is not True:
+            failure = guarded.manager.explain(args, function.__closure__)
+            raise errors.InternalTracerError(
+                f"the guards of {function.__qualname__} do not hold for the call that they were made from: {failure}"
+            )
+
+    def _make_resume(self, code: types.CodeType, globals_: dict[str, Any]) -> _C.Dispatcher:
+        closure = tuple(types.CellType() for _ in code.co_freevars) or None
+        function = types.FunctionType(code, globals_, code.co_name, None, closure)
+        function.__qualname__ = code.co_qualname
+        self.add_root(code)
+        self.resumes.add(id(code))
+        return _C.Dispatcher(self.region, function, RESUME_LIMIT)
+
+    # -- recompiles --------------------------------------------------------------------------------------------------
+
+    def _report_recompile(
+        self, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]
+    ) -> None:
+        if not (logs.is_on("recompiles") or self.guard_fail_fn or config.error_on_recompile):
+            return
+        failures = failures_of(existing, function, args)
+        text = logs.recompile_text(function.__code__, failures)
+        logs.emit("recompiles", lambda: text)
+        if self.guard_fail_fn is not None and failures:
+            self.guard_fail_fn(failures[0])
+        if config.error_on_recompile:
+            raise errors.RecompileError(text)
+
+    def _limit_hit(
+        self, function: types.FunctionType, args: tuple[Any, ...], state: FrameState, existing: list[_C.Entry]
+    ) -> Any:
+        code = function.__code__
+        if not state.warned_of_limit:
+            state.warned_of_limit = True
+            failures = "\n".join(f"    - {failure}" for failure in failures_of(existing, function, args))
+            text = (
+                f"recompile_limit ({self.limit()}) reached for {code.co_qualname} ({code.co_filename}:"
+                f"{code.co_firstlineno}); calls that none of its entries serves run uncompiled. Guards that fail:\n"
+                f"{failures}\n  Try: mark what varies with tracer.mark_dynamic, or raise config.recompile_limit."
+            )
+            if config.fail_on_recompile_limit_hit:
+                raise errors.FailOnRecompileLimitHit(text)
+            warnings.warn(text, stacklevel=2)
+        return None
+
+    def _given_up(self, function: types.FunctionType, gave_up: GaveUp) -> Any:
+        code = function.__code__
+        log.debug("%s is left to CPython: %s", code.co_qualname, gave_up.reason)
+        return _C.SKIP
+
+
+def _callback_of(state: RegionState) -> Callable[..., Any]:
+    """Holds the state: whoever holds the region (a decorated object) keeps it alive."""
+
+    def on_miss(region: _C.Region, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
+        return state.on_miss(function, args)
+
+    return on_miss
+
+
+def root_frame(trace: Trace, function: types.FunctionType, args: tuple[Any, ...]) -> InstructionTranslator:
+    """The translator of the frame itself: arguments are wrapped when they are first read."""
+    code = function.__code__
+    slots = guards.argument_slots(code)
+    locals_: dict[str, Any] = {name: Unwrapped(value, LocalSource(name)) for name, value in zip(slots, args)}
+    cells: dict[str, CellVariable] = {}
+    for name, cell in zip(code.co_freevars, function.__closure__ or ()):
+        source = CellSource(name)
+        cells[name] = trace.builder.remember(cell, cell_of(cell, source))
+    for name in code.co_cellvars:
+        cells[name] = CellVariable(locals_.pop(name, None))
+    return InstructionTranslator(trace, code, function.__globals__, locals_, cells)
+
+
+def unhooked(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """A compiled graph called from code that runs with the hook on: the frames of the graph are not to be traced."""
+
+    def run_graph(*args: Any) -> Any:
+        region = _C.swap_active(None)
+        try:
+            return compiled(*args)
+        finally:
+            _C.swap_active(region)
+
+    _C.never_trace(run_graph.__code__)
+    return run_graph
+
+
+def failures_of(entries: list[_C.Entry], function: types.FunctionType, args: tuple[Any, ...]) -> list[Any]:
+    """The first guard that fails in each entry."""
+    failures = [entry.guarded_code.manager.explain(args, function.__closure__) for entry in entries]
+    return [failure for failure in failures if failure is not None]
+
+
+def _name_resume(offset: int) -> str:
+    return f"__resume_at_{offset}_{next(_resume_ids)}"
+
+
+def _invalidate(reference: weakref.ref[_C.Entry]) -> None:
+    entry = reference()
+    if entry is not None:
+        entry.valid = False
+
+
+def _distinct(trace: Trace) -> list[guards.Guard]:
+    """Inputs that were different objects stay so, where it matters: tensors, and containers if one was changed."""
+    found: list[guards.Guard] = []
+    tensors = [v.source for v in trace.input_tensors if v.source is not None]
+    if len(tensors) > 1:
+        found.append(guards.Distinct(tuple(tensors)))
+    kinds = (ListVariable, DictVariable, UserObjectVariable)
+    if any(target.source is not None and isinstance(target, kinds) for target in trace.effects.mutated):
+        sources = [v.source for v in trace.builder.existing() if isinstance(v, kinds) and v.source is not None]
+        if len(sources) > 1:
+            found.append(guards.Distinct(tuple(sources)))
+    return found
+
+
+def _shape_guards(trace: Trace) -> list[guards.Guard]:
+    lines = [
+        guards.ShapeLine.of(text.executable, text.recorded, text.where)  # type: ignore[arg-type]
+        for text in trace.output.world.env.produce_guards()
+    ]
+    return [guards.ShapeGuards(tuple(lines))] if lines else []

@@ -1,0 +1,64 @@
+"""What the traced program changed: containers, attributes, cells and globals.
+
+No user object is touched while tracing; the log is replayed once, by the cached code, after the graph has run.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tracer.variables.base import VariableTracker
+
+
+class Deleted:
+    """Stands for an attribute or global that the traced program deleted."""
+
+
+DELETED = Deleted()
+AttributeValue = VariableTracker | Deleted
+
+
+class Effects:
+    """Mutations, in the order in which each target was first changed."""
+
+    def __init__(self) -> None:
+        self.mutated: dict[VariableTracker, None] = {}
+        self._attributes: dict[VariableTracker, dict[str, AttributeValue]] = {}
+        self._globals: dict[tuple[int, str], AttributeValue] = {}
+        self._global_dicts: dict[int, dict[str, Any]] = {}
+
+    def mutate(self, target: VariableTracker) -> None:
+        """`target`'s contents are about to change."""
+        self.mutated.setdefault(target)
+
+    def store_attribute(self, target: VariableTracker, name: str, value: AttributeValue) -> None:
+        self.mutated.setdefault(target)
+        attributes = self._attributes.setdefault(target, {})
+        if attributes.get(name) is DELETED:
+            del attributes[name]  # a deleted attribute that is set again comes last in its __dict__
+        attributes[name] = value
+
+    def attribute(self, target: VariableTracker, name: str) -> VariableTracker | None:
+        """The stored value of an attribute, None if it was not stored or was deleted."""
+        value = self._attributes.get(target, {}).get(name)
+        return None if value is DELETED else value  # type: ignore[return-value]
+
+    def is_deleted(self, target: VariableTracker, name: str) -> bool:
+        return self._attributes.get(target, {}).get(name) is DELETED
+
+    def attributes(self, target: VariableTracker) -> dict[str, AttributeValue]:
+        return self._attributes.get(target, {})
+
+    def store_global(self, globals_: dict[str, Any], name: str, value: AttributeValue) -> None:
+        self._global_dicts[id(globals_)] = globals_
+        self._globals[id(globals_), name] = value
+
+    def global_value(self, globals_: dict[str, Any], name: str) -> AttributeValue | None:
+        return self._globals.get((id(globals_), name))
+
+    def stored_globals(self) -> Iterator[tuple[dict[str, Any], str, AttributeValue]]:
+        for (key, name), value in self._globals.items():
+            yield self._global_dicts[key], name, value
+
+    def __bool__(self) -> bool:
+        return bool(self.mutated or self._globals)

@@ -1,0 +1,39 @@
+"""Replays the effects of a trace in the output code: once, after the graph, in the order in which they began."""
+from __future__ import annotations
+
+from typing import Any
+
+from tracer.effects.log import DELETED, Effects
+from tracer.variables.base import VariableTracker
+from tracer.variables.functions import CellVariable
+from tracer.variables.mappings import DictVariable, SetVariable
+from tracer.variables.sequences import ListVariable
+
+
+def replay(cg: Any, effects: Effects) -> None:
+    """Emits the effects on everything that existed before the frame ran. New objects are made as they are at the end."""
+    targets = [target for target in effects.mutated if target.source is not None]
+    for target in targets:
+        for value in _payload(effects, target):
+            cg.keep(value)
+    for _, _, value in effects.stored_globals():
+        if isinstance(value, VariableTracker):
+            cg.keep(value)
+    for target in targets:
+        cg.keep(target)
+    for target in targets:
+        if isinstance(target, (ListVariable, DictVariable, SetVariable, CellVariable)):
+            target.replay(cg)
+        if effects.attributes(target):
+            cg.store_attributes(target)
+    for globals_, name, value in effects.stored_globals():
+        if value is not DELETED:
+            cg.load(value)
+        cg.load_globals(globals_)
+        cg.asm.load_const(name)
+        cg.asm.emit("DELETE_SUBSCR" if value is DELETED else "STORE_SUBSCR")
+
+
+def _payload(effects: Effects, target: VariableTracker) -> list[VariableTracker]:
+    stored = effects.attributes(target).values()
+    return [*target.children(), *(value for value in stored if isinstance(value, VariableTracker))]

@@ -1,0 +1,89 @@
+"""Which sizes and ints of a frame become symbols: what the user asked for, and what was seen to vary between calls."""
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from shapes import DimConstraint, DimPolicy, SizeHistory
+from tracer import config
+from tracer.sources import AttrSource, ItemSource, Source
+from tracer.user_marks import DimMark, dim_marks
+
+
+@dataclasses.dataclass
+class FrameState:
+    """What is remembered of one code object in one region, across its traces."""
+
+    history: SizeHistory = dataclasses.field(default_factory=SizeHistory)
+    traces: int = 0
+    warned_of_limit: bool = False
+
+
+class DynamismPolicy:
+    """Answers for one trace. Asked again about the same source, it gives the same answer."""
+
+    def __init__(self, history: SizeHistory, dynamic: bool | None) -> None:
+        self.history = history
+        self.dynamic = dynamic
+        self._dims: dict[str, tuple[list[DimPolicy], list[DimConstraint | None]]] = {}
+        self._ints: dict[str, bool] = {}
+
+    def dims(self, source: Source, tensor: torch.Tensor) -> tuple[list[DimPolicy], list[DimConstraint | None]]:
+        """Policy and constraint of each dim of a tensor input."""
+        known = self._dims.get(source.name)
+        if known is None:
+            known = self._dims[source.name] = self._decide(source, tensor)
+        return known
+
+    def _decide(
+        self, source: Source, tensor: torch.Tensor
+    ) -> tuple[list[DimPolicy], list[DimConstraint | None]]:
+        policies = self._unmarked(source, tensor)
+        constraints: list[DimConstraint | None] = [None] * tensor.dim()
+        for dim, mark in dim_marks(tensor).items():
+            if dim < len(policies):
+                policies[dim], constraints[dim] = _of_mark(mark)
+        return policies, constraints
+
+    def _unmarked(self, source: Source, tensor: torch.Tensor) -> list[DimPolicy]:
+        sizes: Sequence[Any] = tensor.shape
+        static = [DimPolicy.STATIC] * len(sizes)
+        if self.dynamic is False or (isinstance(tensor, torch.nn.Parameter) and config.force_parameter_static_shapes):
+            return static
+        varying = self.history.policies(source.name, sizes)
+        if self.dynamic or not config.assume_static_by_default:
+            return [DimPolicy.DUCK] * len(sizes)
+        return varying if config.automatic_dynamic_shapes else static
+
+    def int_is_dynamic(self, source: Source, value: int) -> bool:
+        """Whether an int input is a symbol. Attributes of modules and items of their dicts are constants of the model."""
+        known = self._ints.get(source.name)
+        if known is None:
+            known = self._ints[source.name] = self._decide_int(source, value)
+        return known
+
+    def _decide_int(self, source: Source, value: int) -> bool:
+        if config.specialize_int or self.dynamic is False or not _is_data(source):
+            return False
+        varying = self.history.observe(source.name, (value,))
+        if self.dynamic or not config.assume_static_by_default:
+            return value not in (0, 1)
+        return bool(varying) and config.automatic_dynamic_shapes
+
+
+def _is_data(source: Source) -> bool:
+    """Whether a value is handed in by the caller: an argument, or an item of a container that is one."""
+    while isinstance(source, ItemSource) and source.base is not None:
+        source = source.base
+    return source.base is None and not isinstance(source, AttrSource) and source.name.startswith("L[")
+
+
+def _of_mark(mark: DimMark) -> tuple[DimPolicy, DimConstraint | None]:
+    if mark.kind == "static":
+        return DimPolicy.STATIC, None
+    if mark.kind == "unbacked":
+        return DimPolicy.UNBACKED, None
+    return DimPolicy.DUCK, DimConstraint(mark.min, mark.max, strict=mark.kind == "dynamic")

@@ -1,0 +1,27 @@
+"""From the nodes of a trace to the `torch.fx.GraphModule` that a backend is given."""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+from tracer.graph.output_graph import OutputGraph
+
+
+def build_graph_module(output: OutputGraph, name: str) -> fx.GraphModule:
+    for node in output.graph.nodes:
+        location: Any = node.meta.pop("location", None)
+        if location is not None:
+            node.stack_trace = (
+                f'  File "{location.filename}", line {location.lineno}, in {location.function}\n'
+                f"    {location.source_line()}\n"
+            )
+        node.meta.pop("pure", None)
+    root = torch.nn.Module()
+    for attribute, value in output.attributes.items():
+        setattr(root, attribute, value)
+    gm = fx.GraphModule(root, output.graph, class_name="GraphModule")
+    gm.compile_subgraph_name = name  # type: ignore[assignment]
+    gm.meta["name"] = name
+    return gm

@@ -1,0 +1,207 @@
+"""The FX graph of one trace: nodes, the fake value of each, graph inputs, and the guards gathered on the way."""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import operator
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.fx.node import map_arg
+
+from tracer.graph.fake_tensors import FakeWorld, expr_of, is_symbolic, symbols_in
+from tracer.graph_breaks import unsupported
+from tracer.variables.base import ObservedException, VariableTracker
+
+if TYPE_CHECKING:
+    from tracer.guards import Guard
+    from tracer.sources import Source
+
+EXAMPLE = "example_value"
+_DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
+
+
+@dataclasses.dataclass
+class GraphInput:
+    """A placeholder, and how the cached code reaches its value."""
+
+    node: fx.Node
+    source: Source
+    real: Any
+
+    @property
+    def fake(self) -> Any:
+        return self.node.meta[EXAMPLE]
+
+
+class OutputGraph:
+    """What one trace produces. Knows FX and fake tensors; nothing of bytecode."""
+
+    def __init__(self, world: FakeWorld, wrap_result: Callable[[OutputGraph, fx.Node, Any], VariableTracker]) -> None:
+        self.graph = fx.Graph()
+        self.world = world
+        self.guards: dict[Guard, None] = {}
+        self.inputs: dict[str, GraphInput] = {}
+        self.attributes: dict[str, Any] = {}  # constants of the graph module
+        self.location: Callable[[], Any] = lambda: None  # the traced program's present line
+        self.mutates_inputs = False
+        self.has_random_ops = False
+        self._wrap_result = wrap_result
+        self._tracked_fakes: dict[int, tuple[Any, VariableTracker]] = {}
+        self._symbol_nodes: dict[Any, fx.Node] = {}
+        self._last_placeholder: fx.Node | None = None
+
+    # -- inputs --------------------------------------------------------------------------------------------------
+
+    def add_input(self, source: Source, real: Any, fake: Any) -> fx.Node:
+        """The placeholder for a value that existed before the frame ran."""
+        known = self.inputs.get(source.name)
+        if known is not None:
+            return known.node
+        with self._at_inputs():
+            node = self.graph.placeholder(input_name(source))
+        self._last_placeholder = node
+        node.meta[EXAMPLE] = fake
+        self.inputs[source.name] = GraphInput(node, source, real)
+        return node
+
+    def add_symbol(self, expr: Any, source: Source, real: int, symint: Any) -> fx.Node:
+        """The SymInt placeholder of a symbol that the sizes of the inputs are written in."""
+        node = self._symbol_nodes.get(expr)
+        if node is None:
+            node = self.add_input(source, real, symint)
+            self._symbol_nodes[expr] = node
+        return node
+
+    def symbol_node(self, expr: Any) -> fx.Node | None:
+        return self._symbol_nodes.get(expr)
+
+    def remember_symbol_node(self, expr: Any, node: fx.Node) -> None:
+        self._symbol_nodes[expr] = node
+
+    @contextlib.contextmanager
+    def _at_inputs(self) -> Iterator[None]:
+        if self._last_placeholder is None:
+            with self.graph.inserting_before(next(iter(self.graph.nodes), self.graph._root)):
+                yield
+        else:
+            with self.graph.inserting_after(self._last_placeholder):
+                yield
+
+    # -- operations ----------------------------------------------------------------------------------------------
+
+    def call_function(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> VariableTracker:
+        """Records `target(*args, **kwargs)`; arguments are FX arguments (nodes and constants)."""
+        return self._call("call_function", target, target, args, kwargs)
+
+    def call_method(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> VariableTracker:
+        return self._call("call_method", name, operator.methodcaller, args, kwargs)
+
+    def _call(self, op: str, target: Any, run: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> VariableTracker:
+        fake_args, fake_kwargs = map_arg((args, kwargs), example_of)
+        if op == "call_method":
+            run, fake_args = getattr(fake_args[0], target), fake_args[1:]
+        example = self.run_fake(run, fake_args, fake_kwargs, target)
+        node = self.create_node(op, target, args, kwargs, example)
+        return self._wrap_result(self, node, example)
+
+    def run_fake(self, function: Callable[..., Any], args: Any, kwargs: Any, what: object) -> Any:
+        """Runs an operation on fake tensors; whatever cannot be known without data breaks the graph."""
+        try:
+            return self.world.run(function, args, kwargs)
+        except _DATA_DEPENDENT as error:
+            unsupported("data-dependent-operator", operator=_target_name(what), error=str(error).partition("\n")[0])
+        except (ObservedException, RecursionError):
+            raise
+        except Exception as error:
+            unsupported("operator-failed-in-trace", operator=_target_name(what), error=f"{type(error).__name__}: {error}")
+
+    def symbolic_result(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], example: Any
+    ) -> VariableTracker:
+        """Arithmetic on symbolic numbers whose result is already known; a constant leaves no node."""
+        known = self._symbol_nodes.get(expr_of(example)) if isinstance(example, torch.SymInt) else None
+        node = known or self.create_node("call_function", function, args, kwargs, example, pure=True)
+        return self._wrap_result(self, node, example)
+
+    def measure(self, tensor: fx.Node, method: str, dim: int, example: torch.SymInt) -> VariableTracker:
+        """A symbolic size or stride of a tensor of the graph."""
+        expr = expr_of(example)
+        node = self._symbol_nodes.get(expr)
+        if node is None:
+            node = self.create_node("call_method", method, (tensor, dim), {}, example, pure=True)
+            self._symbol_nodes[expr] = node
+        return self._wrap_result(self, node, example)
+
+    def create_node(
+        self, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], example: Any, pure: bool = False
+    ) -> fx.Node:
+        node = self.graph.create_node(op, target, args, kwargs)
+        node.meta[EXAMPLE] = example
+        node.meta["location"] = self.location()
+        if pure:
+            node.meta["pure"] = True
+        return node
+
+    def track(self, fake: Any, variable: VariableTracker) -> None:
+        """From now on an operation that returns this very fake tensor returns `variable`."""
+        self._tracked_fakes[id(fake)] = (fake, variable)
+
+    def tracked(self, fake: Any) -> VariableTracker | None:
+        found = self._tracked_fakes.get(id(fake))
+        return None if found is None else found[1]
+
+    # -- finishing -----------------------------------------------------------------------------------------------
+
+    def remove_dead_nodes(self) -> None:
+        """Drops what was recorded for its value only and is not used: size arithmetic and unpacking."""
+        for node in reversed(self.graph.nodes):
+            if not node.users and node.meta.get("pure"):
+                self.graph.erase_node(node)
+
+    def remove_unused_inputs(self) -> list[GraphInput]:
+        """The inputs that stay: used ones, and every symbol that a used tensor's sizes are written in."""
+        needed: set[Any] = set()
+        kept = []
+        symbol_of = {node: expr for expr, node in self._symbol_nodes.items() if node.op == "placeholder"}
+        for item in self.inputs.values():
+            if item.node not in symbol_of and item.node.users:
+                needed.update(symbols_in(item.fake))
+        for node in self.graph.nodes:
+            if node.op != "placeholder" and EXAMPLE in node.meta:
+                needed.update(symbols_in(node.meta[EXAMPLE]))
+        for key, item in list(self.inputs.items()):
+            if item.node.users or symbol_of.get(item.node) in needed:
+                kept.append(item)
+            else:
+                self.graph.erase_node(item.node)
+                del self.inputs[key]
+        order = {node: position for position, node in enumerate(self.graph.nodes)}
+        return sorted(kept, key=lambda item: order[item.node])
+
+    def operation_count(self) -> int:
+        return sum(node.op not in ("placeholder", "output") for node in self.graph.nodes)
+
+
+def example_of(node: fx.Node) -> Any:
+    return node.meta[EXAMPLE]
+
+
+def input_name(source: Source) -> str:
+    """`L['self'].layers[0].weight` -> `l_self_layers_0_weight_`"""
+    name = re.sub(r"[^0-9a-zA-Z]+", "_", source.name).lower()
+    return name if name[:1].isalpha() else f"g_{name.lstrip('_')}"
+
+
+def _target_name(target: object) -> str:
+    return target if isinstance(target, str) else getattr(target, "__name__", repr(target))
+
+
+def graph_value(example: Any) -> bool:
+    """Whether an operation's result lives in the graph."""
+    return isinstance(example, torch.Tensor) or is_symbolic(example)

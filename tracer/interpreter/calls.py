@@ -1,0 +1,202 @@
+"""Calls: of Python functions (traced through), of library models, of torch operations (put in the graph)."""
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from typing import Any, NoReturn
+
+
+from tracer import user_marks
+from tracer.graph_breaks import unsupported
+from tracer.interpreter.binding import bind
+from tracer.library import builtins_  # noqa: F401  (registers its models)
+from tracer.library.registry import allows_inlining, is_foldable, is_in_graph, model_of
+from tracer.sources import GenericAttrSource, Source
+from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.constant import fold
+from tracer.variables.functions import CallableVariable, CellVariable, FunctionVariable, UserFunctionVariable, cell_of
+from tracer.variables.generators import GeneratorVariable
+from tracer.variables.literals import from_python
+from tracer.variables.mappings import DictVariable, pairs_of
+from tracer.variables.objects import UserObjectVariable
+from tracer.variables.sequences import SequenceVariable, TupleVariable
+
+_UNSUPPORTED_KINDS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+
+
+class Calls:
+    """How values are called, and how values of Python become tracked ones. Mixed into the translator."""
+
+    def wrap(self, value: Any, source: Source) -> VariableTracker:
+        tx: Any = self
+        return tx.trace.builder(tx, value, source)
+
+    def guard(self, guard: Any) -> None:
+        tx: Any = self
+        tx.trace.guard(guard)
+
+    def literal(self, value: Any) -> VariableTracker:
+        return from_python(value)
+
+    def new_dict(self, items: dict[str, VariableTracker]) -> DictVariable:
+        return DictVariable({key: (from_python(key), value) for key, value in items.items()})
+
+    def cell(self, cell: types.CellType, source: Source) -> CellVariable:
+        tx: Any = self
+        known = tx.trace.builder.known(cell)
+        return known if known is not None else tx.trace.builder.remember(cell, cell_of(cell, source))
+
+    # -- exceptions --------------------------------------------------------------------------------------------------
+
+    def raise_error(self, cls: type[BaseException], *args: Any) -> NoReturn:
+        self.raise_value(self.new_exception(cls, *map(from_python, args)))
+
+    def new_exception(self, cls: type[BaseException], *args: VariableTracker) -> UserObjectVariable:
+        return UserObjectVariable(cls, storage=TupleVariable(args))
+
+    def raise_value(self, value: VariableTracker) -> NoReturn:
+        tx: Any = self
+        handled = tx.trace.handled
+        if handled is not None and handled is not value and tx.effects.attribute(value, "__context__") is None:
+            tx.effects.store_attribute(value, "__context__", handled)
+        raise ObservedException(value)
+
+    def exception_instance(self, value: VariableTracker) -> VariableTracker:
+        """`raise value`: a class is called, an instance stands for itself."""
+        tx: Any = self
+        cls = value.identity()
+        if isinstance(cls, type) and issubclass(cls, BaseException):
+            return value.call(tx, [], {})
+        if not issubclass(value.python_type(), BaseException):
+            self.raise_error(TypeError, "exceptions must derive from BaseException")
+        return value
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def call(
+        self, callee: VariableTracker, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        """A call whose instruction only pushes the result."""
+        tx: Any = self
+        target, args, kwargs = callee.resolve_call(tx, args, kwargs)
+        if isinstance(target, FunctionVariable):
+            return self.inline(target, args, kwargs, direct=True)
+        return target.call(tx, args, kwargs)
+
+    def inline(
+        self,
+        function: FunctionVariable,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+        direct: bool = False,
+    ) -> VariableTracker:
+        tx: Any = self
+        code = function.code
+        if code.co_flags & _UNSUPPORTED_KINDS:
+            unsupported("coroutine", function=code.co_qualname)
+        if not allows_inlining(function):
+            unsupported("skipped-function", function=code.co_qualname, file=code.co_filename)
+        locals_: dict[str, Any] = dict(bind(tx, function, args, kwargs))
+        cells = dict(zip(code.co_freevars, function.closure(tx)))
+        for name in code.co_cellvars:
+            cells[name] = CellVariable(locals_.pop(name, None))
+        frame = type(tx)(tx.trace, code, function.globals, locals_, cells, function, tx, direct)
+        if code.co_flags & inspect.CO_GENERATOR:
+            return GeneratorVariable(frame)
+        return frame.run()
+
+    def call_library(
+        self, callee: CallableVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        """A call of something without Python code of its own."""
+        tx: Any = self
+        function = callee.value
+        if user_marks.is_disallowed(function):
+            unsupported("disallowed-in-graph", function=name_of(function))
+        model = model_of(function)
+        if model is not None:
+            return model(tx, *args, **kwargs)
+        if is_in_graph(function) or user_marks.is_allowed(function):
+            return self.call_in_graph(function, args, kwargs)
+        if is_foldable(function) and all(v.is_constant() for v in (*args, *kwargs.values())):
+            return fold(tx, function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
+        owner = getattr(function, "__objclass__", None)
+        if owner is not None and args and issubclass(args[0].python_type(), owner):
+            return self.call_unbound(owner, function.__name__, args, kwargs)
+        if isinstance(function, functools._lru_cache_wrapper) and callee.source is not None:
+            wrapped = tx.wrap(function.__wrapped__, GenericAttrSource(callee.source, "__wrapped__"))
+            return wrapped.call(tx, args, kwargs)
+        if user_marks.is_opaque(function):
+            unsupported("disabled-function", function=name_of(function))
+        unsupported("unsupported-builtin", function=name_of(function))
+
+    def call_unbound(
+        self, owner: type, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        """`dict.get(d, key)`: the method of the built-in class, whatever a subclass made of it."""
+        tx: Any = self
+        if isinstance(args[0], UserObjectVariable):
+            return tx.call_base_method(owner, name, args[0], args[1:], kwargs)
+        return args[0].call_method(tx, name, args[1:], kwargs)
+
+    def call_in_graph(
+        self, function: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        tx: Any = self
+        graph_args = tuple(self.as_graph_arg(arg) for arg in args)
+        graph_kwargs = {key: self.as_graph_arg(value) for key, value in kwargs.items()}
+        return tx.output.call_function(function, graph_args, graph_kwargs)
+
+    def as_graph_arg(self, value: VariableTracker) -> Any:
+        """An argument of a graph operation; containers are passed by value."""
+        tx: Any = self
+        if isinstance(value, SequenceVariable):
+            items = [self.as_graph_arg(item) for item in value.items(tx)]
+            return tuple(items) if issubclass(value.cls, tuple) else items
+        if isinstance(value, DictVariable):
+            value.values(tx)
+        if isinstance(value, (FunctionVariable, UserFunctionVariable)):
+            unsupported("not-a-graph-argument", value=value.describe())
+        return value.graph_arg()
+
+    def data_method(
+        self, tensor: Any, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        """A method that hands a tensor's data to Python."""
+        unsupported("data-dependent-method", value=tensor.describe(), name=name)
+
+    # -- containers ------------------------------------------------------------------------------------------------------
+
+    def as_mapping(self, value: VariableTracker) -> list[tuple[VariableTracker, VariableTracker]] | None:
+        """The pairs of something with `keys()`, None for other values."""
+        tx: Any = self
+        if isinstance(value, UserObjectVariable) and value.special(tx, "keys") is not None:
+            keys = value.call_special(tx, "keys")
+            assert keys is not None
+            return [(key, value.get_item(tx, key)) for key in keys.unpack(tx)]
+        if value.python_type() is dict:
+            return value.call_method(tx, "copy", [], {}).pairs(tx)  # type: ignore[attr-defined]
+        return None
+
+    def pairs_of(self, value: VariableTracker) -> list[tuple[VariableTracker, VariableTracker]]:
+        tx: Any = self
+        return pairs_of(tx, value)
+
+    def getitem_iterator(self, value: VariableTracker) -> VariableTracker:
+        unsupported("unsupported-iteration", value=value.describe())
+
+    # -- globals -----------------------------------------------------------------------------------------------------------
+
+    def global_effect(self, globals_: dict[str, Any], name: str) -> VariableTracker | None:
+        tx: Any = self
+        value = tx.effects.global_value(globals_, name)
+        return value if isinstance(value, VariableTracker) else None
+
+
+def name_of(function: Any) -> str:
+    module = getattr(function, "__module__", None)
+    name = getattr(function, "__qualname__", None) or repr(function)
+    return f"{module}.{name}" if module else name
+
+

@@ -1,0 +1,424 @@
+"""Classes and instances: class attributes with their guards, instantiation, methods of built-in base classes."""
+from __future__ import annotations
+
+import builtins
+import enum
+import sys
+import types
+from typing import Any
+
+import torch
+
+from tracer import guards
+from tracer.effects.log import DELETED
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import model_of
+from tracer.sources import (
+    AttrSource,
+    ClassAttrSource,
+    GenericAttrSource,
+    GradSource,
+    ItemSource,
+    ModuleGlobalsSource,
+    Source,
+    TypeSource,
+)
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import NONE, ConstantVariable, boolean, fold
+from tracer.variables.functions import (
+    BoundMethodVariable,
+    BuiltinMethodVariable,
+    CallableVariable,
+    UserFunctionVariable,
+)
+from tracer.variables.instance_dict import InstanceDictVariable
+from tracer.variables.iterators import SequenceIterator
+from tracer.variables.mappings import DictVariable
+from tracer.variables.objects import MISSING, ClassVariable, UserObjectVariable, lookup, storage_base
+from tracer.variables.sequences import ListVariable, NamedTupleVariable, TupleVariable
+
+_PARTS = {"__func__": lambda raw: raw.__func__, "fget": lambda raw: raw.fget, "fset": lambda raw: raw.fset}
+_HOOK_TABLES = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+class ObjectModel:
+    """What the object protocol needs beyond one variable. Mixed into the translator."""
+
+    # -- classes and their attributes ------------------------------------------------------------------------------
+
+    def class_variable(self, cls: type, of: VariableTracker | None = None) -> VariableTracker:
+        """The class `cls`; when it was not met yet, reached through `of`, an instance of it."""
+        tx: Any = self
+        known = tx.trace.builder.known(cls)
+        if known is not None:
+            return known
+        if of is not None and of.source is not None and of.python_type() is cls:
+            return tx.wrap(cls, TypeSource(of.source))
+        return tx.trace.builder.remember(cls, ClassVariable(cls))
+
+    def class_source(self, cls: type, of: VariableTracker | None) -> Source | None:
+        """How guards reach `cls`, a class in the MRO of `of` (an instance or a class)."""
+        variable = self.class_variable(cls, of)
+        if variable.source is not None:
+            return variable.source
+        if isinstance(of, ClassVariable):
+            start = of
+        elif of is not None and of.source is not None:
+            start = self.class_variable(of.python_type(), of)  # type: ignore[assignment]
+        else:
+            return importable_source(cls)
+        if start.source is None:
+            return importable_source(cls)
+        mro = start.value.__mro__
+        if cls not in mro:
+            return importable_source(cls)
+        return mro_source(start.source, mro.index(cls))
+
+    def class_attr(
+        self, owner: type, name: str, of: VariableTracker | None, part: str | None = None
+    ) -> VariableTracker:
+        """The raw attribute `name` of class `owner` (or its function, for a property or classmethod)."""
+        tx: Any = self
+        owner_variable = tx.trace.builder.known(owner)
+        if owner_variable is not None:
+            stored = tx.effects.attribute(owner_variable, name)
+            if stored is not None:
+                return stored
+        raw = owner.__dict__[name]
+        value = raw if part is None else _PARTS[part](raw)
+        class_source = self.class_source(owner, of)
+        if class_source is None:
+            return self.sourceless(value)
+        source: Source = ClassAttrSource(class_source, name)
+        if part is not None:
+            source = GenericAttrSource(source, part)
+        return tx.wrap(value, source)
+
+    def sourceless(self, value: Any) -> VariableTracker:
+        """A class attribute of a class that no guard can reach, which is fixed as long as the code is."""
+        tx: Any = self
+        if isinstance(value, types.FunctionType):
+            return UserFunctionVariable(value, None)
+        if isinstance(value, type):
+            return ClassVariable(value)
+        if callable(value):
+            return CallableVariable(value)
+        return tx.literal(value)
+
+    def class_tuple(self, of: ClassVariable, classes: tuple[type, ...]) -> VariableTracker:
+        return TupleVariable([self.class_variable(cls) for cls in classes])
+
+    def class_getitem(self, cls: ClassVariable, key: VariableTracker) -> VariableTracker:
+        tx: Any = self
+        value = cls.value
+        if isinstance(value, enum.EnumMeta) and key.is_constant():
+            return fold(tx, value.__getitem__, key.constant())
+        _, method = lookup(value, "__class_getitem__")
+        if isinstance(method, classmethod) and isinstance(method.__func__, types.FunctionType):
+            return cls.get_attr(tx, "__class_getitem__").call(tx, [key], {})
+        unsupported("unsupported-subscript", value=cls.describe(), key=key.describe())
+
+    def iterate_class(self, cls: ClassVariable) -> SequenceIterator:
+        tx: Any = self
+        if isinstance(cls.value, enum.EnumMeta):
+            return SequenceIterator(TupleVariable([ConstantVariable(member) for member in cls.value]))
+        tx.raise_error(TypeError, f"{type(cls.value).__name__!r} object is not iterable")
+
+    # -- instances -------------------------------------------------------------------------------------------------
+
+    def instantiate(
+        self, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        """cls(*args, **kwargs)"""
+        tx: Any = self
+        value = cls.value
+        model = model_of(value)
+        if model is not None:
+            return model(tx, *args, **kwargs)
+        owner, call = lookup(type(value), "__call__")
+        if isinstance(value, enum.EnumMeta):
+            return fold(tx, value, *(arg.constant() for arg in args))
+        if isinstance(call, types.FunctionType):
+            return BoundMethodVariable(self.class_attr(owner, "__call__", None), cls).call(tx, args, kwargs)  # type: ignore[arg-type]
+        if issubclass(value, torch.Tensor):
+            unsupported("tensor-subclass", cls=value.__qualname__, source="a constructor call")
+        if issubclass(value, tuple) and hasattr(value, "_fields"):
+            return self._named_tuple(cls, args, kwargs)
+        if not value.__flags__ & (1 << 9) and not issubclass(value, BaseException):
+            return tx.call_library(CallableVariable(value, cls.source), args, kwargs)
+        return self.type_call(cls, args, kwargs)
+
+    def type_call(
+        self, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        """type.__call__: __new__, then __init__ if that gave an instance."""
+        tx: Any = self
+        value = cls.value
+        owner, static = lookup(value, "__new__")
+        if isinstance(static, staticmethod) and isinstance(static.__func__, types.FunctionType):
+            instance = self.class_attr(owner, "__new__", cls, part="__func__").call(tx, [cls, *args], kwargs)  # type: ignore[arg-type]
+            if not issubclass(instance.python_type(), value):
+                return instance
+        else:
+            instance = self.new_object(cls, args)
+        owner, static = lookup(value, "__init__")
+        if isinstance(static, types.FunctionType):
+            result = self.class_attr(owner, "__init__", cls).call(tx, [instance, *args], kwargs)  # type: ignore[arg-type]
+            if not (result.is_constant() and result.constant() is None):
+                tx.raise_error(TypeError, f"__init__() should return None, not '{result.python_type().__name__}'")
+        else:
+            self.call_base_method(owner, "__init__", instance, args, kwargs)  # type: ignore[arg-type]
+        return instance
+
+    def new_object(self, cls: ClassVariable, args: list[VariableTracker]) -> VariableTracker:
+        """An instance as the `__new__` of a built-in base makes it."""
+        tx: Any = self
+        value = cls.value
+        if getattr(value, "__abstractmethods__", None):
+            unsupported("unsupported-call", value=f"abstract class {value.__qualname__}")
+        if issubclass(value, BaseException):
+            if storage_base(value) not in _PLAIN_EXCEPTIONS:
+                unsupported("unsupported-call", value=f"exception class {value.__qualname__}")
+            return UserObjectVariable(value, storage=TupleVariable(args))
+        base = storage_base(value)
+        if base is object:
+            return UserObjectVariable(value)
+        if base is tuple:
+            return UserObjectVariable(value, storage=TupleVariable(args[0].unpack(tx) if args else []))
+        if base is list:
+            return UserObjectVariable(value, storage=ListVariable([]))
+        if issubclass(base, dict):
+            return UserObjectVariable(value, storage=DictVariable({}, cls=base))
+        unsupported("unsupported-call", value=f"class {value.__qualname__}, derived from {base.__name__}")
+
+    def _named_tuple(
+        self, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        tx: Any = self
+        fields = cls.value._fields  # type: ignore[attr-defined]
+        values = dict(zip(fields, args))
+        defaults = getattr(cls.value, "_field_defaults", {})
+        for name, value in kwargs.items():
+            values[name] = value
+        for name in fields:
+            if name not in values and name in defaults:
+                values[name] = tx.literal(defaults[name])
+        if len(args) > len(fields) or set(values) != set(fields) or isinstance(
+            lookup(cls.value, "__init__")[1], types.FunctionType
+        ):
+            unsupported("unsupported-call", value=f"named tuple {cls.value.__qualname__}")
+        return NamedTupleVariable([values[name] for name in fields], cls.value)
+
+    def named_tuple_attr(self, owner: NamedTupleVariable, name: str) -> VariableTracker:
+        tx: Any = self
+        base, static = lookup(owner.cls, name)
+        if static is MISSING:
+            tx.raise_error(AttributeError, f"{owner.cls.__name__!r} object has no attribute {name!r}")
+        if isinstance(static, property):
+            return self.class_attr(base, name, owner, part="fget").call(tx, [owner], {})  # type: ignore[arg-type]
+        if isinstance(static, types.FunctionType) and name not in ("_replace", "_asdict"):
+            return BoundMethodVariable(self.class_attr(base, name, owner), owner)  # type: ignore[arg-type]
+        if isinstance(static, classmethod):
+            return BoundMethodVariable(
+                self.class_attr(base, name, owner, part="__func__"), self.class_variable(owner.cls, owner)  # type: ignore[arg-type]
+            )
+        return BuiltinMethodVariable(owner, name)
+
+    def instance_attr(self, owner: VariableTracker, value: Any, name: str) -> VariableTracker:
+        """A plain attribute that the user hung on an existing object of a built-in class (a tensor)."""
+        tx: Any = self
+        assert owner.source is not None
+        attributes = getattr(value, "__dict__", {})
+        if name in attributes:
+            return tx.wrap(attributes[name], AttrSource(owner.source, name))
+        self.guard_absent(owner, name)
+        tx.raise_error(AttributeError, f"{type(value).__name__!r} object has no attribute {name!r}")
+
+    def instance_dict(self, owner: VariableTracker, value: Any) -> VariableTracker:
+        return InstanceDictVariable(owner, value)
+
+    def guard_absent(self, owner: VariableTracker, name: str) -> None:
+        """The instance dict of an existing object has no entry `name`."""
+        tx: Any = self
+        if owner.source is not None:
+            tx.guard(guards.HasAttr(owner.source, name, False))
+
+    def delete_attribute(self, owner: VariableTracker, name: str) -> None:
+        tx: Any = self
+        tx.effects.store_attribute(owner, name, DELETED)
+
+    def tensor_grad(self, tensor: Any) -> VariableTracker:
+        tx: Any = self
+        real = tx.output.inputs[tensor.source.name].real
+        return tx.wrap(real.grad, GradSource(tensor.source))
+
+    def object_attr(self, owner: VariableTracker, value: Any, name: str, static: Any) -> VariableTracker:
+        """An attribute of an enum member that its class defines in Python."""
+        tx: Any = self
+        base, _ = lookup(type(value), name)
+        if name in ("name", "value", "_name_", "_value_"):
+            return tx.literal(getattr(value, name))
+        if isinstance(static, property):
+            return self.class_attr(base, name, None, part="fget").call(tx, [owner], {})  # type: ignore[arg-type]
+        return BoundMethodVariable(self.class_attr(base, name, None), owner)  # type: ignore[arg-type]
+
+    # -- methods of built-in classes ---------------------------------------------------------------------------------
+
+    def bound_builtin_method(self, owner: VariableTracker, name: str) -> VariableTracker:
+        return BuiltinMethodVariable(owner, name)
+
+    def call_builtin_method(
+        self, owner: VariableTracker, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        tx: Any = self
+        if isinstance(owner, UserObjectVariable):
+            base, _ = lookup(owner.cls, name)
+            return self.call_base_method(base, name, owner, args, kwargs)  # type: ignore[arg-type]
+        if isinstance(owner, ClassVariable):
+            return self._call_type_method(owner, name, args, kwargs)
+        return owner.call_method(tx, name, args, kwargs)
+
+    def _call_type_method(
+        self, cls: ClassVariable, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        tx: Any = self
+        if name == "mro":
+            return ListVariable(self.class_tuple(cls, cls.value.__mro__).unpack(tx))
+        if name == "__call__":
+            return self.type_call(cls, args, kwargs)
+        if name == "__instancecheck__":
+            return boolean(issubclass(args[0].python_type(), cls.value))
+        if name == "__subclasscheck__" and isinstance(args[0], ClassVariable):
+            return boolean(issubclass(args[0].value, cls.value))
+        unsupported("unsupported-method", value=cls.describe(), name=name)
+
+    def call_base_method(
+        self,
+        base: type,
+        name: str,
+        owner: VariableTracker,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """`base.name(owner, ...)` where `base` is a built-in class in the MRO of `owner`'s class."""
+        tx: Any = self
+        if name == "__new__" and args and isinstance(args[0], ClassVariable):
+            return self.new_object(args[0], args[1:])
+        if isinstance(owner, UserObjectVariable):
+            if base is object:
+                return self._object_method(owner, name, args)
+            if issubclass(base, BaseException):
+                return self._exception_method(owner, name, args)
+            if owner.storage is not None:
+                return self._storage_method(owner, name, args, kwargs)
+        if isinstance(owner, ClassVariable) and base is object and name == "__init_subclass__":
+            return NONE
+        if base is type and isinstance(owner, ClassVariable):
+            return self._call_type_method(owner, name, args, kwargs)
+        if not isinstance(owner, (UserObjectVariable, ClassVariable)):
+            return owner.call_method(tx, name, args, kwargs)
+        unsupported("unsupported-method", value=owner.describe(), name=name)
+
+    def _object_method(self, owner: UserObjectVariable, name: str, args: list[VariableTracker]) -> VariableTracker:
+        tx: Any = self
+        if name in ("__init__", "__init_subclass__"):
+            return NONE
+        if name == "__setattr__":
+            owner.default_set_attr(tx, args[0].constant(), args[1])
+            return NONE
+        if name == "__getattribute__":
+            found = owner.find_attr(tx, args[0].constant())
+            if found is None:
+                tx.raise_error(AttributeError, f"{owner.cls.__name__!r} object has no attribute {args[0].constant()!r}")
+            return found
+        if name == "__delattr__":
+            tx.delete_attribute(owner, args[0].constant())
+            return NONE
+        if name in ("__eq__", "__ne__"):
+            if owner.identity() is args[0].identity():
+                return boolean(name == "__eq__")
+            return ConstantVariable(NotImplemented)
+        unsupported("unsupported-method", value=owner.describe(), name=name)
+
+    def _exception_method(self, owner: UserObjectVariable, name: str, args: list[VariableTracker]) -> VariableTracker:
+        if name == "__init__":
+            owner.storage = TupleVariable(args)
+            return NONE
+        if name == "with_traceback":
+            return owner
+        if name == "__str__" and isinstance(owner.storage, TupleVariable):
+            items = list(owner.storage.children())
+            if not items or (len(items) == 1 and items[0].is_constant()):
+                return ConstantVariable(str(items[0].constant()) if items else "")
+        unsupported("unsupported-method", value=owner.describe(), name=name)
+
+    def _storage_method(
+        self,
+        owner: UserObjectVariable,
+        name: str,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        tx: Any = self
+        storage = owner.storage
+        assert storage is not None
+        if name == "__init__":
+            if isinstance(storage, DictVariable):
+                return storage.call_method(tx, "update", args, kwargs)
+            return storage.call_method(tx, "extend", args, kwargs) if args else NONE
+        if name == "__getitem__" and isinstance(storage, DictVariable):
+            found = storage.find(tx, args[0])
+            if found is not None:
+                return found
+            missing = owner.call_special(tx, "__missing__", args[0])
+            return storage.get_item(tx, args[0]) if missing is None else missing
+        if name == "update" and storage.python_type().__name__ == "OrderedDict":
+            unsupported("unsupported-method", value=owner.describe(), name=name)
+        return storage.call_method(tx, name, args, kwargs)
+
+    # -- nn.Module -----------------------------------------------------------------------------------------------------
+
+    def module_call(self, module: UserObjectVariable) -> VariableTracker | None:
+        """A call of a module without hooks is a call of its `forward`: nn.Module.__call__ does nothing else then."""
+        tx: Any = self
+        cls = module.cls
+        if not issubclass(cls, torch.nn.Module) or lookup(cls, "__call__")[1] is not _MODULE_CALL:
+            return None
+        if lookup(cls, "_call_impl")[0] is not torch.nn.Module or module.value is None:
+            return None
+        for table in _GLOBAL_HOOK_TABLES:
+            hooks = tx.wrap(getattr(torch.nn.modules.module, table), ModuleGlobalsSource(_MODULE_FILE, table))
+            if hooks.truth(tx):
+                return None
+        for table in _HOOK_TABLES:
+            hooks = module.instance_attr(tx, table)
+            if hooks is None or hooks.truth(tx):
+                return None
+        compiled = module.get_attr(tx, "_compiled_call_impl")
+        if not (compiled.is_constant() and compiled.constant() is None):
+            return None
+        return module.get_attr(tx, "forward")
+
+
+_MODULE_CALL = torch.nn.Module.__dict__["__call__"]
+_MODULE_FILE = "torch.nn.modules.module"
+_GLOBAL_HOOK_TABLES = (
+    "_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks",
+)  # fmt: skip
+_PLAIN_EXCEPTIONS = frozenset(
+    cls for cls in vars(builtins).values()
+    if isinstance(cls, type) and issubclass(cls, BaseException)
+    and cls.__init__ in (BaseException.__init__, Exception.__init__, KeyError.__init__, IndexError.__init__)
+) | {StopIteration, AttributeError, NameError, ImportError}
+
+
+def importable_source(cls: type) -> Source | None:
+    """The class as a global of the module that defines it, if it is one."""
+    module = sys.modules.get(cls.__module__)
+    if module is not None and vars(module).get(cls.__name__) is cls:
+        return ModuleGlobalsSource(cls.__module__, cls.__name__)
+    return None
+
+
+def mro_source(source: Source, index: int) -> Source:
+    return ItemSource(GenericAttrSource(source, "__mro__"), index)

@@ -1,0 +1,60 @@
+"""Calls."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracer.bytecode import Instruction
+from tracer.interpreter.registry import handles
+from tracer.variables.base import NullVariable, VariableTracker
+
+if TYPE_CHECKING:
+    from tracer.interpreter.translator import InstructionTranslator as Frame
+
+
+@handles("KW_NAMES")
+def kw_names(tx: Frame, inst: Instruction) -> None:
+    """names of the keyword arguments of the call that follows"""
+    assert inst.arg is not None
+    tx.keyword_names = tx.code.co_consts[inst.arg]
+
+
+@handles("CALL", until=(3, 13))
+def call(tx: Frame, inst: Instruction) -> None:
+    """NULL, callable, args... -> result   or   method, self, args... -> result"""
+    assert inst.arg is not None
+    names, tx.keyword_names = tx.keyword_names, ()
+    values = tx.pop_many(inst.arg)
+    second, first = tx.pop(), tx.pop()
+    callee = second
+    if not isinstance(first, NullVariable):
+        callee, values = first, [second, *values]
+    positional = len(values) - len(names)
+    tx.push(tx.call(callee, values[:positional], dict(zip(names, values[positional:]))))
+
+
+@handles("CALL_FUNCTION_EX")
+def call_function_ex(tx: Frame, inst: Instruction) -> None:
+    """NULL, callable, args (, kwargs) -> result"""
+    assert inst.arg is not None
+    kwargs: dict[str, VariableTracker] = {}
+    if inst.arg & 1:
+        for key, value in tx.pairs_of(tx.pop()):
+            kwargs[key.constant()] = value
+    args = tx.pop().unpack(tx)
+    callee = tx.pop()
+    tx.pop()  # NULL
+    tx.push(tx.call(callee, args, kwargs))
+
+
+@handles("LOAD_ASSERTION_ERROR")
+def load_assertion_error(tx: Frame, inst: Instruction) -> None:
+    """-> AssertionError"""
+    tx.push(tx.class_variable(AssertionError))
+
+
+@handles("GET_LEN")
+def get_len(tx: Frame, inst: Instruction) -> None:
+    """obj -> obj, len(obj)"""
+    tx.push(tx.stack[-1].length(tx))
+
+

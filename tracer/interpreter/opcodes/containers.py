@@ -1,0 +1,187 @@
+"""Displays, comprehension accumulators, subscripts and unpacking."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracer.bytecode import Instruction
+from tracer.graph_breaks import unsupported
+from tracer.interpreter.registry import handles
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import NONE
+from tracer.variables.literals import from_python
+from tracer.variables.mappings import DictVariable, SetVariable, elements
+from tracer.variables.sequences import ListVariable, SliceVariable, TupleVariable
+
+if TYPE_CHECKING:
+    from tracer.interpreter.translator import InstructionTranslator as Frame
+
+
+@handles("BUILD_TUPLE")
+def build_tuple(tx: Frame, inst: Instruction) -> None:
+    """items... -> tuple"""
+    tx.push(TupleVariable(tx.pop_many(inst.arg)))  # type: ignore[arg-type]
+
+
+@handles("BUILD_LIST")
+def build_list(tx: Frame, inst: Instruction) -> None:
+    """items... -> list"""
+    tx.push(ListVariable(tx.pop_many(inst.arg)))  # type: ignore[arg-type]
+
+
+@handles("BUILD_SET")
+def build_set(tx: Frame, inst: Instruction) -> None:
+    """items... -> set"""
+    items = tx.pop_many(inst.arg)  # type: ignore[arg-type]
+    result = SetVariable({})
+    for item in items:
+        result.entries.setdefault(item.hash_key(tx), item)
+    tx.push(result)
+
+
+@handles("BUILD_MAP")
+def build_map(tx: Frame, inst: Instruction) -> None:
+    """key, value, ... -> dict"""
+    flat = tx.pop_many(2 * inst.arg)  # type: ignore[operator]
+    result = DictVariable({})
+    result.update(tx, zip(flat[::2], flat[1::2]))
+    tx.push(result)
+
+
+@handles("BUILD_CONST_KEY_MAP")
+def build_const_key_map(tx: Frame, inst: Instruction) -> None:
+    """values..., keys -> dict"""
+    keys = tx.pop().constant()
+    values = tx.pop_many(inst.arg)  # type: ignore[arg-type]
+    result = DictVariable({})
+    result.update(tx, zip(map(from_python, keys), values))
+    tx.push(result)
+
+
+@handles("BUILD_SLICE")
+def build_slice(tx: Frame, inst: Instruction) -> None:
+    """start, stop (, step) -> slice"""
+    parts = tx.pop_many(inst.arg)  # type: ignore[arg-type]
+    tx.push(SliceVariable(*parts, *[NONE] * (3 - len(parts))))
+
+
+@handles("LIST_TO_TUPLE")
+def list_to_tuple(tx: Frame, inst: Instruction) -> None:
+    """list -> tuple"""
+    tx.push(TupleVariable(tx.pop().unpack(tx)))
+
+
+@handles("LIST_APPEND")
+def list_append(tx: Frame, inst: Instruction) -> None:
+    """list..., item -> list..."""
+    item = tx.pop()
+    tx.stack[-inst.arg].call_method(tx, "append", [item], {})  # type: ignore[operator]
+
+
+@handles("LIST_EXTEND")
+def list_extend(tx: Frame, inst: Instruction) -> None:
+    """list..., iterable -> list..."""
+    items = tx.pop()
+    tx.stack[-inst.arg].call_method(tx, "extend", [items], {})  # type: ignore[operator]
+
+
+@handles("SET_ADD")
+def set_add(tx: Frame, inst: Instruction) -> None:
+    """set..., item -> set..."""
+    item = tx.pop()
+    tx.stack[-inst.arg].call_method(tx, "add", [item], {})  # type: ignore[operator]
+
+
+@handles("SET_UPDATE")
+def set_update(tx: Frame, inst: Instruction) -> None:
+    """set..., iterable -> set..."""
+    items = elements(tx, tx.pop())
+    target = tx.stack[-inst.arg]  # type: ignore[operator]
+    for item in items:
+        target.call_method(tx, "add", [item], {})
+
+
+@handles("MAP_ADD")
+def map_add(tx: Frame, inst: Instruction) -> None:
+    """dict..., key, value -> dict..."""
+    value, key = tx.pop(), tx.pop()
+    tx.stack[-inst.arg].set_item(tx, key, value)  # type: ignore[operator]
+
+
+@handles("DICT_UPDATE")
+def dict_update(tx: Frame, inst: Instruction) -> None:
+    """dict..., mapping -> dict..."""
+    pairs = tx.pairs_of(tx.pop())
+    target = tx.stack[-inst.arg]  # type: ignore[operator]
+    for key, value in pairs:
+        target.set_item(tx, key, value)
+
+
+@handles("DICT_MERGE")
+def dict_merge(tx: Frame, inst: Instruction) -> None:
+    """dict..., mapping -> dict..., where a key that both have is an error of the call being built"""
+    pairs = tx.pairs_of(tx.pop())
+    target = tx.stack[-inst.arg]  # type: ignore[operator]
+    for key, value in pairs:
+        if target.contains(tx, key).truth(tx):
+            unsupported("call-arguments", error=f"got multiple values for keyword argument {key.constant()!r}")
+        target.set_item(tx, key, value)
+
+
+# -- subscripts --------------------------------------------------------------------------------------------------------
+
+
+@handles("BINARY_SUBSCR")
+def binary_subscr(tx: Frame, inst: Instruction) -> None:
+    """container, key -> container[key]"""
+    key, container = tx.pop(), tx.pop()
+    tx.push(container.get_item(tx, key))
+
+
+@handles("STORE_SUBSCR")
+def store_subscr(tx: Frame, inst: Instruction) -> None:
+    """value, container, key ->"""
+    key, container, value = tx.pop(), tx.pop(), tx.pop()
+    container.set_item(tx, key, value)
+
+
+@handles("DELETE_SUBSCR")
+def delete_subscr(tx: Frame, inst: Instruction) -> None:
+    """container, key ->"""
+    key, container = tx.pop(), tx.pop()
+    container.del_item(tx, key)
+
+
+# -- unpacking ---------------------------------------------------------------------------------------------------------
+
+
+@handles("UNPACK_SEQUENCE")
+def unpack_sequence(tx: Frame, inst: Instruction) -> None:
+    """sequence -> items, the first on top"""
+    count = inst.arg
+    assert count is not None
+    items = unpacked(tx, tx.pop())
+    if len(items) > count:
+        tx.raise_error(ValueError, f"too many values to unpack (expected {count})")
+    if len(items) < count:
+        tx.raise_error(ValueError, f"not enough values to unpack (expected {count}, got {len(items)})")
+    tx.stack.extend(reversed(items))
+
+
+@handles("UNPACK_EX")
+def unpack_ex(tx: Frame, inst: Instruction) -> None:
+    """sequence -> first items, list of the middle, last items; the first on top"""
+    assert inst.arg is not None
+    before, after = inst.arg & 0xFF, inst.arg >> 8
+    items = unpacked(tx, tx.pop())
+    if len(items) < before + after:
+        tx.raise_error(
+            ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(items)})"
+        )
+    end = len(items) - after
+    tx.stack.extend(reversed(items[end:]))
+    tx.push(ListVariable(items[before:end]))
+    tx.stack.extend(reversed(items[:before]))
+
+
+def unpacked(tx: Frame, value: VariableTracker) -> list[VariableTracker]:
+    return value.unpack(tx)

@@ -1,0 +1,89 @@
+"""Raising and handling. The exception being handled is `trace.handled`, and below it on the stack lies what was handled
+before, as in CPython."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer.bytecode import Instruction
+from tracer.graph_breaks import unsupported
+from tracer.interpreter.registry import handles
+from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.constant import boolean
+from tracer.variables.objects import ClassVariable
+from tracer.variables.sequences import TupleVariable
+
+if TYPE_CHECKING:
+    from tracer.interpreter.translator import InstructionTranslator as Frame
+
+
+class HandledBefore(VariableTracker):
+    """The stack slot in which a frame keeps the exception that was handled before the present one."""
+
+    def __init__(self, value: VariableTracker | None) -> None:
+        self.value = value
+
+    def children(self) -> Iterable[VariableTracker]:
+        return () if self.value is None else (self.value,)
+
+
+@handles("RAISE_VARARGS")
+def raise_varargs(tx: Frame, inst: Instruction) -> None:
+    """(exception,) (cause) ->"""
+    if inst.arg == 0:
+        if tx.trace.handled is None:
+            tx.raise_error(RuntimeError, "No active exception to reraise")
+        raise ObservedException(tx.trace.handled)
+    cause = tx.pop() if inst.arg == 2 else None
+    value = tx.exception_instance(tx.pop())
+    if cause is not None:
+        _set_cause(tx, value, cause)
+    tx.raise_value(value)
+
+
+def _set_cause(tx: Frame, value: VariableTracker, cause: VariableTracker) -> None:
+    if not (cause.is_constant() and cause.constant() is None):
+        cause = tx.exception_instance(cause)
+    tx.effects.store_attribute(value, "__cause__", cause)
+    tx.effects.store_attribute(value, "__suppress_context__", boolean(True))
+
+
+@handles("PUSH_EXC_INFO")
+def push_exc_info(tx: Frame, inst: Instruction) -> None:
+    """exception -> exception handled before, exception"""
+    value = tx.pop()
+    tx.push(HandledBefore(tx.trace.handled))
+    tx.push(value)
+    tx.trace.handled = value
+
+
+@handles("POP_EXCEPT")
+def pop_except(tx: Frame, inst: Instruction) -> None:
+    """exception handled before ->"""
+    before = tx.pop()
+    assert isinstance(before, HandledBefore)
+    tx.trace.handled = before.value
+
+
+@handles("CHECK_EXC_MATCH")
+def check_exc_match(tx: Frame, inst: Instruction) -> None:
+    """exception, class -> exception, matches"""
+    pattern = tx.pop()
+    classes: list[Any] = pattern.items(tx) if isinstance(pattern, TupleVariable) else [pattern]
+    for cls in classes:
+        if not isinstance(cls, ClassVariable) or not issubclass(cls.value, BaseException):
+            unsupported("exception-in-trace", error="an except clause with something else than a class")
+    tx.push(boolean(tx.is_exception(tx.stack[-1], tuple(cls.value for cls in classes))))
+
+
+@handles("RERAISE")
+def reraise(tx: Frame, inst: Instruction) -> None:
+    """(lasti,) exception ->"""
+    value = tx.pop()
+    raise ObservedException(value)
+
+
+@handles("CHECK_EG_MATCH", "PREP_RERAISE_STAR")
+def exception_groups(tx: Frame, inst: Instruction) -> None:
+    """except* splits a group"""
+    unsupported("unsupported-opcode", opcode=inst.opname)

@@ -1,0 +1,27 @@
+"""Iteration."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracer.bytecode import Instruction
+from tracer.interpreter.registry import handles
+
+if TYPE_CHECKING:
+    from tracer.interpreter.translator import InstructionTranslator as Frame
+
+
+@handles("GET_ITER")
+def get_iter(tx: Frame, inst: Instruction) -> None:
+    """iterable -> iterator"""
+    tx.push(tx.pop().iterate(tx))
+
+
+@handles("FOR_ITER", until=(3, 12))
+def for_iter(tx: Frame, inst: Instruction) -> None:
+    """iterator -> iterator, item; behind the loop: iterator ->"""
+    item = tx.stack[-1].next(tx)
+    if item is None:
+        tx.pop()
+        tx.jump(inst)
+    else:
+        tx.push(item)

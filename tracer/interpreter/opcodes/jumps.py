@@ -1,0 +1,71 @@
+"""Jumps, conditional and not."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tracer.bytecode import Instruction
+from tracer.interpreter.registry import Handler, handles
+from tracer.variables.base import VariableTracker
+
+if TYPE_CHECKING:
+    from tracer.interpreter.translator import InstructionTranslator as Frame
+
+
+@handles("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
+def jump(tx: Frame, inst: Instruction) -> None:
+    """goes on elsewhere"""
+    tx.jump(inst)
+
+
+def _is_true(tx: Frame, value: VariableTracker) -> bool:
+    return value.truth(tx)
+
+
+def _is_false(tx: Frame, value: VariableTracker) -> bool:
+    return not value.truth(tx)
+
+
+def _is_none(tx: Frame, value: VariableTracker) -> bool:
+    return value.is_constant() and value.constant() is None
+
+
+def _is_not_none(tx: Frame, value: VariableTracker) -> bool:
+    return not _is_none(tx, value)
+
+
+def _pop_jump(condition: Callable[[Frame, VariableTracker], bool]) -> Handler:
+    def handler(tx: Frame, inst: Instruction) -> None:
+        """value ->, and a jump if the condition holds"""
+        if condition(tx, tx.pop()):
+            tx.jump(inst)
+
+    return handler
+
+
+for _suffix, _condition in (
+    ("TRUE", _is_true),
+    ("FALSE", _is_false),
+    ("NONE", _is_none),
+    ("NOT_NONE", _is_not_none),
+):
+    for _direction in ("FORWARD", "BACKWARD"):
+        handles(f"POP_JUMP_{_direction}_IF_{_suffix}")(_pop_jump(_condition))
+
+
+@handles("JUMP_IF_TRUE_OR_POP")
+def jump_if_true_or_pop(tx: Frame, inst: Instruction) -> None:
+    """value -> value, with a jump, if it is true; value -> otherwise"""
+    if tx.stack[-1].truth(tx):
+        tx.jump(inst)
+    else:
+        tx.pop()
+
+
+@handles("JUMP_IF_FALSE_OR_POP")
+def jump_if_false_or_pop(tx: Frame, inst: Instruction) -> None:
+    """value -> value, with a jump, if it is false; value -> otherwise"""
+    if tx.stack[-1].truth(tx):
+        tx.pop()
+    else:
+        tx.jump(inst)

@@ -1,0 +1,156 @@
+"""Locals, globals, cells and names."""
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tracer import guards
+from tracer.bytecode import Instruction
+from tracer.effects.log import DELETED
+from tracer.graph_breaks import unsupported
+from tracer.interpreter.registry import handles
+from tracer.sources import BuiltinSource, FunctionGlobalsSource, GlobalSource, ModuleGlobalsSource, Source
+from tracer.variables.base import NULL, VariableTracker
+from tracer.variables.literals import from_python
+
+if TYPE_CHECKING:
+    from tracer.interpreter.translator import InstructionTranslator as Frame
+
+_MISSING = object()
+
+
+@handles("LOAD_CONST")
+def load_const(tx: Frame, inst: Instruction) -> None:
+    """-> constant"""
+    tx.stack.append(from_python(inst.argval))
+
+
+@handles("LOAD_FAST")
+def load_fast(tx: Frame, inst: Instruction) -> None:
+    """-> local"""
+    tx.stack.append(tx.load_local(inst.argval))
+
+
+@handles("STORE_FAST")
+def store_fast(tx: Frame, inst: Instruction) -> None:
+    """value ->"""
+    tx.locals[inst.argval] = tx.stack.pop()
+
+
+@handles("DELETE_FAST")
+def delete_fast(tx: Frame, inst: Instruction) -> None:
+    """deletes a local"""
+    tx.load_local(inst.argval)
+    del tx.locals[inst.argval]
+
+
+# -- cells -------------------------------------------------------------------------------------------------------------
+
+
+@handles("LOAD_CLOSURE")
+def load_closure(tx: Frame, inst: Instruction) -> None:
+    """-> the cell itself"""
+    tx.push(tx.cells[inst.argval])
+
+
+@handles("LOAD_DEREF")
+def load_deref(tx: Frame, inst: Instruction) -> None:
+    """-> contents of a cell"""
+    value = tx.cells[inst.argval].read(tx)
+    if value is None:
+        raise_unbound_cell(tx, inst.argval)
+    tx.push(value)
+
+
+def raise_unbound_cell(tx: Frame, name: str) -> None:
+    if name in tx.code.co_cellvars:
+        tx.raise_error(
+            UnboundLocalError, f"cannot access local variable {name!r} where it is not associated with a value"
+        )
+    tx.raise_error(
+        NameError, f"cannot access free variable {name!r} where it is not associated with a value in enclosing scope"
+    )
+
+
+@handles("STORE_DEREF")
+def store_deref(tx: Frame, inst: Instruction) -> None:
+    """value ->"""
+    tx.cells[inst.argval].write(tx, tx.pop())
+
+
+@handles("DELETE_DEREF")
+def delete_deref(tx: Frame, inst: Instruction) -> None:
+    """empties a cell"""
+    if tx.cells[inst.argval].read(tx) is None:
+        raise_unbound_cell(tx, inst.argval)
+    tx.cells[inst.argval].write(tx, None)
+
+
+# -- globals -----------------------------------------------------------------------------------------------------------
+
+
+@handles("LOAD_GLOBAL")
+def load_global(tx: Frame, inst: Instruction) -> None:
+    """-> (NULL,) global or builtin"""
+    value = read_global(tx, inst.argval)
+    if inst.arg & 1:  # type: ignore[operator]
+        tx.stack.append(NULL)
+    tx.stack.append(value)
+
+
+def read_global(tx: Frame, name: str) -> VariableTracker:
+    stored = tx.effects.global_value(tx.globals, name)
+    if isinstance(stored, VariableTracker):
+        return stored
+    value: Any = _MISSING if stored is DELETED else tx.globals.get(name, _MISSING)
+    if value is not _MISSING:
+        return tx.wrap(value, global_source(tx, name))
+    builtins = builtins_of(tx.globals)
+    value = builtins.get(name, _MISSING)
+    if value is _MISSING:
+        tx.raise_error(NameError, f"name {name!r} is not defined")
+    tx.guard(guards.NotInGlobals(global_source(tx, name)))
+    return tx.wrap(value, BuiltinSource(name))
+
+
+def builtins_of(globals_: dict[str, Any]) -> dict[str, Any]:
+    found = globals_.get("__builtins__", sys.modules["builtins"])
+    return found if isinstance(found, dict) else vars(found)
+
+
+def global_source(tx: Frame, name: str) -> Source:
+    """How a global of this frame's function is reached: of the root frame, of an importable module, or of the function."""
+    root = tx.frames()[0]
+    if tx.globals is root.globals:
+        return GlobalSource(name)
+    module_name = tx.globals.get("__name__")
+    module = sys.modules.get(module_name) if isinstance(module_name, str) else None
+    if module is not None and vars(module) is tx.globals:
+        return ModuleGlobalsSource(module_name, name)  # type: ignore[arg-type]
+    source = None if tx.function is None else tx.function.globals_source(tx)
+    if source is None:
+        unsupported("unsupported-call", value=f"{tx.code.co_qualname}, whose globals cannot be reached again")
+    return FunctionGlobalsSource(source, name)
+
+
+@handles("STORE_GLOBAL")
+def store_global(tx: Frame, inst: Instruction) -> None:
+    """value ->"""
+    tx.effects.store_global(tx.globals, inst.argval, tx.pop())
+
+
+@handles("DELETE_GLOBAL")
+def delete_global(tx: Frame, inst: Instruction) -> None:
+    """deletes a global"""
+    if tx.effects.global_value(tx.globals, inst.argval) is DELETED or inst.argval not in tx.globals:
+        tx.raise_error(NameError, f"name {inst.argval!r} is not defined")
+    tx.effects.store_global(tx.globals, inst.argval, DELETED)
+
+
+# -- names of class bodies and module code -----------------------------------------------------------------------------
+
+
+@handles("LOAD_NAME", "STORE_NAME", "DELETE_NAME", "LOAD_CLASSDEREF", "SETUP_ANNOTATIONS", "PRINT_EXPR")
+def names_of_class_body(tx: Frame, inst: Instruction) -> None:
+    """code of class bodies and modules works on a dict of names"""
+    unsupported("unsupported-opcode", opcode=inst.opname)

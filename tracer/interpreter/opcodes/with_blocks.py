@@ -1,0 +1,46 @@
+"""with statements. The bound `__exit__` lies on the stack as a value, so that a block needs no other bookkeeping."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracer.bytecode import Instruction
+from tracer.graph_breaks import unsupported
+from tracer.interpreter.registry import handles
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import NONE
+from tracer.variables.objects import UserObjectVariable
+
+if TYPE_CHECKING:
+    from tracer.interpreter.translator import InstructionTranslator as Frame
+
+
+@handles("BEFORE_WITH")
+def before_with(tx: Frame, inst: Instruction) -> None:
+    """manager -> manager.__exit__, manager.__enter__()"""
+    manager = tx.pop()
+    enter, leave = special_method(tx, manager, "__enter__"), special_method(tx, manager, "__exit__")
+    tx.push(leave)
+    tx.push(enter.call(tx, [], {}))
+
+
+def special_method(tx: Frame, manager: VariableTracker, name: str) -> VariableTracker:
+    if not isinstance(manager, UserObjectVariable):
+        return manager.get_attr(tx, name)
+    method = manager.special(tx, name)
+    if method is None:
+        tx.raise_error(TypeError, f"{manager.cls.__name__!r} object does not support the context manager protocol")
+    return method
+
+
+@handles("WITH_EXCEPT_START")
+def with_except_start(tx: Frame, inst: Instruction) -> None:
+    """exit, lasti, before, exception -> exit, lasti, before, exception, exit(type, exception, traceback)"""
+    value = tx.stack[-1]
+    leave = tx.stack[-4]
+    tx.push(leave.call(tx, [tx.class_variable(value.python_type(), value), value, NONE], {}))
+
+
+@handles("BEFORE_ASYNC_WITH", "GET_AITER", "GET_ANEXT", "END_ASYNC_FOR", "GET_AWAITABLE", "ASYNC_GEN_WRAP")
+def asynchronous(tx: Frame, inst: Instruction) -> None:
+    """coroutines are not traced"""
+    unsupported("unsupported-opcode", opcode=inst.opname)

@@ -1,0 +1,10 @@
+"""Everything a variable or a library model may ask of the running frame (`variables.protocol.Tracer`)."""
+from __future__ import annotations
+
+from tracer.interpreter.calls import Calls
+from tracer.interpreter.object_model import ObjectModel
+from tracer.interpreter.operators import Operators
+
+
+class Operations(Operators, ObjectModel, Calls):
+    pass

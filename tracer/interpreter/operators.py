@@ -1,0 +1,118 @@
+"""The operators of Python on tracked values: which operand is asked first, and what happens when none answers."""
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from tracer.graph_breaks import unsupported
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import DUNDER, boolean
+from tracer.variables.symbolic import SymNodeVariable
+
+_MIRROR = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
+_VALUE_TYPES = (int, float, complex, str, bytes, tuple, frozenset)
+
+
+class Operators:
+    """Binary, comparison and identity operators. Where CPython would raise TypeError because no operand knows the
+    operator, the graph breaks instead and CPython itself raises: a missing model must never look like an error."""
+
+    def binary(self, op: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        tx: Any = self
+        if _prefers_right(left, right):
+            result = right.binary(tx, op, left, True) or left.binary(tx, op, right, False)
+        else:
+            result = left.binary(tx, op, right, False) or right.binary(tx, op, left, True)
+        if result is None:
+            unsupported("unsupported-operator", left=left.describe(), op=op, right=right.describe())
+        return result
+
+    def inplace(self, op: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        tx: Any = self
+        return left.inplace(tx, op, right) or self.binary(op, left, right)
+
+    def compare(self, op: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        tx: Any = self
+        if _prefers_right(left, right):
+            result = right.compare(tx, _MIRROR[op], left) or left.compare(tx, op, right)
+        else:
+            result = left.compare(tx, op, right) or right.compare(tx, _MIRROR[op], left)
+        if result is not None:
+            return result
+        if op in ("==", "!="):
+            return boolean((left.identity() is right.identity()) is (op == "=="))
+        unsupported("unsupported-operator", left=left.describe(), op=op, right=right.describe())
+
+    def binary_truth(self, op: str, left: VariableTracker, right: VariableTracker) -> bool:
+        tx: Any = self
+        return self.compare(op, left, right).truth(tx)
+
+    def same_or_equal(self, left: VariableTracker, right: VariableTracker) -> bool:
+        """`left is right or left == right`, as containers compare their items."""
+        return left is right or self.binary_truth("==", left, right)
+
+    def is_same(self, left: VariableTracker, right: VariableTracker) -> bool:
+        """`left is right`"""
+        if left is right:
+            return True
+        if isinstance(left, SymNodeVariable) or isinstance(right, SymNodeVariable):
+            other = right if isinstance(left, SymNodeVariable) else left
+            if other.is_constant() and not isinstance(other.constant(), _VALUE_TYPES):
+                return False
+            unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
+        mine, theirs = left.identity(), right.identity()
+        if mine is theirs:
+            return True
+        if left.is_constant() and right.is_constant() and type(mine) is type(theirs):
+            if isinstance(mine, _VALUE_TYPES) and not isinstance(mine, bool) and left.constant() == right.constant():
+                unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
+        return False
+
+    def unary(self, op: str, value: VariableTracker) -> VariableTracker:
+        tx: Any = self
+        result = value.unary(tx, op)
+        if result is None:
+            unsupported("unsupported-operator", left=op, op="", right=value.describe())
+        return result
+
+    def contains(self, container: VariableTracker, item: VariableTracker) -> VariableTracker:
+        tx: Any = self
+        return container.contains(tx, item)
+
+    def dunder(self, op: str, prefix: str = "") -> str:
+        return f"__{prefix}{DUNDER[op]}__"
+
+    def sorted(
+        self, items: list[VariableTracker], key: VariableTracker | None, reverse: VariableTracker | None
+    ) -> list[VariableTracker]:
+        tx: Any = self
+        plain = key is None or (key.is_constant() and key.constant() is None)
+        keys = items if plain else [key.call(tx, [item], {}) for item in items]  # type: ignore[union-attr]
+
+        def order(left: tuple[VariableTracker, VariableTracker], right: tuple[VariableTracker, VariableTracker]) -> int:
+            if self.binary_truth("<", left[0], right[0]):
+                return -1
+            return 1 if self.binary_truth("<", right[0], left[0]) else 0
+
+        pairs = sorted(
+            zip(keys, items), key=functools.cmp_to_key(order), reverse=reverse is not None and reverse.truth(tx)
+        )
+        return [item for _, item in pairs]
+
+    # -- exceptions of the traced program --------------------------------------------------------------------------
+
+    def is_exception(self, value: VariableTracker, cls: type[BaseException] | tuple[type[BaseException], ...]) -> bool:
+        return issubclass(value.python_type(), cls)
+
+
+def _prefers_right(left: VariableTracker, right: VariableTracker) -> bool:
+    """Whether the right operand's class is a subclass of the left's, so that its method is asked first."""
+    if left.is_constant() and right.is_constant():
+        return False
+    try:
+        left_type, right_type = left.python_type(), right.python_type()
+    except Exception:
+        return False
+    return left_type is not right_type and issubclass(right_type, left_type)
+
+

@@ -1,0 +1,55 @@
+"""From what an operation gave on fake tensors to tracked values."""
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch import fx
+
+from tracer.graph.sym_node import SYM_TYPES
+from tracer.graph.output_graph import OutputGraph
+from tracer.graph_breaks import unsupported
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import ConstantVariable, is_constant_value
+from tracer.variables.literals import from_python
+from tracer.variables.sequences import ListVariable, NamedTupleVariable, SizeVariable, TupleVariable
+from tracer.variables.symbolic import SymNodeVariable
+from tracer.variables.tensor import TensorVariable
+
+
+def wrap_result(output: OutputGraph, node: fx.Node, example: Any) -> VariableTracker:
+    if isinstance(example, torch.Tensor):
+        known = output.tracked(example)
+        if known is not None:
+            return known
+        if type(example).__name__ not in ("FakeTensor", "Parameter"):
+            unsupported("tensor-subclass", cls=type(example).__qualname__, source=f"a result of {node.target}")
+        variable = TensorVariable(node, example)
+        output.track(example, variable)
+        return variable
+    if isinstance(example, SYM_TYPES):
+        constant = example.node.constant
+        if constant is None and isinstance(example, torch.SymInt):
+            constant = example.node.maybe_as_int()
+        return SymNodeVariable(node, example) if constant is None else ConstantVariable(constant)
+    if isinstance(example, (tuple, list)):
+        return _wrap_sequence(output, node, example)
+    if is_constant_value(example):
+        return from_python(example)
+    unsupported("operator-result", operator=str(node.target), cls=type(example).__qualname__)
+
+
+def _wrap_sequence(output: OutputGraph, node: fx.Node, example: Any) -> VariableTracker:
+    items = []
+    for index, item in enumerate(example):
+        element = output.create_node("call_function", operator.getitem, (node, index), {}, item, pure=True)
+        items.append(wrap_result(output, element, item))
+    cls = type(example)
+    if cls is torch.Size:
+        return SizeVariable(items)
+    if cls is tuple:
+        return TupleVariable(items)
+    if cls is list:
+        return ListVariable(items)
+    return NamedTupleVariable(items, cls)

@@ -1,0 +1,60 @@
+"""What all frames of one trace share: the graph, the effects, the builder, and where the trace is to be cut."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tracer.effects.log import Effects
+from tracer.graph.fake_tensors import FakeWorld
+from tracer.graph.output_graph import OutputGraph
+from tracer.interpreter.results import wrap_result
+from tracer.locations import UserLocation
+from tracer.variables.base import VariableTracker
+from tracer.variables.builder import VariableBuilder
+from tracer.variables.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from tracer.frame_state import DynamismPolicy
+    from tracer.guards import Guard
+    from tracer.interpreter.translator import InstructionTranslator
+
+
+class BreakHere(Exception):
+    """The instruction that is about to run is where the graph is broken."""
+
+    def __init__(self, frame: InstructionTranslator) -> None:
+        super().__init__(frame)
+        self.frame = frame
+
+
+class Trace:
+    """One attempt to trace a frame. After a graph break the attempt is thrown away and a new one, which knows the
+    step at which to stop, runs up to it; nothing has to be undone because no user object is ever touched."""
+
+    def __init__(self, policy: DynamismPolicy, world: FakeWorld, break_at: int | None = None) -> None:
+        self.policy = policy
+        self.output = OutputGraph(world, wrap_result)
+        self.output.location = self.location
+        self.effects = Effects()
+        self.builder = VariableBuilder(self)
+        self.break_at = break_at
+        self.steps = 0
+        self.frame: InstructionTranslator | None = None  # the innermost one
+        self.handled: VariableTracker | None = None  # sys.exception()
+        self.input_tensors: list[TensorVariable] = []
+
+    def guard(self, guard: Guard) -> None:
+        guards = self.output.guards
+        if guard not in guards:
+            object.__setattr__(guard, "where", self.location())
+            guards[guard] = None
+
+    def location(self) -> UserLocation | None:
+        return None if self.frame is None else self.frame.location()
+
+    def user_stack(self) -> tuple[UserLocation, ...]:
+        stack: list[Any] = []
+        frame = self.frame
+        while frame is not None:
+            stack.append(frame.location())
+            frame = frame.parent
+        return tuple(reversed(stack))

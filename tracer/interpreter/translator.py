@@ -1,0 +1,173 @@
+"""Runs bytecode symbolically, one frame per `InstructionTranslator`."""
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+from tracer.bytecode import Instruction, Program, program
+from tracer.graph_breaks import unsupported
+from tracer.interpreter import opcodes
+from tracer.interpreter.operations import Operations
+from tracer.interpreter.registry import Handler
+from tracer.interpreter.trace import BreakHere, Trace
+from tracer.locations import UserLocation
+from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.constant import ConstantVariable
+from tracer.variables.functions import CellVariable, FunctionVariable
+from tracer.variables.lazy import Unwrapped
+
+MAX_INLINE_DEPTH = 120
+
+
+@functools.cache
+def _handlers() -> list[Handler]:
+    return opcodes.load()
+
+
+class InstructionTranslator(Operations):
+    """One frame: stack, locals, cells and the position in its bytecode.
+
+    `direct` says that the parent's current instruction does nothing but push this frame's result, so that a graph break
+    in here can resume in here."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        code: types.CodeType,
+        globals_: dict[str, Any],
+        locals_: dict[str, Any],
+        cells: dict[str, CellVariable],
+        function: FunctionVariable | None = None,
+        parent: InstructionTranslator | None = None,
+        direct: bool = False,
+    ) -> None:
+        self.trace = trace
+        self.output = trace.output
+        self.effects = trace.effects
+        self.code = code
+        self.program: Program = program(code)
+        self.globals = globals_
+        self.locals = locals_
+        self.cells = cells
+        self.function = function
+        self.parent = parent
+        self.direct = direct
+        self.stack: list[VariableTracker] = []
+        self.pc = 0
+        self.step = 0
+        self.inst: Instruction = self.program.instructions[0]
+        self.keyword_names: tuple[str, ...] = ()
+        self.result: VariableTracker | None = None
+        self.yielded = False
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        if self.depth > MAX_INLINE_DEPTH:
+            unsupported("inline-depth", function=code.co_qualname)
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+
+    def run(self, thrown: ObservedException | None = None) -> VariableTracker:
+        """Runs until the frame returns (or, for a generator, yields) and gives the value. `thrown` is raised where the
+        frame stands."""
+        trace = self.trace
+        outer, trace.frame = trace.frame, self
+        handlers = _handlers()
+        instructions = self.program.instructions
+        break_at = trace.break_at
+        if thrown is not None:
+            self.unwind(thrown)
+        while True:
+            inst = self.inst = instructions[self.pc]
+            self.pc += 1
+            trace.steps = self.step = trace.steps + 1
+            if self.step == break_at:
+                raise BreakHere(self)
+            try:
+                if handlers[inst.opcode](self, inst):
+                    break
+            except ObservedException as raised:
+                trace.frame = self
+                self.unwind(raised)
+        trace.frame = outer
+        assert self.result is not None
+        return self.result
+
+    def unwind(self, raised: ObservedException) -> None:
+        """Continues at the handler of the current instruction, or lets the exception out of this frame."""
+        handler = self.inst.handler
+        if handler is None:
+            self.trace.frame = self.parent
+            raise raised
+        del self.stack[handler.depth :]
+        if handler.lasti:
+            self.stack.append(ConstantVariable(self.inst.offset // 2))
+        self.stack.append(raised.value)
+        self.pc = handler.target
+
+    def finish(self, value: VariableTracker) -> bool:
+        self.result = value
+        return True
+
+    # -- stack ---------------------------------------------------------------------------------------------------
+
+    def push(self, value: VariableTracker) -> None:
+        self.stack.append(value)
+
+    def pop(self) -> VariableTracker:
+        return self.stack.pop()
+
+    def pop_many(self, count: int) -> list[VariableTracker]:
+        if count == 0:
+            return []
+        items = self.stack[-count:]
+        del self.stack[-count:]
+        return items
+
+    def jump(self, inst: Instruction) -> None:
+        assert inst.target is not None
+        self.pc = inst.target
+
+    # -- names ---------------------------------------------------------------------------------------------------
+
+    def load_local(self, name: str) -> VariableTracker:
+        value = self.locals.get(name)
+        if type(value) is Unwrapped:
+            value = self.locals[name] = self.wrap(value.value, value.source)
+        if value is None:
+            self.raise_error(
+                UnboundLocalError, f"cannot access local variable {name!r} where it is not associated with a value"
+            )
+        return value
+
+    def first_argument(self) -> VariableTracker:
+        """The first argument of this frame, as `super()` without arguments takes it."""
+        name = self.code.co_varnames[0]
+        cell = self.cells.get(name)
+        value = self.load_local(name) if cell is None else cell.read(self)
+        assert value is not None
+        return value
+
+    # -- where we are --------------------------------------------------------------------------------------------
+
+    def location(self) -> UserLocation:
+        return UserLocation(self.code.co_filename, self.inst.positions.lineno or self.code.co_firstlineno, self.code.co_name)
+
+    def frames(self) -> list[InstructionTranslator]:
+        """From the root frame to this one."""
+        frames: list[InstructionTranslator] = []
+        frame: InstructionTranslator | None = self
+        while frame is not None:
+            frames.append(frame)
+            frame = frame.parent
+        return frames[::-1]
+
+    def break_step(self) -> int:
+        """The step of the instruction to break at when what this frame is doing cannot be traced: its own, or that of
+        the outermost frame whose instruction does more than push the result of the call."""
+        frames = self.frames()
+        for caller, callee in zip(frames, frames[1:]):
+            if not callee.direct:
+                return caller.step
+        return self.step
+
+

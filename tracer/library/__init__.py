@@ -1,0 +1,1 @@
+"""Models of builtins and library functions, by the module that they model."""

@@ -1,0 +1,81 @@
+"""Which callables the tracer knows, and as what: a model, an operation for the graph, a pure function to fold.
+
+`@models(len)` registers the model of a builtin or library function; the modules of this package hold them by the
+module that they model. What a function of torch means is `torch_/operations.py`'s business.
+"""
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from tracer import user_marks
+from tracer.library.torch_.operations import graph_operations
+from tracer.variables.base import Models
+
+models = Models("callable")
+
+_FOLDABLE_BUILTINS = (
+    abs, ascii, bin, bool, bytes, chr, complex, divmod, float, format, hex, int, len, max, min, oct, ord, pow, repr, round,
+    str, sum, slice, range, frozenset,
+)  # fmt: skip
+_foldable: set[int] = {id(function) for function in _FOLDABLE_BUILTINS}
+_foldable.update(id(f) for f in vars(math).values() if callable(f))
+_foldable.update(id(f) for f in vars(operator).values() if callable(f))
+
+# Modules whose functions are never traced through: machinery whose effects the tracer could not replay.
+_OPAQUE_MODULES = (
+    "tracer", "shapes", "torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx", "torch._subclasses",
+    "torch.distributed", "torch.jit", "torch.onnx", "torch.export", "torch.profiler", "torch.cuda", "torch.mps",
+    "torch.utils.data", "torch._logging", "torch.testing", "torch.multiprocessing", "torch.serialization",
+    "torch.overrides", "torch.autograd.graph", "torch.package", "torch._guards", "torch.utils.cpp_extension",
+    "importlib", "logging", "warnings", "threading", "traceback", "linecache", "inspect", "asyncio", "unittest",
+    "multiprocessing", "subprocess", "socket", "pdb", "bdb", "weakref", "random", "tempfile", "pickle", "json",
+    "ctypes", "ast", "dis", "tokenize", "gc", "signal", "selectors", "queue", "concurrent", "numpy", "sympy", "z3",
+    "pytest", "_pytest", "rich", "tqdm",
+)  # fmt: skip
+
+
+def foldable(*functions: Any) -> None:
+    """Declares pure functions of constants: called with constants, they are called now."""
+    _foldable.update(map(id, functions))
+
+
+def model_of(function: Any) -> Callable[..., Any] | None:
+    """The model of a callable: called with (tx, *tracked args, **tracked kwargs), gives a tracked value."""
+    return models.get(function)
+
+
+def is_in_graph(function: Any) -> bool:
+    """Whether a call becomes one node of the graph."""
+    return id(function) in graph_operations() or type(function).__name__ in ("OpOverload", "OpOverloadPacket")
+
+
+def is_foldable(function: Any) -> bool:
+    if id(function) in _foldable:
+        return True
+    owner = getattr(function, "__self__", None)
+    return isinstance(owner, type) and owner in (int, float, str, bytes, dict) and not owner.__flags__ & (1 << 9)
+
+
+def allows_inlining(function: Any) -> bool:
+    """Whether calls of this Python function are traced through."""
+    value = getattr(function, "value", None)
+    if value is not None and user_marks.is_opaque(value):
+        return False
+    return not is_opaque_module(function.globals.get("__name__"))
+
+
+@functools.cache
+def is_opaque_module(name: str | None) -> bool:
+    """Whether a module belongs to the machinery that is never traced through."""
+    while name:
+        if name in _OPAQUE:
+            return True
+        name = name.rpartition(".")[0]
+    return False
+
+
+_OPAQUE = frozenset(_OPAQUE_MODULES)

@@ -1,0 +1,1 @@
+"""Models of torch: what is not simply an operation of the graph."""

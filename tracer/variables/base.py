@@ -1,0 +1,193 @@
+"""What every tracked value can be asked.
+
+A `VariableTracker` stands for one Python value of the traced program. The interpreter and the library never look
+inside one; they ask it for CPython's abstract object protocol (attributes, calls, operators, iteration), and whatever a
+family of values does not know breaks the graph. The order in which two operands are asked lives in `operations.py`.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tracer.graph_breaks import unsupported
+
+if TYPE_CHECKING:
+    from tracer.sources import Source
+    from tracer.variables.protocol import Tracer
+
+
+class ObservedException(Exception):
+    """The traced program raised: unwinds the traced frames until one of them handles it."""
+
+    def __init__(self, value: VariableTracker) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+class VariableTracker:
+    """One value of the traced program, and where it came from (`source`), if it existed before the frame ran."""
+
+    source: Source | None = None
+
+    # -- what it is ----------------------------------------------------------------------------------------------
+
+    def python_type(self) -> type:
+        unsupported("unknown-type", value=self.describe())
+
+    def is_constant(self) -> bool:
+        """Whether `constant()` gives the very Python value, fixed by the guards of this trace."""
+        return False
+
+    def constant(self) -> Any:
+        unsupported("not-a-constant", value=self.describe())
+
+    def graph_arg(self) -> Any:
+        """The value as an argument of an FX node."""
+        unsupported("not-a-graph-argument", value=self.describe())
+
+    def hash_key(self, tx: Tracer) -> Any:
+        """A Python object that is equal for two values exactly when CPython would hash and compare them equal."""
+        unsupported("unhashable-in-trace", value=self.describe())
+
+    def identity(self) -> Any:
+        """An object whose identity is the identity of the traced value."""
+        return self
+
+    def describe(self) -> str:
+        return type(self).__name__ if self.source is None else f"{type(self).__name__}({self.source.name})"
+
+    __repr__ = describe
+
+    # -- attributes ----------------------------------------------------------------------------------------------
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        unsupported("unsupported-attribute", value=self.describe(), name=name)
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+
+    def del_attr(self, tx: Tracer, name: str) -> None:
+        unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def resolve_call(
+        self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
+        """The callee that really runs: unwraps bound methods, partials and `__call__` so that an interpreter that
+        inlines the result directly can also resume inside it."""
+        return self, args, kwargs
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        unsupported("unsupported-call", value=self.describe())
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        return self.get_attr(tx, name).call(tx, args, kwargs)
+
+    # -- operators: None means NotImplemented --------------------------------------------------------------------
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        return None
+
+    def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        return None
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        return None
+
+    def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
+        return None
+
+    def truth(self, tx: Tracer) -> bool:
+        unsupported("unsupported-truth", value=self.describe())
+
+    # -- containers and iteration --------------------------------------------------------------------------------
+
+    def length(self, tx: Tracer) -> VariableTracker:
+        return self.call_method(tx, "__len__", [], {})
+
+    def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
+        return self.call_method(tx, "__getitem__", [key], {})
+
+    def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        self.call_method(tx, "__setitem__", [key, value], {})
+
+    def del_item(self, tx: Tracer, key: VariableTracker) -> None:
+        self.call_method(tx, "__delitem__", [key], {})
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        return self.call_method(tx, "__contains__", [item], {})
+
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        """iter(self)"""
+        unsupported("unsupported-iteration", value=self.describe())
+
+    def next(self, tx: Tracer) -> VariableTracker | None:
+        """next(self), None when exhausted."""
+        unsupported("unsupported-iteration", value=self.describe())
+
+    def unpack(self, tx: Tracer) -> list[VariableTracker]:
+        """list(self)"""
+        iterator = self.iterate(tx)
+        items = []
+        while (item := iterator.next(tx)) is not None:
+            items.append(item)
+        return items
+
+    # -- code generation -----------------------------------------------------------------------------------------
+
+    def reconstruct(self, cg: Any) -> None:
+        """Emits code that pushes the value. Values with a source are loaded from it instead, unless `is_new`."""
+        unsupported("cannot-reconstruct", value=self.describe())
+
+    def fill(self, cg: Any) -> None:
+        """Emits what `reconstruct` left out because it may refer back to the value itself (list items, attributes)."""
+
+    def children(self) -> Iterable[VariableTracker]:
+        """The tracked values that this one holds."""
+        return ()
+
+
+class NullVariable(VariableTracker):
+    """The NULL that CPython keeps on the stack below a callee."""
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.asm.push_null()
+
+
+NULL = NullVariable()
+
+
+def no_keywords(tx: Tracer, name: str, kwargs: dict[str, Any]) -> None:
+    if kwargs:
+        tx.raise_error(TypeError, f"{name}() takes no keyword arguments")
+
+
+class Models:
+    """A registry from a Python object (a function, a type, a method name) to the function that models it."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.table: dict[Any, Callable[..., Any]] = {}
+
+    def __call__(self, *keys: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def register(model: Callable[..., Any]) -> Callable[..., Any]:
+            for key in keys:
+                if key in self.table:
+                    raise ValueError(f"two models for {self.what} {key!r}")
+                self.table[key] = model
+            return model
+
+        return register
+
+    def get(self, key: Any) -> Callable[..., Any] | None:
+        try:
+            return self.table.get(key)
+        except TypeError:  # unhashable callables have no model
+            return None
+
+
+def unreachable(what: object) -> NoReturn:
+    raise AssertionError(f"unreachable: {what}")

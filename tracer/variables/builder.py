@@ -1,0 +1,385 @@
+"""From a value that existed before the frame ran to its tracked form and the guards that form relies on.
+
+A new kind of value is one function registered with `tracks` (exactly these types) or `tracks_subclasses` (the most
+derived registered base in the value's MRO wins).
+"""
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import types
+import weakref
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer import guards, user_marks
+from tracer.graph.fake_tensors import expr_of, is_symbolic
+from tracer.library.registry import is_in_graph, model_of
+from tracer.sources import (
+    DictKeySource,
+    DictValueSource,
+    GenericAttrSource,
+    ItemSource,
+    MethodFuncSource,
+    MethodSelfSource,
+    Source,
+    TensorSizeSource,
+)
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import CONSTANT_TYPES, ConstantVariable, is_constant_value
+from tracer.variables.functions import (
+    BoundMethodVariable,
+    BuiltinMethodVariable,
+    CallableVariable,
+    PartialVariable,
+    UserFunctionVariable,
+    cell_of,
+)
+from tracer.variables.lazy import Unwrapped
+from tracer.variables.mappings import DictVariable, FrozenSetVariable, SetVariable
+from tracer.variables.modules import PythonModuleVariable
+from tracer.variables.objects import ClassVariable, UserObjectVariable, storage_base
+from tracer.variables.opaque import OpaqueVariable
+from tracer.variables.sequences import (
+    ListVariable,
+    NamedTupleVariable,
+    RangeVariable,
+    SequenceVariable,
+    SizeVariable,
+    SliceVariable,
+    TupleVariable,
+)
+from tracer.variables.symbolic import SymNodeVariable
+from tracer.variables.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from tracer.interpreter.trace import Trace
+    from tracer.variables.protocol import Tracer
+
+Build = Callable[["VariableBuilder", "Tracer", Any, Source], VariableTracker]
+_EXACT: dict[type, Build] = {}
+_SUBCLASSES: dict[type, Build] = {}
+
+
+def tracks(*types_: type) -> Callable[[Build], Build]:
+    def register(build: Build) -> Build:
+        for cls in types_:
+            if cls in _EXACT:
+                raise ValueError(f"{cls} is tracked twice")
+            _EXACT[cls] = build
+        return build
+
+    return register
+
+
+def tracks_subclasses(*bases: type) -> Callable[[Build], Build]:
+    def register(build: Build) -> Build:
+        for base in bases:
+            if base in _SUBCLASSES:
+                raise ValueError(f"subclasses of {base} are tracked twice")
+            _SUBCLASSES[base] = build
+        return build
+
+    return register
+
+
+@functools.cache
+def _builder_of(cls: type) -> Build:
+    exact = _EXACT.get(cls)
+    if exact is not None:
+        return exact
+    return next((_SUBCLASSES[base] for base in cls.__mro__ if base in _SUBCLASSES))
+
+
+class VariableBuilder:
+    """Wraps values for one trace; the same object reached twice is the same variable."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self._by_identity: dict[int, tuple[Any, VariableTracker]] = {}
+
+    def __call__(self, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+        known = self._by_identity.get(id(value))
+        if known is not None:
+            self._guard_same(known[1], value, source)
+            return known[1]
+        return _builder_of(type(value))(self, tx, value, source)
+
+    def remember(self, value: Any, variable: VariableTracker) -> Any:
+        self._by_identity[id(value)] = (value, variable)
+        return variable
+
+    def known(self, value: Any) -> VariableTracker | None:
+        found = self._by_identity.get(id(value))
+        return None if found is None else found[1]
+
+    def existing(self) -> Iterable[VariableTracker]:
+        return (variable for _, variable in self._by_identity.values())
+
+    def _guard_same(self, variable: VariableTracker, value: Any, source: Source) -> None:
+        if isinstance(variable, (UserFunctionVariable, ClassVariable, CallableVariable, PythonModuleVariable)):
+            self.guard(guards.IdMatch(source, value))
+        elif variable.source is not None and variable.source != source:
+            self.guard(guards.SameObject(variable.source, source))
+
+    def guard(self, guard: guards.Guard) -> None:
+        self.trace.guard(guard)
+
+
+# -- constants -------------------------------------------------------------------------------------------------------
+
+
+@tracks(*(CONSTANT_TYPES - {int, torch.iinfo, torch.finfo, types.CodeType}))
+@tracks_subclasses(enum.Enum)
+def _constant(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.EqualsMatch(source, value))
+    return ConstantVariable(value, source)
+
+
+@tracks(torch.iinfo, torch.finfo, types.CodeType)
+def _by_identity(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.IdMatch(source, value))
+    return ConstantVariable(value, source)
+
+
+@tracks(int)
+def _int(builder: VariableBuilder, tx: Tracer, value: int, source: Source) -> VariableTracker:
+    if builder.trace.policy.int_is_dynamic(source, value):
+        symint = builder.trace.output.world.symint(value, source)
+        if is_symbolic(symint):
+            builder.guard(guards.TypeMatch(source, int))
+            node = builder.trace.output.add_symbol(expr_of(symint), source, value, symint)
+            return SymNodeVariable(node, symint, source)
+    builder.guard(guards.EqualsMatch(source, value))
+    return ConstantVariable(value, source)
+
+
+@tracks(range)
+def _range(builder: VariableBuilder, tx: Tracer, value: range, source: Source) -> VariableTracker:
+    builder.guard(guards.EqualsMatch(source, value))
+    return RangeVariable(*(ConstantVariable(part) for part in (value.start, value.stop, value.step)), source=source)
+
+
+@tracks(slice)
+def _slice(builder: VariableBuilder, tx: Tracer, value: slice, source: Source) -> VariableTracker:
+    builder.guard(guards.TypeMatch(source, slice))
+    parts = (tx.wrap(getattr(value, name), GenericAttrSource(source, name)) for name in ("start", "stop", "step"))
+    return SliceVariable(*parts, source=source)
+
+
+# -- tensors ---------------------------------------------------------------------------------------------------------
+
+
+@tracks_subclasses(torch.Tensor)
+def _tensor(builder: VariableBuilder, tx: Tracer, value: torch.Tensor, source: Source) -> VariableTracker:
+    cls = type(value)
+    if cls not in (torch.Tensor, torch.nn.Parameter) or value.layout is not torch.strided or value.is_quantized:
+        return opaque(builder, value, source)
+    trace = builder.trace
+    policies, constraints = trace.policy.dims(source, value)
+    output = trace.output
+    fake = output.world.fakify(value, source, policies, constraints)
+    for dim, size in enumerate(fake.shape):
+        if is_symbolic(size) and expr_of(size).is_Symbol:
+            output.add_symbol(expr_of(size), TensorSizeSource(source, dim), value.shape[dim], size)
+    node = output.add_input(source, value, fake)
+    dynamic = {dim for dim, size in enumerate(fake.shape) if is_symbolic(size)}
+    dynamic_strides = {dim for dim, stride in enumerate(fake.stride()) if is_symbolic(stride)}
+    builder.guard(guards.TensorMatch(source, guards.tensor_spec(value, dynamic, dynamic_strides)))
+    variable = TensorVariable(node, fake, source, cls)
+    output.track(fake, variable)
+    trace.input_tensors.append(variable)
+    return builder.remember(value, variable)
+
+
+# -- containers ------------------------------------------------------------------------------------------------------
+
+
+def _items(value: Any, source: Source) -> list[Unwrapped]:
+    return [Unwrapped(item, ItemSource(source, index)) for index, item in enumerate(value)]
+
+
+@tracks(list, tuple)
+def _sequence(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    cls = type(value)
+    builder.guard(guards.TypeMatch(source, cls))
+    builder.guard(guards.LengthMatch(source, len(value)))
+    make: type[SequenceVariable] = ListVariable if cls is list else TupleVariable
+    return builder.remember(value, make(_items(value, source), source))
+
+
+@tracks(torch.Size)
+def _size(builder: VariableBuilder, tx: Tracer, value: torch.Size, source: Source) -> VariableTracker:
+    builder.guard(guards.TypeMatch(source, torch.Size))
+    builder.guard(guards.LengthMatch(source, len(value)))
+    return SizeVariable([tx.wrap(item, ItemSource(source, i)) for i, item in enumerate(value)], source)
+
+
+@tracks_subclasses(tuple)
+def _tuple_subclass(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    cls = type(value)
+    builder.guard(guards.TypeMatch(source, cls))
+    builder.guard(guards.LengthMatch(source, len(value)))
+    if hasattr(cls, "_fields") or hasattr(cls, "n_sequence_fields"):
+        return builder.remember(value, NamedTupleVariable(_items(value, source), cls, source))
+    storage = TupleVariable(_items(value, source), source)
+    return builder.remember(value, UserObjectVariable(cls, value, source, storage))
+
+
+@tracks(dict, collections.OrderedDict, collections.defaultdict)
+def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.TypeMatch(source, type(value)))
+    variable = builder.remember(value, DictVariable({}, source, type(value)))
+    _fill_dict(builder, tx, variable, value, source)
+    if isinstance(value, collections.defaultdict) and value.default_factory is not None:
+        variable.default_factory = tx.wrap(value.default_factory, GenericAttrSource(source, "default_factory"))
+    return variable
+
+
+def _fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, value: Any, source: Source) -> None:
+    keys = list(dict.keys(value))
+    builder.guard(guards.DictKeysMatch(source, tuple(keys)))
+    for index, key in enumerate(keys):
+        item = dict.__getitem__(value, key)
+        tracked = ConstantVariable(key) if is_constant_value(key) else tx.wrap(key, DictKeySource(source, index))
+        item_source = ItemSource(source, key) if is_constant_value(key) else DictValueSource(source, index)
+        variable.entries[tracked.hash_key(tx)] = (tracked, Unwrapped(item, item_source))
+
+
+@tracks(set, frozenset)
+def _set(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    if not all(map(is_constant_value, value)):
+        return opaque(builder, value, source)
+    builder.guard(guards.TypeMatch(source, type(value)))
+    builder.guard(guards.SetMatch(source, frozenset(value)))
+    make = SetVariable if type(value) is set else FrozenSetVariable
+    return builder.remember(value, make({item: ConstantVariable(item) for item in value}, source))
+
+
+@tracks(types.MappingProxyType)
+def _mapping_proxy(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    return opaque(builder, value, source)
+
+
+# -- callables -------------------------------------------------------------------------------------------------------
+
+
+@tracks(types.FunctionType)
+def _function(builder: VariableBuilder, tx: Tracer, value: types.FunctionType, source: Source) -> VariableTracker:
+    builder.guard(guards.FunctionMatch(source, value))
+    if model_of(value) is not None or is_in_graph(value) or user_marks.is_opaque(value):
+        return builder.remember(value, CallableVariable(value, source))
+    return builder.remember(value, UserFunctionVariable(value, source))
+
+
+@tracks(types.MethodType)
+def _method(builder: VariableBuilder, tx: Tracer, value: types.MethodType, source: Source) -> VariableTracker:
+    builder.guard(guards.TypeMatch(source, types.MethodType))
+    function = tx.wrap(value.__func__, MethodFuncSource(source))
+    return BoundMethodVariable(function, tx.wrap(value.__self__, MethodSelfSource(source)), source)
+
+
+@tracks(
+    types.BuiltinFunctionType,
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.MethodWrapperType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    functools._lru_cache_wrapper,
+    type(torch.ops.aten.add),
+    type(torch.ops.aten.add.Tensor),
+    torch._C.ScriptFunction,
+)
+def _callable(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    owner = getattr(value, "__self__", None)
+    if isinstance(value, types.BuiltinFunctionType) and not (owner is None or isinstance(owner, (types.ModuleType, type))):
+        builder.guard(guards.TypeMatch(source, type(value)))
+        return BuiltinMethodVariable(tx.wrap(owner, GenericAttrSource(source, "__self__")), value.__name__)
+    builder.guard(guards.IdMatch(source, value))
+    return CallableVariable(value, source)
+
+
+@tracks(functools.partial)
+def _partial(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.TypeMatch(source, functools.partial))
+    function = tx.wrap(value.func, GenericAttrSource(source, "func"))
+    args = tx.wrap(value.args, GenericAttrSource(source, "args")).unpack(tx)
+    keywords = tx.wrap(value.keywords, GenericAttrSource(source, "keywords"))
+    kwargs = {key.constant(): item for key, item in keywords.pairs(tx)}  # type: ignore[attr-defined]
+    return builder.remember(value, PartialVariable(function, args, kwargs, functools.partial, source))
+
+
+@tracks_subclasses(type)
+def _class(builder: VariableBuilder, tx: Tracer, value: type, source: Source) -> VariableTracker:
+    builder.guard(guards.IdMatch(source, value))
+    return builder.remember(value, ClassVariable(value, source))
+
+
+@tracks_subclasses(types.ModuleType)
+def _module(builder: VariableBuilder, tx: Tracer, value: types.ModuleType, source: Source) -> VariableTracker:
+    builder.guard(guards.IdMatch(source, value))
+    return builder.remember(value, PythonModuleVariable(value, source))
+
+
+@tracks(types.CellType)
+def _cell(builder: VariableBuilder, tx: Tracer, value: types.CellType, source: Source) -> VariableTracker:
+    return builder.remember(value, cell_of(value, source))
+
+
+# -- objects ---------------------------------------------------------------------------------------------------------
+
+_OPAQUE = (
+    types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType, types.TracebackType,
+    weakref.ReferenceType, property, staticmethod, classmethod, torch.Generator, torch.storage.UntypedStorage,
+)  # fmt: skip
+
+
+@tracks(*_OPAQUE)
+def _opaque(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    return opaque(builder, value, source)
+
+
+def opaque(builder: VariableBuilder, value: Any, source: Source) -> VariableTracker:
+    """A value that can be passed on but not looked into."""
+    builder.guard(guards.TypeMatch(source, type(value)))
+    return builder.remember(value, OpaqueVariable(type(value), source))
+
+
+@tracks_subclasses(object)
+def _object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    cls = type(value)
+    if not cls.__flags__ & (1 << 9):  # a type written in C that nobody models
+        return _c_object(builder, tx, value, source)
+    builder.guard(guards.TypeMatch(source, cls))
+    base = storage_base(cls)
+    if not (base in (object, list) or issubclass(base, dict)):
+        return opaque(builder, value, source)
+    variable = builder.remember(value, UserObjectVariable(cls, value, source))
+    variable.storage = _storage(builder, tx, value, source)
+    return variable
+
+
+def _c_object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    if callable(value):
+        builder.guard(guards.IdMatch(source, value))
+        return builder.remember(value, CallableVariable(value, source))
+    return opaque(builder, value, source)
+
+
+def _storage(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker | None:
+    base = storage_base(type(value))
+    if base is object:
+        return None
+    if issubclass(base, dict):
+        storage = DictVariable({}, source, base)
+        _fill_dict(builder, tx, storage, value, source)
+        return storage
+    if base is list:
+        builder.guard(guards.LengthMatch(source, list.__len__(value)))
+        return ListVariable([Unwrapped(item, ItemSource(source, i)) for i, item in enumerate(list.__iter__(value))], source)
+    raise AssertionError(base)

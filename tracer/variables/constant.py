@@ -1,0 +1,217 @@
+"""Immutable values that are fixed for the trace: numbers, strings, dtypes and the like."""
+from __future__ import annotations
+
+import enum
+import operator
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer.graph_breaks import unsupported
+from tracer.variables.base import VariableTracker
+
+if TYPE_CHECKING:
+    from tracer.sources import Source
+    from tracer.variables.protocol import Tracer
+
+SCALARS = (int, float, bool, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
+TORCH_CONSTANTS = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.qscheme, torch.iinfo, torch.finfo)
+CONSTANT_TYPES: frozenset[type] = frozenset(SCALARS + TORCH_CONSTANTS + (types.CodeType,))
+_CONTAINERS = (tuple, frozenset, range, slice)
+
+BINARY = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow, "@": operator.matmul, "<<": operator.lshift, ">>": operator.rshift,
+    "&": operator.and_, "|": operator.or_, "^": operator.xor,
+}  # fmt: skip
+INPLACE = {
+    "+": operator.iadd, "-": operator.isub, "*": operator.imul, "/": operator.itruediv, "//": operator.ifloordiv,
+    "%": operator.imod, "**": operator.ipow, "@": operator.imatmul, "<<": operator.ilshift, ">>": operator.irshift,
+    "&": operator.iand, "|": operator.ior, "^": operator.ixor,
+}  # fmt: skip
+COMPARE = {
+    "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+UNARY = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
+DUNDER = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor",
+    "<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge",
+}  # fmt: skip
+LARGEST_FOLDED_POWER = 10_000
+
+
+def is_constant_value(value: Any) -> bool:
+    """Whether `value` is immutable all the way down and safe to fold."""
+    cls = type(value)
+    if cls in CONSTANT_TYPES or isinstance(value, enum.Enum):
+        return True
+    if cls is slice:
+        return all(map(is_constant_value, (value.start, value.stop, value.step)))
+    return cls is range or (cls in (tuple, frozenset) and all(map(is_constant_value, value)))
+
+
+class ConstantVariable(VariableTracker):
+    """A value of `CONSTANT_TYPES` or an enum member."""
+
+    __slots__ = ("source", "value")
+
+    def __init__(self, value: Any, source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def is_constant(self) -> bool:
+        return True
+
+    def constant(self) -> Any:
+        return self.value
+
+    def graph_arg(self) -> Any:
+        return self.value
+
+    def hash_key(self, tx: Tracer) -> Any:
+        try:
+            hash(self.value)
+        except TypeError as error:
+            tx.raise_error(TypeError, *error.args)
+        return self.value
+
+    def identity(self) -> Any:
+        return self.value
+
+    def describe(self) -> str:
+        return f"ConstantVariable({self.value!r})"
+
+    __repr__ = describe
+
+    def truth(self, tx: Tracer) -> bool:
+        return bool(self.value)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+    # -- folding -------------------------------------------------------------------------------------------------
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if not other.is_constant():
+            return None
+        left, right = (other.constant(), self.value) if reflected else (self.value, other.constant())
+        if op in ("**", "<<") and isinstance(right, int) and abs(right) > LARGEST_FOLDED_POWER:
+            unsupported("constant-too-large", value=f"{left!r} {op} {right!r}")
+        return fold(tx, BINARY[op], left, right)
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        return fold(tx, COMPARE[op], self.value, other.constant()) if other.is_constant() else None
+
+    def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
+        return fold(tx, UNARY[op], self.value)
+
+    def length(self, tx: Tracer) -> VariableTracker:
+        return fold(tx, len, self.value)
+
+    def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
+        if key.is_constant():
+            return fold(tx, operator.getitem, self.value, key.constant())
+        unsupported("unsupported-subscript", value=self.describe(), key=key.describe())
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        if item.is_constant():
+            return fold(tx, operator.contains, self.value, item.constant())
+        unsupported("unsupported-subscript", value=self.describe(), key=item.describe())
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        value = self.value
+        try:
+            static = _lookup(type(value), name)
+        except AttributeError:
+            if not (isinstance(value, enum.Enum) and name in vars(value)):
+                tx.raise_error(AttributeError, f"{type(value).__name__!r} object has no attribute {name!r}")
+            static = None
+        if isinstance(value, enum.Enum) and isinstance(static, (types.FunctionType, property)):
+            return tx.object_attr(self, value, name, static)  # type: ignore[attr-defined]
+        attribute = getattr(value, name)
+        if is_constant_value(attribute):
+            return tx.literal(attribute)
+        if callable(attribute):
+            return ConstantMethodVariable(self, name)
+        unsupported("unsupported-attribute", value=self.describe(), name=name)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if isinstance(self.value, enum.Enum):
+            return self.get_attr(tx, name).call(tx, args, kwargs)
+        method = getattr(self.value, name, None)
+        if method is None:
+            return self.get_attr(tx, name)
+        if self.value.__class__ is str and name == "join":
+            args = [_join_argument(tx, args[0]), *args[1:]] if len(args) == 1 else args
+        if all(a.is_constant() for a in args) and all(a.is_constant() for a in kwargs.values()):
+            return fold(tx, method, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
+        if isinstance(self.value, str) and name == "format":
+            unsupported("format-of-runtime-value", value=self.describe())
+        unsupported("unsupported-method", value=self.describe(), name=name)
+
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        if not isinstance(self.value, (str, bytes)):
+            tx.raise_error(TypeError, f"{type(self.value).__name__!r} object is not iterable")
+        return tx.literal(tuple(self.value)).iterate(tx)
+
+
+class ConstantMethodVariable(VariableTracker):
+    """A bound method of a constant, such as `", ".join`."""
+
+    def __init__(self, owner: ConstantVariable, name: str) -> None:
+        self.owner = owner
+        self.name = name
+
+    def python_type(self) -> type:
+        return type(getattr(self.owner.value, self.name))
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return self.owner.call_method(tx, self.name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load(self.owner)
+        cg.load_attr(self.name)
+
+    def children(self) -> tuple[VariableTracker, ...]:
+        return (self.owner,)
+
+
+def _lookup(cls: type, name: str) -> Any:
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    raise AttributeError(name)
+
+
+def _join_argument(tx: Tracer, argument: VariableTracker) -> VariableTracker:
+    if argument.is_constant():
+        return argument
+    items = argument.unpack(tx)
+    if all(item.is_constant() for item in items):
+        return tx.literal(tuple(item.constant() for item in items))
+    unsupported("format-of-runtime-value", value="str.join")
+
+
+def fold(tx: Tracer, function: Any, *args: Any, **kwargs: Any) -> VariableTracker:
+    """`function(*args, **kwargs)` on plain constants, done now; an exception is the traced program's."""
+    try:
+        result = function(*args, **kwargs)
+    except Exception as error:
+        tx.raise_error(type(error), *error.args)
+    return tx.literal(result)
+
+
+NONE = ConstantVariable(None)
+TRUE = ConstantVariable(True)
+FALSE = ConstantVariable(False)
+
+
+def boolean(value: bool) -> ConstantVariable:
+    return TRUE if value else FALSE

@@ -1,0 +1,519 @@
+"""Python functions, existing or made in the trace, bound methods, closure cells and opaque callables."""
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer.graph_breaks import unsupported
+from tracer.sources import (
+    AttrSource,
+    CellContentsSource,
+    ClosureCellSource,
+    DefaultSource,
+    GenericAttrSource,
+    KwDefaultSource,
+)
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import ConstantVariable
+from tracer.variables.lazy import Unwrapped
+from tracer.variables.mappings import DictVariable
+from tracer.variables.sequences import TupleVariable
+
+if TYPE_CHECKING:
+    from tracer.sources import Source
+    from tracer.variables.protocol import Tracer
+
+_READABLE = frozenset(("__name__", "__qualname__", "__module__", "__doc__"))
+
+
+class CellVariable(VariableTracker):
+    """A closure cell. `contents` is None while the cell is empty."""
+
+    def __init__(self, contents: VariableTracker | Unwrapped | None = None, source: Source | None = None) -> None:
+        self.contents = contents
+        self.source = source
+
+    def read(self, tx: Tracer) -> VariableTracker | None:
+        if isinstance(self.contents, Unwrapped):
+            self.contents = tx.wrap(self.contents.value, self.contents.source)
+        return self.contents
+
+    def write(self, tx: Tracer, value: VariableTracker | None) -> None:
+        tx.effects.mutate(self)
+        self.contents = value
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.contents,) if isinstance(self.contents, VariableTracker) else ()
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(types.CellType)
+
+    def fill(self, cg: Any) -> None:
+        if self.contents is not None:
+            self.replay(cg)
+
+    def replay(self, cg: Any) -> None:
+        if self.contents is None:
+            cg.load(self)
+            cg.asm.emit("DELETE_ATTR", "cell_contents")
+            return
+        cg.load(self.contents)
+        cg.load(self)
+        cg.asm.emit("STORE_ATTR", "cell_contents")
+
+
+class FunctionVariable(VariableTracker):
+    """Something with Python code that can be traced through."""
+
+    code: types.CodeType
+    globals: dict[str, Any]
+    name: str
+
+    def python_type(self) -> type:
+        return types.FunctionType
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def defaults(self, tx: Tracer) -> list[VariableTracker]:
+        raise NotImplementedError
+
+    def kwdefaults(self, tx: Tracer) -> dict[str, VariableTracker]:
+        raise NotImplementedError
+
+    def closure(self, tx: Tracer) -> list[CellVariable]:
+        raise NotImplementedError
+
+    def globals_source(self, tx: Tracer) -> Source | None:
+        """How guards reach the function object whose globals are read, None for a function of the root frame."""
+        return self.source
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return tx.inline(self, args, kwargs)
+
+
+class UserFunctionVariable(FunctionVariable):
+    """A Python function that existed before the frame ran."""
+
+    def __init__(self, value: types.FunctionType, source: Source | None) -> None:
+        self.value = value
+        self.source = source
+        self.code = value.__code__
+        self.globals = value.__globals__
+        self.name = value.__name__
+
+    def describe(self) -> str:
+        return f"UserFunctionVariable({self.value.__qualname__})"
+
+    __repr__ = describe
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self.value
+
+    def identity(self) -> Any:
+        return self.value
+
+    def defaults(self, tx: Tracer) -> list[VariableTracker]:
+        source = self._own_source()
+        return [tx.wrap(value, DefaultSource(source, i)) for i, value in enumerate(self.value.__defaults__ or ())]
+
+    def kwdefaults(self, tx: Tracer) -> dict[str, VariableTracker]:
+        source = self._own_source()
+        return {
+            name: tx.wrap(value, KwDefaultSource(source, name))
+            for name, value in (self.value.__kwdefaults__ or {}).items()
+        }
+
+    def closure(self, tx: Tracer) -> list[CellVariable]:
+        source = self._own_source()
+        return [tx.cell(cell, ClosureCellSource(source, i)) for i, cell in enumerate(self.value.__closure__ or ())]
+
+    def _own_source(self) -> Source:
+        if self.source is None:
+            unsupported("unsupported-call", value=f"{self.value.__qualname__}, which cannot be reached again")
+        return self.source
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        pending = tx.effects.attribute(self, name)
+        if pending is not None:
+            return pending
+        if name in _READABLE:
+            return ConstantVariable(getattr(self.value, name))
+        if name == "__code__":
+            return ConstantVariable(self.code)
+        if name == "__dict__":
+            return tx.instance_dict(self, self.value)
+        source = self._own_source()
+        if name in ("__defaults__", "__kwdefaults__", "__annotations__", "__closure__"):
+            return tx.wrap(getattr(self.value, name), GenericAttrSource(source, name))
+        if name in self.value.__dict__:
+            return tx.wrap(self.value.__dict__[name], AttrSource(source, name))
+        if hasattr(types.FunctionType, name):
+            return tx.bound_builtin_method(self, name)
+        tx.guard_absent(self, name)
+        tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if hasattr(types.FunctionType, name) and name not in _READABLE:
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        tx.effects.store_attribute(self, name, value)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name == "__call__":
+            return self.call(tx, args, kwargs)
+        if name == "__get__":
+            return BoundMethodVariable(self, args[0])
+        return super().call_method(tx, name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_object(self.value)
+
+
+class NestedFunctionVariable(FunctionVariable):
+    """A function that the traced code made."""
+
+    def __init__(
+        self,
+        code: types.CodeType,
+        globals_: dict[str, Any],
+        globals_owner: FunctionVariable | None,
+        qualname: str,
+        defaults: VariableTracker | None,
+        kwdefaults: VariableTracker | None,
+        annotations: VariableTracker | None,
+        closure: list[CellVariable],
+    ) -> None:
+        self.code = code
+        self.globals = globals_
+        self.globals_owner = globals_owner
+        self.name = code.co_name
+        self.qualname = qualname
+        self._defaults = defaults
+        self._kwdefaults = kwdefaults
+        self._annotations = annotations
+        self._closure = closure
+
+    def describe(self) -> str:
+        return f"NestedFunctionVariable({self.qualname})"
+
+    __repr__ = describe
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self
+
+    def defaults(self, tx: Tracer) -> list[VariableTracker]:
+        return [] if self._defaults is None else self._defaults.unpack(tx)
+
+    def kwdefaults(self, tx: Tracer) -> dict[str, VariableTracker]:
+        if not isinstance(self._kwdefaults, DictVariable):
+            return {}
+        return {key.constant(): value for key, value in self._kwdefaults.pairs(tx)}
+
+    def closure(self, tx: Tracer) -> list[CellVariable]:
+        return self._closure
+
+    def globals_source(self, tx: Tracer) -> Source | None:
+        return None if self.globals_owner is None else self.globals_owner.globals_source(tx)
+
+    def children(self) -> Iterable[VariableTracker]:
+        parts = (self._defaults, self._kwdefaults, self._annotations, *self._closure)
+        return (part for part in parts if part is not None)
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        pending = tx.effects.attribute(self, name)
+        if pending is not None:
+            return pending
+        if name == "__dict__":
+            return tx.instance_dict(self, None)
+        if name == "__defaults__":
+            return self._defaults or ConstantVariable(None)
+        if name == "__kwdefaults__":
+            return self._kwdefaults or ConstantVariable(None)
+        if name == "__annotations__":
+            return self._annotations_dict()
+        plain = {
+            "__name__": self.name,
+            "__qualname__": self.qualname,
+            "__module__": self.globals.get("__name__"),
+            "__doc__": self.code.co_consts[0] if self.code.co_consts and isinstance(self.code.co_consts[0], str) else None,
+            "__code__": self.code,
+        }
+        if name in plain:
+            return ConstantVariable(plain[name])
+        if hasattr(types.FunctionType, name):
+            return tx.bound_builtin_method(self, name)
+        tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
+
+    def _annotations_dict(self) -> VariableTracker:
+        if self._annotations is None:
+            self._annotations = DictVariable({})
+        elif isinstance(self._annotations, TupleVariable):  # (name, annotation, name, annotation, ...)
+            flat = list(self._annotations.children())
+            self._annotations = DictVariable(
+                {key.constant(): (key, value) for key, value in zip(flat[::2], flat[1::2], strict=True)}
+            )
+        return self._annotations
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if name in ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__globals__"):
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        tx.effects.store_attribute(self, name, value)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name == "__call__":
+            return self.call(tx, args, kwargs)
+        if name == "__get__":
+            return BoundMethodVariable(self, args[0])
+        return super().call_method(tx, name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(
+            types.FunctionType,
+            lambda: cg.load_const(self.code),
+            lambda: cg.load_globals(self.globals),
+            lambda: cg.load_const(self.name),
+            lambda: cg.load(self._defaults or ConstantVariable(None)),
+            lambda: cg.build_sequence("BUILD_TUPLE", self._closure),
+        )
+
+    def fill(self, cg: Any) -> None:
+        stores: list[tuple[str, VariableTracker]] = []
+        if self.qualname != self.name:
+            stores.append(("__qualname__", ConstantVariable(self.qualname)))
+        if self._kwdefaults is not None:
+            stores.append(("__kwdefaults__", self._kwdefaults))
+        if self._annotations is not None:
+            stores.append(("__annotations__", self._annotations_dict()))
+        for name, value in stores:
+            cg.load(value)
+            cg.load(self)
+            cg.asm.emit("STORE_ATTR", name)
+
+
+class BoundMethodVariable(VariableTracker):
+    """A function bound to an object."""
+
+    def __init__(self, function: VariableTracker, owner: VariableTracker, source: Source | None = None) -> None:
+        self.function = function
+        self.owner = owner
+        self.source = source
+
+    def python_type(self) -> type:
+        return types.MethodType
+
+    def describe(self) -> str:
+        return f"BoundMethodVariable({self.function.describe()})"
+
+    __repr__ = describe
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return ("method", self.owner.identity(), self.function.hash_key(tx))
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        if op in ("==", "!=") and isinstance(other, BoundMethodVariable):
+            same = (
+                self.owner.identity() is other.owner.identity()
+                and self.function.identity() is other.function.identity()
+            )
+            return ConstantVariable(same is (op == "=="))
+        return None
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.function, self.owner)
+
+    def resolve_call(
+        self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
+        return self.function.resolve_call(tx, [self.owner, *args], kwargs)
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return self.function.call(tx, [self.owner, *args], kwargs)
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "__self__":
+            return self.owner
+        if name == "__func__":
+            return self.function
+        if name in ("__call__", "__get__"):
+            return tx.bound_builtin_method(self, name)
+        return self.function.get_attr(tx, name)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name == "__call__":
+            return self.call(tx, args, kwargs)
+        return super().call_method(tx, name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.source is None and isinstance(self.function, FunctionVariable):
+            cg.call_object(types.MethodType, lambda: cg.load(self.function), lambda: cg.load(self.owner))
+        else:
+            unsupported("cannot-reconstruct", value=self.describe())
+
+
+class BuiltinMethodVariable(VariableTracker):
+    """A method of a built-in type, bound to a tracked value that models it (`[].append`)."""
+
+    def __init__(self, owner: VariableTracker, name: str) -> None:
+        self.owner = owner
+        self.name = name
+
+    def python_type(self) -> type:
+        return types.BuiltinMethodType
+
+    def describe(self) -> str:
+        return f"BuiltinMethodVariable({self.owner.describe()}.{self.name})"
+
+    __repr__ = describe
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.owner,)
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "__self__":
+            return self.owner
+        if name == "__name__":
+            return ConstantVariable(self.name)
+        unsupported("unsupported-attribute", value=self.describe(), name=name)
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return tx.call_builtin_method(self.owner, self.name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load(self.owner)
+        cg.load_attr(self.name)
+
+
+class CallableVariable(VariableTracker):
+    """A callable without Python code that can be traced: a builtin, a C function, a torch operation. What a call means
+    is the library's business."""
+
+    def __init__(self, value: Any, source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return f"CallableVariable({getattr(self.value, '__qualname__', self.value)!s})"
+
+    __repr__ = describe
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def identity(self) -> Any:
+        return self.value
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self.value
+
+    def graph_arg(self) -> Any:
+        return self.value
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return tx.call_library(self, args, kwargs)
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name in _READABLE:
+            return ConstantVariable(getattr(self.value, name, None))
+        if name == "__get__":
+            return tx.bound_builtin_method(self, name)
+        if self.source is not None and not hasattr(type(self.value), "__getattr__"):
+            missing = object()
+            value = getattr(self.value, name, missing)
+            if value is missing:
+                tx.raise_error(AttributeError, f"{type(self.value).__name__!r} object has no attribute {name!r}")
+            return tx.wrap(value, GenericAttrSource(self.source, name))
+        unsupported("unsupported-attribute", value=self.describe(), name=name)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name == "__call__":
+            return self.call(tx, args, kwargs)
+        if name == "__get__":
+            return BoundMethodVariable(self, args[0])
+        return super().call_method(tx, name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_object(self.value)
+
+
+class PartialVariable(VariableTracker):
+    """functools.partial(function, *args, **kwargs)"""
+
+    def __init__(
+        self,
+        function: VariableTracker,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+        cls: type,
+        source: Source | None = None,
+    ) -> None:
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.cls = cls
+        self.source = source
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.function, *self.args, *self.kwargs.values())
+
+    def resolve_call(
+        self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
+        return self.function.resolve_call(tx, [*self.args, *args], {**self.kwargs, **kwargs})
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return self.function.call(tx, [*self.args, *args], {**self.kwargs, **kwargs})
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "func":
+            return self.function
+        if name == "args":
+            return TupleVariable(self.args)
+        if name == "keywords":
+            return tx.new_dict(dict(self.kwargs))
+        pending = tx.effects.attribute(self, name)
+        if pending is not None:
+            return pending
+        tx.raise_error(AttributeError, f"'functools.partial' object has no attribute {name!r}")
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        tx.effects.store_attribute(self, name, value)
+
+    def reconstruct(self, cg: Any) -> None:
+        loads = [lambda v=v: cg.load(v) for v in (self.function, *self.args)]
+        cg.call_object(self.cls, *loads, **{k: (lambda v=v: cg.load(v)) for k, v in self.kwargs.items()})
+
+
+def cell_of(cell: types.CellType, source: Source) -> CellVariable:
+    """The tracked form of an existing cell."""
+    try:
+        contents: Any = Unwrapped(cell.cell_contents, CellContentsSource(source))
+    except ValueError:  # empty
+        contents = None
+    return CellVariable(contents, source)

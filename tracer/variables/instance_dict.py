@@ -1,0 +1,135 @@
+"""`obj.__dict__` as the traced program sees it: the attributes that were there, less and plus what the trace did."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer import _C, guards
+from tracer.effects.log import DELETED
+from tracer.graph_breaks import unsupported
+from tracer.sources import AttrSource, InstanceDictSource
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import NONE, ConstantVariable, boolean
+from tracer.variables.mappings import DictVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+
+class InstanceDictVariable(VariableTracker):
+    """A live view: reads and stores are reads and stores of attributes of `owner`."""
+
+    def __init__(self, owner: VariableTracker, value: Any) -> None:
+        self.owner = owner
+        self.value = value
+
+    def python_type(self) -> type:
+        return dict
+
+    def identity(self) -> Any:
+        return ("__dict__", self.owner.identity())
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.owner,)
+
+    def _existing(self) -> dict[str, Any]:
+        return {} if self.value is None else (_C.instance_dict(self.value) or {})
+
+    def find(self, tx: Tracer, key: VariableTracker) -> VariableTracker | None:
+        if not key.is_constant() or not isinstance(key.constant(), str):
+            unsupported("unsupported-subscript", value="__dict__", key=key.describe())
+        name = key.constant()
+        pending = tx.effects.attribute(self.owner, name)
+        if pending is not None or tx.effects.is_deleted(self.owner, name):
+            return pending
+        existing = self._existing()
+        if name in existing:
+            assert self.owner.source is not None
+            return tx.wrap(existing[name], AttrSource(self.owner.source, name))
+        if self.value is not None:
+            tx.guard_absent(self.owner, name)
+        return None
+
+    def snapshot(self, tx: Tracer) -> DictVariable:
+        """All of it, with a guard on the set of names."""
+        existing = self._existing()
+        if self.value is not None:
+            assert self.owner.source is not None
+            tx.guard(guards.DictKeysMatch(InstanceDictSource(self.owner.source), tuple(existing)))
+        names = dict.fromkeys([*existing, *tx.effects.attributes(self.owner)])
+        entries = {}
+        for name in names:
+            key = ConstantVariable(name)
+            value = self.find(tx, key)
+            if value is not None:
+                entries[name] = (key, value)
+        return DictVariable(entries)
+
+    def truth(self, tx: Tracer) -> bool:
+        return self.snapshot(tx).truth(tx)
+
+    def length(self, tx: Tracer) -> VariableTracker:
+        return self.snapshot(tx).length(tx)
+
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        return self.snapshot(tx).iterate(tx)
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        return boolean(self.find(tx, item) is not None)
+
+    def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
+        found = self.find(tx, key)
+        if found is None:
+            tx.raise_error(KeyError, key.constant())
+        return found
+
+    def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        tx.effects.store_attribute(self.owner, key.constant(), value)
+
+    def del_item(self, tx: Tracer, key: VariableTracker) -> None:
+        if self.find(tx, key) is None:
+            tx.raise_error(KeyError, key.constant())
+        tx.effects.store_attribute(self.owner, key.constant(), DELETED)
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        return tx.bound_builtin_method(self, name)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name == "get":
+            return self.find(tx, args[0]) or (args[1] if len(args) > 1 else NONE)
+        if name == "__contains__":
+            return self.contains(tx, args[0])
+        if name == "__getitem__":
+            return self.get_item(tx, args[0])
+        if name == "__setitem__":
+            self.set_item(tx, args[0], args[1])
+            return NONE
+        if name == "update":
+            for key, value in tx.pairs_of(args[0]) if args else ():
+                self.set_item(tx, key, value)
+            for name_, value in kwargs.items():
+                self.set_item(tx, ConstantVariable(name_), value)
+            return NONE
+        if name == "pop":
+            found = self.find(tx, args[0])
+            if found is None:
+                if len(args) < 2:
+                    tx.raise_error(KeyError, args[0].constant())
+                return args[1]
+            self.del_item(tx, args[0])
+            return found
+        if name == "setdefault":
+            found = self.find(tx, args[0])
+            if found is None:
+                found = args[1] if len(args) > 1 else NONE
+                self.set_item(tx, args[0], found)
+            return found
+        if name in ("keys", "values", "items", "copy", "__len__", "__iter__"):
+            return self.snapshot(tx).call_method(tx, name, args, kwargs)
+        unsupported("unsupported-method", value="__dict__", name=name)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load(self.owner)
+        cg.load_attr("__dict__")

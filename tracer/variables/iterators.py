@@ -1,0 +1,231 @@
+"""Iterators: over sequences, and the lazy ones of the builtins."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer.graph_breaks import unsupported
+from tracer.variables.base import VariableTracker
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+
+class IteratorVariable(VariableTracker):
+    """An iterator that the trace made. Subclasses give `advance` and how to rebuild what is left."""
+
+    cls: type = object
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        return self
+
+    def next(self, tx: Tracer) -> VariableTracker | None:
+        tx.effects.mutate(self)
+        return self.advance(tx)
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        raise NotImplementedError
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        return tx.bound_builtin_method(self, name)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name == "__iter__":
+            return self
+        if name == "__next__":
+            item = self.next(tx)
+            if item is None:
+                tx.raise_error(StopIteration)
+            return item
+        unsupported("unsupported-method", value=self.describe(), name=name)
+
+
+class SequenceIterator(IteratorVariable):
+    """iter(list or tuple): reads the sequence as it is when the item is asked for."""
+
+    cls = type(iter([]))
+
+    def __init__(self, sequence: Any, position: int = 0) -> None:
+        self.sequence: Any = sequence
+        self.position = position
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        if self.sequence is None or self.position >= len(self.sequence._items):
+            self.sequence = None  # an exhausted iterator stays exhausted
+            return None
+        self.position += 1
+        return self.sequence.item(tx, self.position - 1)
+
+    def children(self) -> Iterable[VariableTracker]:
+        return () if self.sequence is None else (self.sequence,)
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.sequence is None:
+            cg.asm.emit("BUILD_TUPLE", 0)
+            cg.asm.emit("GET_ITER")
+            return
+        cg.load(self.sequence)
+        cg.asm.emit("GET_ITER")
+        if self.position:
+            cg.asm.emit("COPY", 1)
+            cg.load_attr("__setstate__")
+            cg.call_top(lambda: cg.load_const(self.position))
+            cg.asm.emit("POP_TOP")
+
+
+class ReversedIterator(IteratorVariable):
+    """reversed(list): the items from the end, as they are when asked for."""
+
+    cls = type(reversed([]))
+
+    def __init__(self, sequence: Any) -> None:
+        self.sequence = sequence
+        self.position = len(sequence._items)
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        if not 0 < self.position <= len(self.sequence._items):
+            self.position = 0
+            return None
+        self.position -= 1
+        return self.sequence.item(tx, self.position)
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.sequence,)
+
+    def reconstruct(self, cg: Any) -> None:
+        remaining = self.sequence._items[: self.position]
+        cg.call_object(iter, lambda: cg.build_sequence("BUILD_LIST", remaining[::-1]))
+
+
+class EnumerateIterator(IteratorVariable):
+    cls = enumerate
+
+    def __init__(self, iterator: VariableTracker, start: int, make_pair: Callable[..., VariableTracker]) -> None:
+        self.iterator = iterator
+        self.count = start
+        self._make_pair = make_pair
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        item = self.iterator.next(tx)
+        if item is None:
+            return None
+        self.count += 1
+        return self._make_pair(self.count - 1, item)
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.iterator,)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(enumerate, lambda: cg.load(self.iterator), lambda: cg.load_const(self.count))
+
+
+class ZipIterator(IteratorVariable):
+    cls = zip
+
+    def __init__(self, iterators: list[VariableTracker], strict: bool, make_tuple: Callable[..., Any]) -> None:
+        self.iterators = iterators
+        self.strict = strict
+        self._make_tuple = make_tuple
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        items = []
+        for position, iterator in enumerate(self.iterators):
+            item = iterator.next(tx)
+            if item is None:
+                if self.strict:
+                    self._check_strict(tx, position)
+                return None
+            items.append(item)
+        return self._make_tuple(items) if items else None
+
+    def _check_strict(self, tx: Tracer, position: int) -> None:
+        if position > 0:
+            others = "argument 1" if position == 1 else f"arguments 1-{position}"
+            tx.raise_error(ValueError, f"zip() argument {position + 1} is shorter than {others}")
+        for later, iterator in enumerate(self.iterators[1:], start=1):
+            if iterator.next(tx) is not None:
+                others = "argument 1" if later == 1 else f"arguments 1-{later}"
+                tx.raise_error(ValueError, f"zip() argument {later + 1} is longer than {others}")
+
+    def children(self) -> Iterable[VariableTracker]:
+        return self.iterators
+
+    def reconstruct(self, cg: Any) -> None:
+        loads = [lambda it=it: cg.load(it) for it in self.iterators]
+        cg.call_object(zip, *loads, **({"strict": lambda: cg.load_const(True)} if self.strict else {}))
+
+
+class MapIterator(IteratorVariable):
+    cls = map
+
+    def __init__(self, function: VariableTracker, iterators: list[VariableTracker]) -> None:
+        self.function = function
+        self.iterators = iterators
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        items = []
+        for iterator in self.iterators:
+            item = iterator.next(tx)
+            if item is None:
+                return None
+            items.append(item)
+        return self.function.call(tx, items, {})
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.function, *self.iterators)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(map, *(lambda v=v: cg.load(v) for v in self.children()))
+
+
+class FilterIterator(IteratorVariable):
+    cls = filter
+
+    def __init__(self, function: VariableTracker, iterator: VariableTracker) -> None:
+        self.function = function
+        self.iterator = iterator
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        identity = self.function.is_constant() and self.function.constant() is None
+        while (item := self.iterator.next(tx)) is not None:
+            kept = item if identity else self.function.call(tx, [item], {})
+            if kept.truth(tx):
+                return item
+        return None
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.function, self.iterator)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(filter, lambda: cg.load(self.function), lambda: cg.load(self.iterator))
+
+
+class SentinelIterator(IteratorVariable):
+    """iter(callable, sentinel)"""
+
+    cls = type(iter(int, 1))
+
+    def __init__(self, function: VariableTracker, sentinel: VariableTracker) -> None:
+        self.function = function
+        self.sentinel = sentinel
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        item = self.function.call(tx, [], {})
+        return None if tx.same_or_equal(item, self.sentinel) else item
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.function, self.sentinel)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(iter, lambda: cg.load(self.function), lambda: cg.load(self.sentinel))

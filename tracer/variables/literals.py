@@ -1,0 +1,44 @@
+"""From a Python value made of constants to its tracked form."""
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import torch
+
+from tracer.graph_breaks import unsupported
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import CONSTANT_TYPES, ConstantVariable
+from tracer.variables.mappings import DictVariable, FrozenSetVariable, SetVariable
+from tracer.variables.sequences import ListVariable, RangeVariable, SizeVariable, SliceVariable, TupleVariable
+
+
+def from_python(value: Any) -> VariableTracker:
+    """The tracked form of a new value made of constants."""
+    cls = type(value)
+    if cls in CONSTANT_TYPES or isinstance(value, enum.Enum):
+        return ConstantVariable(value)
+    make = _CONTAINERS.get(cls)
+    if make is None:
+        unsupported("not-a-constant", value=f"a result of type {cls.__name__}")
+    return make(value)
+
+
+def _slice(value: slice) -> SliceVariable:
+    return SliceVariable(from_python(value.start), from_python(value.stop), from_python(value.step))
+
+
+def _range(value: range) -> RangeVariable:
+    return RangeVariable(from_python(value.start), from_python(value.stop), from_python(value.step))
+
+
+_CONTAINERS = {
+    tuple: lambda value: TupleVariable([from_python(item) for item in value]),
+    torch.Size: lambda value: SizeVariable([from_python(item) for item in value]),
+    list: lambda value: ListVariable([from_python(item) for item in value]),
+    dict: lambda value: DictVariable({key: (from_python(key), from_python(item)) for key, item in value.items()}),
+    set: lambda value: SetVariable({item: from_python(item) for item in value}),
+    frozenset: lambda value: FrozenSetVariable({item: from_python(item) for item in value}),
+    slice: _slice,
+    range: _range,
+}

@@ -1,0 +1,586 @@
+"""Objects of user classes: attribute lookup by CPython's rules, calls of their methods traced through.
+
+An object may also be an instance of a built-in class (a dict subclass, an exception): then `storage` is the tracked value
+that models that side of it, and the built-in class' own methods act on it.
+"""
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer import _C
+from tracer.graph_breaks import unsupported
+from tracer.sources import AttrSource
+from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.constant import ConstantVariable, boolean
+from tracer.variables.functions import (
+    BoundMethodVariable,
+    BuiltinMethodVariable,
+    CallableVariable,
+)
+
+if TYPE_CHECKING:
+    from tracer.sources import Source
+    from tracer.variables.protocol import Tracer
+
+MISSING = object()
+_SLOT_TYPES = (types.MemberDescriptorType, types.GetSetDescriptorType)
+_C_METHOD_TYPES = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
+_EXCEPTION_FIELDS = ("args", "__cause__", "__context__", "__suppress_context__", "__traceback__", "__notes__")
+
+
+def lookup(cls: type, name: str) -> tuple[type | None, Any]:
+    """Where in the MRO of `cls` a class attribute stands, and the raw value there."""
+    for base in cls.__mro__:
+        value = base.__dict__.get(name, MISSING)
+        if value is not MISSING:
+            return base, value
+    return None, MISSING
+
+
+def is_data_descriptor(value: Any) -> bool:
+    cls = type(value)
+    return hasattr(cls, "__set__") or hasattr(cls, "__delete__")
+
+
+class UserObjectVariable(VariableTracker):
+    """An instance of `cls`. `value` is the object when it existed before the frame ran, None when the trace made it."""
+
+    def __init__(
+        self,
+        cls: type,
+        value: Any = None,
+        source: Source | None = None,
+        storage: VariableTracker | None = None,
+    ) -> None:
+        self.cls = cls
+        self.value = value
+        self.source = source
+        self.storage = storage
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def describe(self) -> str:
+        return f"UserObjectVariable({self.cls.__qualname__})"
+
+    __repr__ = describe
+
+    def identity(self) -> Any:
+        return self if self.value is None else self.value
+
+    def children(self) -> Iterable[VariableTracker]:
+        return () if self.storage is None else (self.storage,)
+
+    # -- attributes ----------------------------------------------------------------------------------------------
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        _, custom = lookup(self.cls, "__getattribute__")
+        if isinstance(custom, types.FunctionType):
+            return self._call_class_function(tx, "__getattribute__", [ConstantVariable(name)])
+        return self.default_get_attr(tx, name)
+
+    def default_get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        """object.__getattribute__, then __getattr__"""
+        try:
+            found = self.find_attr(tx, name)
+        except ObservedException as raised:
+            if tx.is_exception(raised.value, AttributeError) and self._has_getattr():
+                found = None
+            else:
+                raise
+        if found is not None:
+            return found
+        if self.cls.__dict__.get("__getattr__") is None and self._uses_module_getattr():
+            return self._module_attr(tx, name)
+        if self._has_getattr():
+            return self._call_class_function(tx, "__getattr__", [ConstantVariable(name)])
+        tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+
+    def find_attr(self, tx: Tracer, name: str) -> VariableTracker | None:
+        """What `object.__getattribute__` finds, None where it would raise AttributeError."""
+        owner, static = lookup(self.cls, name)
+        if static is not MISSING and is_data_descriptor(static):
+            return self._through_descriptor(tx, name, owner, static)
+        instance = self.instance_attr(tx, name)
+        if instance is not None:
+            return instance
+        if name == "__class__":
+            return tx.class_variable(self.cls, self)
+        if static is MISSING:
+            return None
+        return self._bind(tx, name, owner, static)
+
+    def instance_attr(self, tx: Tracer, name: str) -> VariableTracker | None:
+        """An attribute in the instance's own dict."""
+        pending = tx.effects.attribute(self, name)
+        if pending is not None:
+            return pending
+        if self.value is None or tx.effects.is_deleted(self, name):
+            return None
+        attributes = _C.instance_dict(self.value)
+        if attributes is not None and name in attributes:
+            return tx.wrap(attributes[name], AttrSource(self.source, name))
+        if attributes is not None:
+            tx.guard_absent(self, name)
+        return None
+
+    def _through_descriptor(self, tx: Tracer, name: str, owner: Any, static: Any) -> VariableTracker | None:
+        if isinstance(static, property):
+            if static.fget is None:
+                tx.raise_error(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no getter")
+            return tx.class_attr(owner, name, self, part="fget").call(tx, [self], {})
+        if isinstance(static, types.MemberDescriptorType):
+            return self._slot(tx, name)
+        if isinstance(static, types.GetSetDescriptorType):
+            return self._c_attribute(tx, name, static)
+        getter = lookup(type(static), "__get__")[1]
+        if isinstance(getter, types.FunctionType):
+            descriptor = tx.class_attr(owner, name, self)
+            return descriptor.call_method(tx, "__get__", [self, tx.class_variable(self.cls, self)], {})
+        unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
+
+    def _slot(self, tx: Tracer, name: str) -> VariableTracker | None:
+        pending = tx.effects.attribute(self, name)
+        if pending is not None or self.value is None or tx.effects.is_deleted(self, name):
+            return pending
+        try:
+            value = _C.raw_attr(self.value, name)
+        except AttributeError:
+            unsupported("unsupported-descriptor", name=name, kind="empty slot")
+        return tx.wrap(value, AttrSource(self.source, name))
+
+    def _c_attribute(self, tx: Tracer, name: str, static: Any) -> VariableTracker | None:
+        pending = tx.effects.attribute(self, name)
+        if pending is not None:
+            return pending
+        if name == "__dict__":
+            return tx.instance_dict(self, self.value)
+        if name == "__class__":
+            return tx.class_variable(self.cls, self)
+        if issubclass(self.cls, BaseException) and name in _EXCEPTION_FIELDS:
+            return self._exception_field(tx, name)
+        if name in ("__weakref__", "__doc__"):
+            unsupported("unsupported-descriptor", name=name, kind="attribute of a C type")
+        if self.storage is not None:
+            return self.storage.get_attr(tx, name)
+        unsupported("unsupported-descriptor", name=name, kind="attribute of a C type")
+
+    def _exception_field(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "__traceback__":
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        if self.value is not None:
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        if name == "args":
+            return self.storage or tx.literal(())
+        return boolean(False) if name == "__suppress_context__" else ConstantVariable(None)
+
+    def _bind(self, tx: Tracer, name: str, owner: Any, static: Any) -> VariableTracker:
+        """A non-data class attribute read through the instance."""
+        if isinstance(static, staticmethod):
+            return tx.class_attr(owner, name, self, part="__func__")
+        if isinstance(static, classmethod):
+            return BoundMethodVariable(
+                tx.class_attr(owner, name, self, part="__func__"), tx.class_variable(self.cls, self)
+            )
+        if isinstance(static, types.FunctionType):
+            return BoundMethodVariable(tx.class_attr(owner, name, self), self)
+        if isinstance(static, _C_METHOD_TYPES) or isinstance(static, types.BuiltinFunctionType):
+            return BuiltinMethodVariable(self, name)
+        if not hasattr(type(static), "__get__"):
+            return tx.class_attr(owner, name, self)
+        descriptor = tx.class_attr(owner, name, self)
+        getter = lookup(type(static), "__get__")[1]
+        if isinstance(getter, types.FunctionType):
+            return descriptor.call_method(tx, "__get__", [self, tx.class_variable(self.cls, self)], {})
+        if isinstance(descriptor, CallableVariable):
+            return BoundMethodVariable(descriptor, self)
+        unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
+
+    # -- __getattr__ ---------------------------------------------------------------------------------------------
+
+    def _has_getattr(self) -> bool:
+        return lookup(self.cls, "__getattr__")[1] is not MISSING
+
+    def _uses_module_getattr(self) -> bool:
+        return lookup(self.cls, "__getattr__")[1] is _MODULE_GETATTR
+
+    def _module_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        """nn.Module.__getattr__: parameters, buffers and submodules, in that order."""
+        for table in ("_parameters", "_buffers", "_modules"):
+            members = self.instance_attr(tx, table)
+            if members is not None:
+                found = members.call_method(tx, "get", [ConstantVariable(name), _ABSENT], {})
+                if found is not _ABSENT:
+                    return found
+        tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+
+    # -- stores --------------------------------------------------------------------------------------------------
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if isinstance(lookup(self.cls, "__setattr__")[1], types.FunctionType):
+            self._call_class_function(tx, "__setattr__", [ConstantVariable(name), value])
+            return
+        self.default_set_attr(tx, name, value)
+
+    def default_set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        """object.__setattr__"""
+        owner, static = lookup(self.cls, name)
+        if static is not MISSING and is_data_descriptor(static):
+            if isinstance(static, property):
+                if static.fset is None:
+                    tx.raise_error(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no setter")
+                tx.class_attr(owner, name, self, part="fset").call(tx, [self, value], {})
+                return
+            setter = lookup(type(static), "__set__")[1]
+            if isinstance(setter, types.FunctionType):
+                tx.class_attr(owner, name, self).call_method(tx, "__set__", [self, value], {})
+                return
+            if not isinstance(static, types.MemberDescriptorType) and name not in _EXCEPTION_FIELDS[1:]:
+                unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        elif not self.cls.__dictoffset__:
+            tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        tx.effects.store_attribute(self, name, value)
+
+    def del_attr(self, tx: Tracer, name: str) -> None:
+        if isinstance(lookup(self.cls, "__delattr__")[1], types.FunctionType):
+            self._call_class_function(tx, "__delattr__", [ConstantVariable(name)])
+            return
+        static = lookup(self.cls, name)[1]
+        if static is not MISSING and is_data_descriptor(static):
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        if self.instance_attr(tx, name) is None:
+            tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        tx.delete_attribute(self, name)
+
+    # -- calls and operators: dunder methods of the class ---------------------------------------------------------
+
+    def resolve_call(
+        self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
+        short = tx.module_call(self)
+        if short is not None:
+            return short.resolve_call(tx, args, kwargs)
+        method = self.special(tx, "__call__")
+        if method is None:
+            tx.raise_error(TypeError, f"{self.cls.__name__!r} object is not callable")
+        return method.resolve_call(tx, args, kwargs)
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        target, args, kwargs = self.resolve_call(tx, args, kwargs)
+        return target.call(tx, args, kwargs)
+
+    def special(self, tx: Tracer, name: str) -> VariableTracker | None:
+        """A special method, looked up on the class as CPython does."""
+        owner, static = lookup(self.cls, name)
+        if static is MISSING or static is None:
+            return None
+        if owner is object and name in ("__eq__", "__ne__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__"):
+            return None
+        if is_data_descriptor(static):
+            return self._through_descriptor(tx, name, owner, static)
+        return self._bind(tx, name, owner, static)
+
+    def call_special(self, tx: Tracer, name: str, *args: VariableTracker) -> VariableTracker | None:
+        """None when the class has no such method."""
+        method = self.special(tx, name)
+        return None if method is None else method.call(tx, list(args), {})
+
+    def _call_class_function(self, tx: Tracer, name: str, args: list[VariableTracker]) -> VariableTracker:
+        method = self.special(tx, name)
+        assert method is not None
+        return method.call(tx, args, {})
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        return self._operator(tx, tx.dunder(op, "r" if reflected else ""), other)
+
+    def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        return self._operator(tx, tx.dunder(op, "i"), other)
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        result = self._operator(tx, tx.dunder(op), other)
+        if result is None and op == "!=":
+            equal = self._operator(tx, "__eq__", other)
+            return None if equal is None else boolean(not equal.truth(tx))
+        return result
+
+    def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
+        return self.call_special(tx, {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[op])
+
+    def _operator(self, tx: Tracer, name: str, other: VariableTracker) -> VariableTracker | None:
+        result = self.call_special(tx, name, other)
+        if result is None or (result.is_constant() and result.constant() is NotImplemented):
+            return None
+        return result
+
+    def truth(self, tx: Tracer) -> bool:
+        result = self.call_special(tx, "__bool__")
+        if result is not None:
+            if result.python_type() is not bool:
+                tx.raise_error(TypeError, f"__bool__ should return bool, returned {result.python_type().__name__}")
+            return result.truth(tx)
+        length = self.call_special(tx, "__len__")
+        return True if length is None else length.truth(tx)
+
+    def length(self, tx: Tracer) -> VariableTracker:
+        result = self.call_special(tx, "__len__")
+        if result is None:
+            tx.raise_error(TypeError, f"object of type {self.cls.__name__!r} has no len()")
+        return result
+
+    def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
+        result = self.call_special(tx, "__getitem__", key)
+        if result is None:
+            tx.raise_error(TypeError, f"{self.cls.__name__!r} object is not subscriptable")
+        return result
+
+    def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        if self.call_special(tx, "__setitem__", key, value) is None:
+            tx.raise_error(TypeError, f"{self.cls.__name__!r} object does not support item assignment")
+
+    def del_item(self, tx: Tracer, key: VariableTracker) -> None:
+        if self.call_special(tx, "__delitem__", key) is None:
+            tx.raise_error(TypeError, f"{self.cls.__name__!r} object doesn't support item deletion")
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        result = self.call_special(tx, "__contains__", item)
+        if result is not None:
+            return boolean(result.truth(tx))
+        return boolean(any(tx.same_or_equal(mine, item) for mine in self.unpack(tx)))
+
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        result = self.call_special(tx, "__iter__")
+        if result is not None:
+            return result
+        if self.special(tx, "__getitem__") is not None:
+            return tx.getitem_iterator(self)
+        tx.raise_error(TypeError, f"{self.cls.__name__!r} object is not iterable")
+
+    def next(self, tx: Tracer) -> VariableTracker | None:
+        try:
+            result = self.call_special(tx, "__next__")
+        except ObservedException as raised:
+            if tx.is_exception(raised.value, StopIteration):
+                return None
+            raise
+        if result is None:
+            tx.raise_error(TypeError, f"{self.cls.__name__!r} object is not an iterator")
+        return result
+
+    def hash_key(self, tx: Tracer) -> Any:
+        owner, static = lookup(self.cls, "__hash__")
+        if static is None:
+            tx.raise_error(TypeError, f"unhashable type: {self.cls.__name__!r}")
+        if owner in (object, torch.nn.Module) and lookup(self.cls, "__eq__")[0] is object:
+            return self.identity()
+        if self.storage is not None and isinstance(static, types.WrapperDescriptorType):
+            return self.storage.hash_key(tx)
+        unsupported("unhashable-in-trace", value=self.describe())
+
+    # -- code ----------------------------------------------------------------------------------------------------
+
+    def reconstruct(self, cg: Any) -> None:
+        if issubclass(self.cls, BaseException):
+            cg.call_object(
+                BaseException.__new__,
+                lambda: cg.load_object(self.cls),
+                *(lambda item=item: cg.load(item) for item in (self.storage.children() if self.storage else ())),
+            )
+        elif isinstance(self.storage, VariableTracker) and issubclass(self.cls, tuple):
+            cg.call_object(tuple.__new__, lambda: cg.load_object(self.cls), lambda: cg.load(self.storage))
+        else:
+            make = object.__new__ if self.storage is None else storage_base(self.cls).__new__
+            cg.call_object(make, lambda: cg.load_object(self.cls))
+
+    def fill(self, cg: Any) -> None:
+        if self.storage is not None and not issubclass(self.cls, (BaseException, tuple)):
+            cg.fill_storage(self, storage_base(self.cls))
+        cg.store_attributes(self)
+
+    def replay(self, cg: Any) -> None:
+        cg.store_attributes(self)
+
+
+_MODULE_GETATTR = torch.nn.Module.__dict__["__getattr__"]
+_ABSENT = ConstantVariable(None)
+
+
+def storage_base(cls: type) -> type:
+    """The built-in class that holds the storage of an instance of `cls`."""
+    for base in cls.__mro__:
+        if base.__module__ in ("builtins", "collections") and not base.__flags__ & _HEAP_TYPE:
+            return base
+    return object
+
+
+_HEAP_TYPE = 1 << 9
+
+
+class ClassVariable(VariableTracker):
+    """A class."""
+
+    def __init__(self, value: type, source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return f"ClassVariable({self.value.__qualname__})"
+
+    __repr__ = describe
+
+    def is_constant(self) -> bool:
+        return False
+
+    def identity(self) -> Any:
+        return self.value
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self.value
+
+    def graph_arg(self) -> Any:
+        return self.value
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        pending = tx.effects.attribute(self, name)
+        if pending is not None:
+            return pending
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return ConstantVariable(getattr(self.value, name))
+        if name == "__class__":
+            return tx.class_variable(type(self.value))
+        if name in ("__mro__", "__bases__"):
+            return tx.class_tuple(self, getattr(self.value, name))
+        if name == "__dict__":
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        owner, static = lookup(self.value, name)
+        if static is MISSING:
+            return self._metaclass_attr(tx, name)
+        if isinstance(static, staticmethod):
+            return tx.class_attr(owner, name, self, part="__func__")
+        if isinstance(static, classmethod):
+            return BoundMethodVariable(tx.class_attr(owner, name, self, part="__func__"), self)
+        if isinstance(static, types.ClassMethodDescriptorType):
+            return CallableVariable(getattr(self.value, name))
+        if hasattr(type(static), "__get__") and not isinstance(
+            static, (types.FunctionType, property, *_C_METHOD_TYPES, *_SLOT_TYPES, types.BuiltinFunctionType)
+        ):
+            getter = lookup(type(static), "__get__")[1]
+            if isinstance(getter, types.FunctionType):
+                return tx.class_attr(owner, name, self).call_method(tx, "__get__", [ConstantVariable(None), self], {})
+            if not isinstance(static, type):
+                value = getattr(self.value, name)
+                if value is not static:
+                    unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
+        return tx.class_attr(owner, name, self)
+
+    def _metaclass_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        owner, static = lookup(type(self.value), name)
+        if isinstance(static, types.FunctionType):
+            return BoundMethodVariable(tx.class_attr(owner, name, None), self)
+        if isinstance(static, property):
+            return tx.class_attr(owner, name, None, part="fget").call(tx, [self], {})
+        if static is MISSING:
+            tx.raise_error(AttributeError, f"type object {self.value.__name__!r} has no attribute {name!r}")
+        if isinstance(static, _C_METHOD_TYPES):
+            return BuiltinMethodVariable(self, name)
+        unsupported("unsupported-attribute", value=self.describe(), name=name)
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if isinstance(lookup(type(self.value), "__setattr__")[1], types.FunctionType) or self.source is None:
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        if name.startswith("__"):
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        tx.effects.store_attribute(self, name, value)
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return tx.instantiate(self, args, kwargs)
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if op == "|":  # int | None in an annotation
+            unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
+        return None
+
+    def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
+        return tx.class_getitem(self, key)
+
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        return tx.iterate_class(self)
+
+    def length(self, tx: Tracer) -> VariableTracker:
+        return ConstantVariable(len(tx.iterate_class(self).unpack(tx)))
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        return tx.iterate_class(self).sequence.contains(tx, item)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_object(self.value)
+
+
+class SuperVariable(VariableTracker):
+    """super(cls, obj): attribute lookup that starts behind `cls` in the MRO of obj's class."""
+
+    def __init__(self, after: type, owner: VariableTracker) -> None:
+        self.after = after
+        self.owner = owner
+
+    def python_type(self) -> type:
+        return super
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.owner,)
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        of_class = isinstance(self.owner, ClassVariable) and self.after in self.owner.value.__mro__
+        cls = self.owner.value if of_class else self.owner.python_type()  # type: ignore[attr-defined]
+        mro = cls.__mro__
+        for base in mro[mro.index(self.after) + 1 :]:
+            static = base.__dict__.get(name, MISSING)
+            if static is not MISSING:
+                return self._bind(tx, base, name, static, of_class)
+        tx.raise_error(AttributeError, f"'super' object has no attribute {name!r}")
+
+    def _bind(self, tx: Tracer, base: type, name: str, static: Any, of_class: bool) -> VariableTracker:
+        if isinstance(static, staticmethod):
+            return tx.class_attr(base, name, self.owner, part="__func__")
+        if isinstance(static, classmethod):
+            cls = self.owner if of_class else tx.class_variable(self.owner.python_type(), self.owner)
+            return BoundMethodVariable(tx.class_attr(base, name, self.owner, part="__func__"), cls)
+        if isinstance(static, property):
+            return tx.class_attr(base, name, self.owner, part="fget").call(tx, [self.owner], {})
+        if isinstance(static, types.FunctionType):
+            function = tx.class_attr(base, name, self.owner)
+            return function if of_class else BoundMethodVariable(function, self.owner)
+        if isinstance(static, (*_C_METHOD_TYPES, types.BuiltinFunctionType)):
+            return SuperMethodVariable(base, name, self.owner, static)
+        return tx.class_attr(base, name, self.owner)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(super, lambda: cg.load_object(self.after), lambda: cg.load(self.owner))
+
+
+class SuperMethodVariable(VariableTracker):
+    """A method of a built-in base class, reached through super()."""
+
+    def __init__(self, base: type, name: str, owner: VariableTracker, static: Any) -> None:
+        self.base = base
+        self.name = name
+        self.owner = owner
+        self.static = static
+
+    def python_type(self) -> type:
+        return types.BuiltinMethodType
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.owner,)
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return tx.call_base_method(self.base, self.name, self.owner, args, kwargs)

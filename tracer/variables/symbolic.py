@@ -1,0 +1,146 @@
+"""Ints, bools and floats that the graph computes at run time: sizes, their arithmetic, and what is decided on them."""
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from tracer.graph_breaks import unsupported
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import BINARY, COMPARE, UNARY, ConstantVariable, boolean
+
+if TYPE_CHECKING:
+    from torch import fx
+
+    from tracer.sources import Source
+    from tracer.variables.protocol import Tracer
+
+_PYTHON_TYPE = {torch.SymInt: int, torch.SymBool: bool, torch.SymFloat: float}
+
+
+class SymNodeVariable(VariableTracker):
+    """A symbolic number: `example` is the torch.SymInt / SymBool / SymFloat, `node` its value in the graph."""
+
+    def __init__(self, node: fx.Node, example: Any, source: Source | None = None) -> None:
+        self.node = node
+        self.example = example
+        self.source = source
+
+    def python_type(self) -> type:
+        return _PYTHON_TYPE[type(self.example)]
+
+    def graph_arg(self) -> Any:
+        return self.node
+
+    def identity(self) -> Any:
+        return self
+
+    def describe(self) -> str:
+        return f"SymNodeVariable({self.example})"
+
+    __repr__ = describe
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if not is_number(other):
+            return None
+        pair = (other, self) if reflected else (self, other)
+        return apply(tx, BINARY[op], *pair)
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        if is_number(other):
+            return apply(tx, COMPARE[op], self, other)
+        if other.is_constant() and op in ("==", "!="):
+            return boolean(op == "!=")
+        return None
+
+    def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
+        return apply(tx, UNARY[op], self)
+
+    def truth(self, tx: Tracer) -> bool:
+        try:
+            return bool(self.example)
+        except GuardOnDataDependentSymNode as error:
+            unsupported("data-dependent-branch", value=str(error).partition("\n")[0])
+
+    def specialize(self, tx: Tracer) -> ConstantVariable:
+        """The value of this call, with a guard that it stays so."""
+        cls = self.python_type()
+        try:
+            return ConstantVariable(cls(self.example) if cls is not float else self.example.node.guard_float("", 0))
+        except GuardOnDataDependentSymNode as error:
+            unsupported("data-dependent-value", value=str(error).partition("\n")[0])
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self.specialize(tx).value
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "real":
+            return self
+        if hasattr(self.python_type(), name):
+            return SymMethodVariable(self, name)
+        tx.raise_error(AttributeError, f"{self.python_type().__name__!r} object has no attribute {name!r}")
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name in ("__index__", "__int__") and self.python_type() is int:
+            return self
+        if name == "is_integer" and self.python_type() is float:
+            return apply(tx, lambda x: x.is_integer(), self)
+        return self.specialize(tx).call_method(tx, name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_graph_output(self)
+
+
+class SymMethodVariable(VariableTracker):
+    """A bound method of a symbolic number."""
+
+    def __init__(self, owner: SymNodeVariable, name: str) -> None:
+        self.owner = owner
+        self.name = name
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return self.owner.call_method(tx, self.name, args, kwargs)
+
+
+def is_number(value: VariableTracker) -> bool:
+    if isinstance(value, SymNodeVariable):
+        return True
+    return value.is_constant() and isinstance(value.constant(), (int, float))
+
+
+def example_number(value: VariableTracker) -> Any:
+    return value.example if isinstance(value, SymNodeVariable) else value.constant()
+
+
+def apply(tx: Tracer, function: Any, *values: VariableTracker, **kwargs: Any) -> VariableTracker:
+    """`function` on symbolic numbers, recorded in the graph when its result is not a constant."""
+    try:
+        example = function(*map(example_number, values), **kwargs)
+    except GuardOnDataDependentSymNode as error:
+        unsupported("data-dependent-value", value=str(error).partition("\n")[0])
+    except (ZeroDivisionError, ValueError, TypeError, OverflowError) as error:
+        if all(v.is_constant() for v in values):
+            tx.raise_error(type(error), *error.args)
+        unsupported("symbolic-arithmetic", error=f"{type(error).__name__}: {error}")
+    return tx.output.symbolic_result(function, tuple(v.graph_arg() for v in values), kwargs, example)
+
+
+FUNCTIONS = {
+    abs: operator.abs,
+    operator.abs: operator.abs,
+    math.floor: math.floor,
+    math.ceil: math.ceil,
+    math.trunc: math.trunc,
+    math.sqrt: torch._sym_sqrt,
+    float: torch.sym_float,
+    torch.sym_float: torch.sym_float,
+    torch.sym_int: torch.sym_int,
+    torch.sym_not: torch.sym_not,
+    torch.sym_max: torch.sym_max,
+    torch.sym_min: torch.sym_min,
+}
