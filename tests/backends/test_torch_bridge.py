@@ -1,4 +1,4 @@
-"""aot_eager and inductor through the bridge, on static inputs: right numbers, forward and backward."""
+"""aot_eager and inductor through the bridge: right numbers forward and backward, and the guards that they add."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from shapes.constraints import DimConstraint
+from shapes.guards import Why
+from shapes.policy import DimPolicy
+from shapes.symbols import Kind
 from tracer.backends.calling import resolve_backend
-from tracer.backends.torch_bridge import Bridge
+from tracer.backends.torch_bridge import Bridge, compile_with
 from tracer.exc import BackendCompilerFailed
+from tracer.graph.fake_tensors import FakeWorld
+from tracer.sources import LocalSource
 
 
 def captured(fn, *inputs):
@@ -113,3 +119,86 @@ def test_inputs_keep_their_metadata(make):
 def test_unknown_options_are_refused():
     with pytest.raises(BackendCompilerFailed, match="takes no options="):
         resolve_backend("aot_eager", options={"x": 1})(*captured(layer, *parameters()))
+
+
+# -- symbolic sizes ------------------------------------------------------------------------------------------------
+
+
+def captured_dynamic(fn, *inputs, **options):
+    """As `captured`, with every dim that is not 0 or 1 symbolic; SymInt placeholders come first. Also gives the world."""
+    world = FakeWorld(**options)
+    fakes = [world.fakify(t, LocalSource(f"x{i}")) for i, t in enumerate(inputs)]
+    symbols = [symbol for symbol in world.env.symbols() if symbol.kind is Kind.SIZE]
+    gm = torch.fx.symbolic_trace(fn)
+    first = next(iter(gm.graph.nodes))
+    for symbol in symbols:
+        with gm.graph.inserting_before(first):
+            gm.graph.placeholder(symbol.name)
+    gm.recompile()
+
+    def run(compiled, *args):
+        sizes = [symbol.label for symbol in symbols]
+        values = [args[int(label.base.name[4:-2])].size(label.dim) for label in sizes]
+        return compiled(*values, *args)
+
+    return gm, [*map(world.symbol, symbols), *fakes], world, run
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_one_compile_serves_other_sizes(backend):
+    x, weight, bias = parameters()
+    gm, fakes, world, run = captured_dynamic(layer, x, weight, bias)
+    compiled = resolve_backend(backend)(gm, fakes)
+    assert backend == "inductor" or world.env.guards == []
+    for rows in (5, 7, 2):
+        x = torch.randn(rows, 3)
+        torch.testing.assert_close(run(compiled, x, weight, bias)[0], layer(x, weight, bias)[0])
+        got = torch.autograd.grad(run(compiled, x, weight, bias)[0][:, 0].sum(), [weight, bias])
+        wanted = torch.autograd.grad(layer(x, weight, bias)[0][:, 0].sum(), [weight, bias])
+        torch.testing.assert_close(got, wanted)
+
+
+def decides(gm, inputs):
+    """A compiler of torch's that looks at sizes."""
+    size = next(value for value in inputs if isinstance(value, torch.SymInt))
+    assert size * 2 > 6 and size % 4 != 1
+    return gm.forward
+
+
+def test_what_the_compiler_decides_becomes_a_guard_of_the_frame():
+    gm, fakes, world, run = captured_dynamic(lambda x: (x + 1,), torch.ones(6))
+    compile_with(decides, gm, fakes)
+    assert [(str(guard.sympy), guard.why) for guard in world.env.guards] == [
+        ("s0 >= 4", Why.BACKEND),
+        ("Ne((s0 % 4), 1)", Why.BACKEND),
+    ]
+
+
+def test_what_is_guarded_already_is_not_guarded_again():
+    gm, fakes, world, run = captured_dynamic(lambda x: (x + 1,), torch.ones(6))
+    assert fakes[0] >= 5 and fakes[0] % 4 == 2
+    before = list(world.env.guards)
+    compile_with(decides, gm, fakes)
+    assert world.env.guards == before
+
+
+def test_equalities_and_disjunctions_are_carried_over():
+    gm, fakes, world, run = captured_dynamic(
+        lambda x, y: (x + y,), torch.ones(6, 3), torch.ones(6, 3), duck_shape=False
+    )
+    assert fakes[0] == fakes[2] and bool(fakes[1] * 2 == fakes[0])
+    bridge = Bridge(fakes)
+    numbers = bridge.inputs()
+    assert bridge.shape_env.guards and bool(numbers[2] == numbers[0])
+    assert len(bridge.shape_env.guards) == bridge._known_guards
+    assert bridge.inputs()[4].shape == numbers[4].shape
+
+
+def test_bounds_of_a_symbol_are_known_to_the_compiler():
+    world = FakeWorld()
+    n = world.symint(-3, LocalSource("n"))
+    size = world.fakify(torch.ones(8), LocalSource("x"), [DimPolicy.DYNAMIC], [DimConstraint(min=4, max=16)])
+    bridge = Bridge([n, size])
+    theirs, fake = bridge.inputs()
+    assert theirs.node.hint == -3 and bool(fake.size(0) <= 16) and bool(fake.size(0) >= 4)
+    assert bridge.shape_env.guards == []

@@ -16,7 +16,7 @@ import torch
 from tracer._C import Dispatcher
 from tracer.api.module_proxy import ModuleProxy
 from tracer.api.modules import OptimizedModule, compile_module_with
-from tracer.api.settings import STATE, Settings, display_name
+from tracer.api.settings import STATE, Settings, dispatcher_in, display_name
 from tracer.exc import UserError
 from tracer.user_marks import disabled
 
@@ -69,7 +69,7 @@ def _compile_function(fn: types.FunctionType, settings: Settings) -> Any:
 
 def _dispatcher(fn: Any, settings: Settings, shown_as: Any) -> Dispatcher:
     state = settings.new_region(shown_as)
-    dispatcher = Dispatcher(state.region, fn)
+    dispatcher = dispatcher_in(state, fn)
     functools.update_wrapper(dispatcher, shown_as)
     setattr(dispatcher, STATE, state)
     return dispatcher
@@ -134,7 +134,7 @@ class CompiledCallable:
         object.__setattr__(self, "__wrapped__", target)
         object.__setattr__(self, "_tracer_settings", settings)
         object.__setattr__(self, STATE, state)
-        object.__setattr__(self, "_tracer_call", Dispatcher(state.region, call))
+        object.__setattr__(self, "_tracer_call", dispatcher_in(state, call))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._tracer_call(self.__wrapped__, *args, **kwargs)

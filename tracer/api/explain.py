@@ -71,7 +71,7 @@ def explain(fn: Callable[..., Any]) -> Callable[..., ExplainOutput]:
 
         hooks: dict[str, Callable[..., Any]] = {
             "on_break": output.break_reasons.append,
-            "on_guards": output.out_guards.extend,
+            "on_guards": lambda manager: output.out_guards.extend(manager.guards),
         }
         settings = Settings(backend=keep, name="explain", hooks=hooks)
         start = time.perf_counter()

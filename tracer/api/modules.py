@@ -14,7 +14,7 @@ from torch.nn.modules import module as torch_module
 
 from tracer._C import Dispatcher
 from tracer.api.module_proxy import ModuleProxy
-from tracer.api.settings import STATE, Settings
+from tracer.api.settings import STATE, Settings, dispatcher_in
 
 if TYPE_CHECKING:
     from tracer.convert_frame import RegionState
@@ -50,7 +50,7 @@ class CompiledCall:
         target = self._frame_of(module)
         dispatcher = self._dispatchers.get(target)
         if dispatcher is None:
-            dispatcher = self._dispatchers[target] = Dispatcher(self._tracer_state.region, target)
+            dispatcher = self._dispatchers[target] = dispatcher_in(self._tracer_state, target)
         return dispatcher(module, *args, **kwargs)
 
     def _frame_of(self, module: torch.nn.Module) -> Any:

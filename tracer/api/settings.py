@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tracer._C import Dispatcher
 from tracer.backends.calling import Backend, resolve_backend
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ class Settings:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Settings:
         return self
+
+
+def dispatcher_in(state: RegionState, fn: Any) -> Dispatcher:
+    """The callable that serves calls of a Python function from the region's entries, whatever module it is from."""
+    state.add_root(fn.__code__)
+    return Dispatcher(state.region, fn)
 
 
 def display_name(target: object) -> str:

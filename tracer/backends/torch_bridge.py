@@ -1,15 +1,13 @@
 """The backends that end in torch's own compilers (AOTAutograd, Inductor), through a ShapeEnv of torch's.
 
-The only file that touches torch's ShapeEnv. A compile gets a fresh one, with one symbol per symbol of the tracer's and
-the facts that hold so far; the inputs are rebuilt under its fake mode; what the compiler decided on sizes meanwhile is
-decided again on the tracer's own symbols, and thereby becomes guards of the frame. Both ways go through plain Python:
-an expression of ours is printed and evaluated on torch's SymInts, one of torch's is interpreted on ours.
+The only file that touches torch's ShapeEnv. A compile gets a fresh one, with one symbol for each of the tracer's and
+the facts that hold so far; the inputs are rebuilt under its fake mode; what the compiler then decided on sizes is
+recorded in the tracer's env, and thereby becomes guards of the frame.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -21,25 +19,15 @@ from torch._guards import GuardSource, Source, TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
-from torch.utils._sympy.interp import sympy_interp
-from torch.utils._sympy.reference import PythonReferenceAnalysis
+from torch.utils._sympy.numbers import int_oo
 
-from shapes.printing import python_source
+from shapes.env import ShapeEnv as OwnShapeEnv
+from shapes.guards import Why
+from shapes.ranges import INF, Range
+from shapes.symbols import Symbol as OwnSymbol
+from tracer.graph.torch_sympy import to_torch_sympy
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-_INFINITY = 2**63 - 1
-
-# What the text of an expression of ours may call, as torch's symbolic numbers want it.
-_NAMESPACE: dict[str, Any] = {
-    "__builtins__": {},
-    "math": math,
-    "abs": abs,
-    "float": float,
-    "int": torch.sym_int,
-    "round": round,
-    "min": torch.sym_min,
-    "max": torch.sym_max,
-}
 
 
 def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> Callable[..., Any]:
@@ -118,12 +106,10 @@ class Bridge:
             specialize_zero_one=True, duck_shape=False, allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True
         )
         self.mode = FakeTensorMode(shape_env=self.shape_env)
-        self.torch_value: dict[str, Any] = {}  # name of a symbol of ours -> torch's symbolic number
-        self.own_value: dict[sympy.Symbol, Any] = {}  # torch's symbol -> our symbolic number
-        for value in own_inputs:
-            if isinstance(value, _SYMBOLIC) and isinstance(value.node.expr, sympy.Symbol):
-                self._add_symbol(value)
-        self._replay_facts()
+        self.theirs: dict[sympy.Symbol, sympy.Symbol] = {}  # symbol of ours -> torch's
+        if self.own_env is not None:
+            self._add_symbols(self.own_env)
+            self._replay_facts(self.own_env)
         self._known_guards = len(self.shape_env.guards)
 
     # -- ours to torch's -----------------------------------------------------------------------------------------
@@ -137,55 +123,48 @@ class Bridge:
         """An int or float, or torch's symbolic number for one of ours."""
         if not isinstance(value, _SYMBOLIC):
             return value
-        return self._evaluate(value.node.expr)
-
-    def _add_symbol(self, value: Any) -> None:
-        symbol, hint = value.node.expr, value.node.hint
+        expr, hint = to_torch_sympy(value.node.expr, self.theirs), value.node.hint
         if isinstance(value, torch.SymFloat):
-            theirs = self.shape_env.create_unspecified_symbol(hint, SymbolSource(symbol.name), DimDynamic.DYNAMIC)
-            number = self.shape_env.create_symfloatnode(theirs, hint=hint)
-        elif hint is None:
-            number = self.shape_env.create_unbacked_symint()
-            theirs = number.node.expr
-            self._constrain(theirs, symbol)
-        else:
-            low = self._range(symbol)[0]
-            theirs = self.shape_env.create_symbol(
-                hint,
-                SymbolSource(symbol.name),
-                DimDynamic.DYNAMIC,
-                positive=True if low > 0 else None,
-                do_not_specialize_zero_one=low < 2,
-            )
-            self._constrain(theirs, symbol)
-            number = self.shape_env.create_symintnode(theirs, hint=hint)
-        self.torch_value[symbol.name] = number
-        self.own_value[theirs] = value
+            return self.shape_env.create_symfloatnode(expr, hint=hint)
+        return self.shape_env.create_symintnode(expr, hint=hint)
 
-    def _range(self, symbol: sympy.Symbol) -> tuple[int, int]:
-        known = self.own_env.var_to_range.get(symbol)
-        low, high = (-_INFINITY, _INFINITY) if known is None else (known.lower, known.upper)
-        return max(_finite(low), -_INFINITY), min(_finite(high), _INFINITY)
+    def _add_symbols(self, env: OwnShapeEnv) -> None:
+        for symbol in env.symbols():
+            if symbol.backed:
+                self.theirs[symbol.sympy] = self._symbol(symbol, env.bounds)
+            elif symbol.label is not None and not symbol.kind.is_float:  # an input; others are made by the graph itself
+                self.theirs[symbol.sympy] = self.shape_env.create_unbacked_symint().node.expr
+                self._constrain(self.theirs[symbol.sympy], env.bounds(symbol.expr))
 
-    def _constrain(self, theirs: sympy.Symbol, symbol: sympy.Symbol) -> None:
-        low, high = self._range(symbol)
-        if isinstance(theirs, sympy.Symbol):
-            self.shape_env.constrain_symbol_range(theirs, compiler_min=low, compiler_max=high)
+    def _symbol(self, symbol: OwnSymbol, bounds: Callable[[Any], Range]) -> sympy.Symbol:
+        source = SymbolSource(symbol.name)
+        if symbol.kind.is_float:
+            return self.shape_env.create_unspecified_symbol(symbol.hint, source, DimDynamic.DYNAMIC)
+        low, high = bounds(symbol.expr)
+        theirs = self.shape_env.create_symbol(
+            symbol.hint,
+            source,
+            DimDynamic.DYNAMIC,
+            positive=True if low >= 0 else None,
+            do_not_specialize_zero_one=low < 2,
+        )
+        self._constrain(theirs, (low, high))
+        return theirs
 
-    def _replay_facts(self) -> None:
-        """Tells torch what is guarded already, so that it may use it and does not ask again.
+    def _constrain(self, theirs: sympy.Symbol, bounds: Range) -> None:
+        low, high = bounds
+        self.shape_env.constrain_symbol_range(
+            theirs,
+            compiler_min=-int_oo if low == -INF else int(low),
+            compiler_max=int_oo if high == INF else int(high),
+        )
 
-        Only conjunctions: evaluating `a or b` would make torch believe more than was guarded.
-        """
-        for expr in _guard_exprs(self.own_env):
-            if not expr.has(sympy.Or, sympy.Not, sympy.ITE, sympy.Piecewise):
-                for part in sympy.And.make_args(expr):
-                    if {symbol.name for symbol in part.free_symbols} <= self.torch_value.keys():
-                        bool(self._evaluate(part))
-
-    def _evaluate(self, expr: sympy.Basic) -> Any:
-        names = {symbol: symbol.name for symbol in expr.free_symbols}
-        return eval(python_source(expr, names), _NAMESPACE, self.torch_value)
+    def _replay_facts(self, env: OwnShapeEnv) -> None:
+        """Tells torch what is guarded already, so that it may use it and does not ask again."""
+        for guard in env.guards:
+            expr = to_torch_sympy(guard.sympy, self.theirs)
+            if isinstance(expr, sympy.Basic) and expr.free_symbols <= set(self.theirs.values()):
+                self.shape_env.evaluate_expr(expr)
 
     def _value(self, value: Any, storages: dict[int, torch.Tensor]) -> Any:
         if isinstance(value, _SYMBOLIC):
@@ -219,12 +198,22 @@ class Bridge:
     # -- torch's to ours -----------------------------------------------------------------------------------------
 
     def adopt_new_guards(self) -> None:
-        """Decides on our symbols whatever the compiler decided on its own; each decision is a guard of the frame."""
+        """What the compiler decided on sizes becomes guards of the frame, unless our env knows it anyway."""
+        if self.own_env is None:
+            return
+        ours = {theirs: own for own, theirs in self.theirs.items()}
         for guard in self.shape_env.guards[self._known_guards :]:
-            if guard.expr.free_symbols <= self.own_value.keys():
-                holds = sympy_interp(PythonReferenceAnalysis, self.own_value, guard.expr)
-                if not bool(holds):
-                    raise AssertionError(f"the compiler relied on {guard.expr}, which the example inputs contradict")
+            if guard.expr.free_symbols <= ours.keys():
+                _adopt(self.own_env, guard.expr.xreplace(ours))
+
+
+def _adopt(env: OwnShapeEnv, expr: sympy.Basic) -> None:
+    condition = env.boolean(expr)
+    known = env.statically_known(condition)
+    if known is False or env.hint_of(condition) is False:
+        raise AssertionError(f"the compiler relied on {expr}, which the example inputs contradict")
+    if known is None:
+        env.record(condition, Why.BACKEND)
 
 
 def _allocated(tensor: torch.Tensor, sizes: list[Any], strides: list[Any], offset: Any) -> torch.Tensor:
@@ -252,22 +241,15 @@ def _with_bits(fake: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     return fake
 
 
-def _own_env(values: list[Any]) -> Any:
+def _own_env(values: Iterable[Any]) -> OwnShapeEnv | None:
     """The tracer's env, found through any symbolic number among the inputs; None where all are static."""
     for value in values:
-        if isinstance(value, _SYMBOLIC):
-            return value.node.shape_env
+        numbers = (*value.size(), *_layout_numbers(value)) if isinstance(value, torch.Tensor) else (value,)
+        for number in numbers:
+            if isinstance(number, _SYMBOLIC):
+                return number.node.shape_env.env
     return None
 
 
-def _guard_exprs(own_env: Any) -> list[sympy.Basic]:
-    return [] if own_env is None else [guard.expr for guard in own_env.guards]
-
-
-def _finite(bound: Any) -> int:
-    """A bound as an int; infinities become torch's."""
-    if bound in (math.inf, sympy.oo) or getattr(bound, "is_infinite", False) and bound > 0:
-        return _INFINITY
-    if bound in (-math.inf, -sympy.oo) or getattr(bound, "is_infinite", False):
-        return -_INFINITY
-    return int(bound)
+def _layout_numbers(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return (*tensor.stride(), tensor.storage_offset()) if tensor.layout == torch.strided else ()
