@@ -486,3 +486,19 @@ def _math_method(name: str, torch_function: Callable[..., Any]) -> Callable[...,
 
 for _name in ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2"):
     setattr(SymNode, f"sym_{_name}", _math_method(_name, getattr(torch, f"_sym_{_name}")))
+
+
+def _install_sym_ite() -> None:
+    """torch.SymBool.__sym_ite__ asks for torch's own node class; nodes of ours go past that question."""
+    theirs = torch.SymBool.__sym_ite__
+
+    @functools.wraps(theirs)
+    def sym_ite(self: torch.SymBool, then: Any, other: Any) -> Any:
+        if type(self.node) is not SymNode:
+            return theirs(self, then, other)
+        return wrap(self.node.sym_ite(self.node.node_of(then), self.node.node_of(other)))
+
+    torch.SymBool.__sym_ite__ = sym_ite  # type: ignore[method-assign]
+
+
+_install_sym_ite()
