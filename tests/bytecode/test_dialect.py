@@ -1,0 +1,68 @@
+"""Dialects against the running interpreter and against the opcode maps saved for other versions."""
+
+import dis
+import json
+import opcode
+import sys
+from pathlib import Path
+
+import pytest
+
+from tracer.bytecode import DIALECT, dialect_of, opcode_report
+from tracer.bytecode.dialect import DIALECTS, ENCODING_ONLY
+
+MAPS = {
+    path.stem: json.loads(path.read_text(encoding="utf-8"))
+    for path in sorted((Path(__file__).parent / "opcode_maps").glob("*.json"))
+}
+
+
+def test_every_dialect_has_an_opcode_map():
+    assert sorted(MAPS) == sorted(f"{major}.{minor}" for major, minor in DIALECTS)
+
+
+def test_the_running_interpreter_is_as_its_dialect_says():
+    assert DIALECT.version == sys.version_info[:2]
+    entries = opcode._inline_cache_entries
+    pairs = entries.items() if isinstance(entries, dict) else ((dis.opname[i], n) for i, n in enumerate(entries))
+    assert {name: count for name, count in pairs if count} == dict(DIALECT.inline_caches)
+    assert [symbol for _, symbol in opcode._nb_ops] == list(DIALECT.binary_ops)
+    assert dis.cmp_op == DIALECT.compare_ops
+    saved = MAPS[f"{DIALECT.version[0]}.{DIALECT.version[1]}"]
+    assert {name: number for name, number in dis.opmap.items() if number < 256} == saved["opmap"]
+
+
+@pytest.mark.parametrize("version", sorted(MAPS))
+def test_a_dialect_speaks_of_opcodes_that_its_version_has(version):
+    major, minor = map(int, version.split("."))
+    dialect = dialect_of((major, minor))
+    names = set(MAPS[version]["opmap"])
+    assert set(dialect.inline_caches) <= names
+    assert set(dialect.name_shift) <= names
+    assert dialect.null_flag | dialect.method_flag | dialect.method_loads | dialect.local_pairs <= names
+    assert set(dialect.call_sequence) <= names
+    assert {dialect.keyword_names_prefix, dialect.keyword_call} - {None} <= names
+    assert {spelling for pair in dialect.directed_jumps.values() for spelling in pair} <= names
+    assert dialect.final_ops - names <= {"INTERPRETER_EXIT"}
+
+
+@pytest.mark.parametrize("version", sorted(MAPS))
+def test_numbers_in_a_map_are_distinct(version):
+    numbers = list(MAPS[version]["opmap"].values())
+    assert len(numbers) == len(set(numbers)) and all(0 <= number < 256 for number in numbers)
+
+
+def test_what_a_coming_version_lacks_is_told():
+    handled = set(MAPS["3.11"]["opmap"]) - ENCODING_ONLY
+    assert not opcode_report(MAPS["3.11"], handled).missing
+    report = opcode_report(MAPS["3.12"], handled)
+    assert {"LOAD_FAST_AND_CLEAR", "RETURN_CONST", "CALL_INTRINSIC_1", "LOAD_SUPER_ATTR"} <= set(report.missing)
+    assert {"PRECALL", "LOAD_METHOD", "JUMP_IF_TRUE_OR_POP"} <= set(report.absent)
+    assert f"{report.total - len(report.missing)} of {report.total} opcodes handled" in str(report)
+    assert "LOAD_SMALL_INT" in opcode_report(MAPS["3.14"], handled).missing
+    assert "LOAD_SMALL_INT" not in opcode_report(MAPS["3.13"], handled).missing
+
+
+def test_an_unknown_version_is_refused():
+    with pytest.raises(ImportError, match=r"no bytecode dialect for Python 3.9: known are 3.11, 3.12"):
+        dialect_of((3, 9))
