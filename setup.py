@@ -82,7 +82,10 @@ class BuildExtension(build_ext):
             super().build_extensions()
         except Exception as error:
             if type(error).__name__ in ("CompileError", "CCompilerError", "DistutilsExecError"):
-                fail(f"the compiler gave up ({error}).", "Its own message is above. gcc 11 or clang 14, or newer, is needed.")
+                fail(
+                    f"the compiler gave up ({error}).",
+                    "See its message above; gcc 11 or clang 14, or newer, is needed.",
+                )
             raise
 
 

@@ -1,0 +1,62 @@
+# Each target does its own set-up: .venv in this tree, torch, the extension. A second call finds it done.
+
+TORCH := torch==2.13.0
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := build
+.PHONY: build demo test test-full lint format clean force
+
+build: $(VENV)/.built
+
+demo: build
+	$(BIN)/python -m benchmarks.demo
+
+# What CI runs.
+test: build
+	$(BIN)/python -m pytest
+
+# With everything that takes long; leaves tests/results/.
+test-full: build
+	$(BIN)/python -m pytest --full
+
+lint: $(VENV)/.installed
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m mypy
+
+format: $(VENV)/.installed
+	$(BIN)/python -m ruff check --fix-only .
+	$(BIN)/python -m ruff format setup.py tests/csrc tests/conftest.py
+
+# Leaves the environment and its torch; `rm -rf .venv` is what starts from nothing.
+clean:
+	rm -rf build *.egg-info tracer/_C*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis $(VENV)/.built
+
+# ---- set-up ----
+
+# An environment that is there already is kept. Where venv cannot bring pip along (Debian without python3-venv), the
+# pip of the interpreter does.
+$(VENV)/.made:
+	@test -n "$(PYTHON)" || { echo "No python3.11 is found; name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+	    { echo "$(PYTHON) is not Python 3.11; name one that is: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+	    { $(PYTHON) -m venv --clear --without-pip $(VENV) && \
+	      $(PYTHON) -m pip --python $(BIN)/python install pip; }
+	touch $@
+
+$(VENV)/.torch: $(VENV)/.made
+	$(BIN)/python -m pip install --quiet "$(TORCH)" "setuptools>=77" wheel
+	touch $@
+
+# Builds against the torch of this environment, hence without isolation.
+$(VENV)/.installed: pyproject.toml $(VENV)/.torch
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[test,lint]"
+	touch $@
+
+$(VENV)/.built: $(VENV)/.installed setup.py $(wildcard csrc/*.c csrc/*.cpp csrc/*.h) $(if $(wildcard tracer/_C.*.so),,force)
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	touch $@
+
+force:

@@ -1,0 +1,150 @@
+"""What check functions call to read values: no user code runs, nothing is changed."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+import torch
+
+from tests.csrc import entries  # noqa: F401
+from tracer._C import dict_version, distinct, instance_dict, raw_attr, type_id
+
+
+class Hostile:
+    """Every way of reading an attribute is user code."""
+
+    __slots__ = ("slot", "empty", "__dict__")
+
+    def __init__(self):
+        object.__setattr__(self, "slot", "in the slot")
+        super().__getattribute__("__dict__")["name"] = "in the dict"
+
+    def __getattribute__(self, name):
+        raise AssertionError("user code ran")
+
+    def __getattr__(self, name):
+        raise AssertionError("user code ran")
+
+    @property
+    def computed(self):
+        raise AssertionError("user code ran")
+
+
+class Plain:
+    shared = "class attribute"
+
+    def __init__(self):
+        self.x = 1
+
+    def method(self):
+        pass
+
+
+class Shadowing:
+    @property
+    def value(self):
+        raise AssertionError("user code ran")
+
+    @property
+    def __dict__(self):
+        raise AssertionError("user code ran")
+
+
+def test_raw_attr_reads_slots_and_the_instance_dict():
+    hostile = Hostile()
+    assert raw_attr(hostile, "slot") == "in the slot"
+    assert raw_attr(hostile, "name") == "in the dict"
+    plain = Plain()
+    assert raw_attr(plain, "x") == 1
+    plain.method = 5
+    assert raw_attr(plain, "method") == 5
+    module = torch.nn.Linear(2, 2)
+    assert raw_attr(module, "training") is True
+    assert raw_attr(module, "_parameters")["weight"] is module.weight
+    assert raw_attr(torch, "float32") is torch.float32
+    assert raw_attr(Plain, "shared") == "class attribute"
+    assert raw_attr(Hostile.__init__, "__globals__") is globals()
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [(Hostile, "empty"), (Hostile, "computed"), (Hostile, "missing"), (Plain, "shared"), (Plain, "method"),
+     (Plain, "missing"), (Plain, "__class__"), (Shadowing, "value"), (object, "x"), (lambda: 1, "real")],
+)  # fmt: skip
+def test_raw_attr_refuses_everything_else(make, name):
+    with pytest.raises(AttributeError):
+        raw_attr(make(), name)
+
+
+def test_raw_attr_reads_through_a_shadowed_dict():
+    shadowing = Shadowing()
+    instance_dict(shadowing)["value"] = 3
+    assert raw_attr(shadowing, "value") == 3
+
+
+def test_raw_attr_takes_an_object_and_a_str():
+    for wrong in ((1,), (1, 2), (1, "a", 3)):
+        with pytest.raises(TypeError):
+            raw_attr(*wrong)
+
+
+def test_instance_dict_is_the_real_one():
+    plain = Plain()
+    assert instance_dict(plain) is plain.__dict__ and instance_dict(plain) == {"x": 1}
+    assert instance_dict(Hostile())["name"] == "in the dict"
+    assert instance_dict(torch) is torch.__dict__
+    assert instance_dict(type("Empty", (), {})()) == {}
+    for without in (1, "text", object(), (), None):
+        assert instance_dict(without) is None
+    assert instance_dict(Plain)["shared"] == "class attribute"
+
+    def function():
+        pass
+
+    instance_dict(function)["mark"] = 1
+    assert function.mark == 1
+
+
+def test_dict_version_changes_with_every_write():
+    plain = Plain()
+    d = instance_dict(plain)
+    seen = {dict_version(d)}
+    assert dict_version(d) in seen
+    for write in (
+        lambda: setattr(plain, "x", 2),
+        lambda: setattr(plain, "y", 3),
+        lambda: delattr(plain, "y"),
+        lambda: d.update(z=1),
+        lambda: d.pop("z"),
+        lambda: d.clear(),
+    ):
+        write()
+        assert dict_version(d) not in seen
+        seen.add(dict_version(d))
+    for _ in range(200):  # the specialised store of a warm loop counts too
+        plain.x = object()
+        assert dict_version(d) not in seen
+        seen.add(dict_version(d))
+    with pytest.raises(TypeError):
+        dict_version([])
+
+
+def test_type_id_is_the_identity_of_the_type():
+    class Lying:
+        __class__ = int
+
+    for value in (1, None, Lying(), torch.ones(1)):
+        assert type_id(value) == id(type(value))
+
+
+def test_distinct():
+    objects = [object() for _ in range(100)]
+    for count in (0, 1, 2, 31, 32, 33, 100):
+        assert distinct(*objects[:count])
+    for count in (2, 10, 33, 100):
+        for i in (0, count // 2):
+            some = objects[:count]
+            some[i] = some[-1] if i != count - 1 else some[0]
+            assert not distinct(*some)
+    assert not distinct(1.5, *objects, types, types)

@@ -1,0 +1,213 @@
+"""References and memory over many calls: each way through the extension leaves both as they were."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import sys
+import types
+
+import pytest
+import torch
+
+from tests.csrc.entries import Recorder, entry, fresh
+from tracer import _C
+from tracer._C import SKIP, Dispatcher, GlobalState, Region, TensorMatch
+
+
+def leaf(x, y=1):
+    return x
+
+
+def inner(x):
+    return x
+
+
+def calls_inner(x):
+    return inner(x)
+
+
+def missing(x, y):
+    raise ValueError
+
+
+def direct(argument):
+    call = Dispatcher(Region(Recorder(leaf=entry(lambda x, y: x))), fresh(leaf))
+    return lambda: (call(argument), call(argument, y=argument), call(x=argument))
+
+
+def miss(argument):
+    call = Dispatcher(Region(lambda region, func, args: None), fresh(leaf))
+    return lambda: call(argument, argument)
+
+
+def skipped(argument):
+    call = Dispatcher(Region(lambda region, func, args: SKIP), fresh(calls_inner))
+    return lambda: call(argument)
+
+
+def hooked(argument):
+    call = Dispatcher(Region(Recorder(inner=entry(lambda x: x))), fresh(calls_inner))
+    call.region.skip(call.function.__code__)
+    return lambda: call(argument)
+
+
+def alternating(argument):
+    made = [entry(lambda x, y: x, lambda x, y, n=n: y == n) for n in range(4)]
+    call = Dispatcher(Region(lambda region, func, args: made[args[1]]), fresh(leaf))
+    return lambda: [call(argument, n) for n in range(4)]
+
+
+def invalidated(argument):
+    call = Dispatcher(Region(lambda region, func, args: entry(lambda x, y: x)), fresh(leaf))
+
+    def run():
+        call(argument)
+        call.region.entries()[0].valid = False
+
+    return run
+
+
+def varargs(argument):
+    def function(x, *args, k=None, **kwargs):
+        return x
+
+    call = Dispatcher(Region(Recorder(function=entry(lambda x, k, args, kwargs: x))), function)
+    return lambda: call(argument, argument, argument, z=argument, k=argument)
+
+
+def failing(argument):
+    calls = [
+        Dispatcher(Region(Recorder(leaf=entry(missing))), fresh(leaf)),
+        Dispatcher(Region(lambda region, func, args: missing(*args)), fresh(leaf)),
+    ]
+
+    def run():
+        for call in calls:
+            try:
+                call(argument)
+            except ValueError:
+                pass
+            try:
+                call(argument, nonsense=argument)
+            except TypeError:
+                pass
+
+    return run
+
+
+def failing_guard(argument):
+    pending = [entry(leaf, missing)]
+    call = Dispatcher(Region(lambda region, func, args: pending.pop() if pending else None), fresh(leaf))
+    return lambda: call(argument)
+
+
+def new_closures(argument):
+    def make(value):
+        def function(x):
+            return value
+
+        return function
+
+    region = Region(Recorder(function=entry(make(None), extras=())))
+    call = Dispatcher(region, make(argument))
+    return lambda: call.with_closure((types.CellType(argument),))(argument)
+
+
+def new_regions(argument):
+    def run():
+        f = fresh(leaf)
+        region = Region(lambda region, func, args: entry(lambda x, y: x))
+        Dispatcher(region, f)(argument)
+        region.clear()
+        Dispatcher(region, f)(argument)
+
+    return run
+
+
+def bound_method(argument):
+    class Thing:
+        method = Dispatcher(Region(Recorder(leaf=entry(lambda x, y: y))), fresh(leaf))
+
+    thing = Thing()
+    return lambda: thing.method(argument)
+
+
+WAYS = [direct, miss, skipped, hooked, alternating, invalidated, varargs, failing, failing_guard, new_closures,
+        new_regions, bound_method]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_references_and_objects_stay(way):
+    argument = object()
+    run = way(argument)
+    for _ in range(50):
+        run()
+    gc.collect()
+    before, none_before, objects = sys.getrefcount(argument), sys.getrefcount(None), len(gc.get_objects())
+    for _ in range(2000):
+        run()
+    gc.collect()
+    assert sys.getrefcount(argument) == before
+    assert abs(sys.getrefcount(None) - none_before) < 200
+    assert len(gc.get_objects()) - objects < 50
+    assert _C.hook_count() == 0
+
+
+def test_memory_is_flat_over_many_calls():
+    x = torch.ones(4)
+    spec = (torch.Tensor, _C.dispatch_keys(x), x.dtype, "cpu", -1, False, (4,), (1,))
+    match, state = TensorMatch((spec,)), GlobalState()
+    made = entry(lambda x, y: x, lambda x, y: state.check() and match(x))
+    call = Dispatcher(Region(Recorder(leaf=made)), fresh(leaf))
+    hooking = hooked(x)
+
+    def run(n):
+        for _ in range(n):
+            call(x)
+            call(x, y=2)
+            hooking()
+
+    run(5000)
+    gc.collect()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    run(100_000)
+    gc.collect()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 3000  # KB
+    assert made.hits > 200_000
+
+
+def test_checks_leave_references_as_they_were():
+    x = torch.ones(2, 3, requires_grad=True)
+    spec = (torch.Tensor, _C.dispatch_keys(x), x.dtype, "cpu", None, True, (2, 3), (3, 1))
+    wrong = [torch.ones(2, 3), torch.ones(2, 4, requires_grad=True), 1, torch.ones(2, requires_grad=True)]
+    match = TensorMatch((spec,))
+    holder = types.SimpleNamespace(value=x)
+
+    def run():
+        for seen in (x, *wrong):
+            match(seen)
+            match.first_mismatch(seen)
+        _C.raw_attr(holder, "value")
+        _C.instance_dict(holder)
+        with torch.no_grad(), torch.device("meta"):
+            state = GlobalState()
+            state.check()
+        state.changes()
+        for bad in ((1, 2), "name"):
+            try:
+                TensorMatch((spec, bad))
+            except TypeError:
+                pass
+
+    for _ in range(20):
+        run()
+    gc.collect()
+    watched = [x, spec, x.dtype, torch.Tensor, None, True, holder, *wrong]
+    before, objects = [sys.getrefcount(value) for value in watched], len(gc.get_objects())
+    for _ in range(1000):
+        run()
+    gc.collect()
+    after = [sys.getrefcount(value) for value in watched]
+    assert all(abs(a - b) < 100 for a, b in zip(after, before)), list(zip(after, before))
+    assert len(gc.get_objects()) - objects < 50
