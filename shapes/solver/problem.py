@@ -47,7 +47,7 @@ def statements(exprs: Any) -> tuple[Any, ...]:
 
 
 class Problem:
-    """Facts in a solver, with an assumption literal for every expression asked about."""
+    """Facts in a solver, and a boolean for every assumption asked about."""
 
     def __init__(
         self, facts: Iterable[Any] = (), *, rlimit: int = RLIMIT, translator: Translator | None = None
@@ -64,23 +64,21 @@ class Problem:
         for fact in facts:
             self._assert(self.translator.holds(fact))
 
-    def ask(self, literals: Sequence[Assumption]) -> Status:
-        """Can the facts and all the literals hold together?"""
+    def ask(self, assumptions: Sequence[Assumption]) -> Status:
+        """Can the facts and all the assumptions hold together?"""
         z3 = self._terms.z3
         try:
-            answer = self._solver.check([self._literal(literal) for literal in literals])
+            answer = self._terms.check(self._solver, [self._literal(assumption) for assumption in assumptions])
         except z3.Z3Exception:
             return "unknown"
         return "sat" if answer == z3.sat else "unsat" if answer == z3.unsat else "unknown"
 
     def steps(self) -> int:
-        """z3's count of its steps, which only grows."""
-        statistics = self._solver.statistics()
-        known = statistics.keys()
-        return int(statistics.get_key_value("rlimit count")) if "rlimit count" in known else 0
+        """z3's count of its steps so far in this thread; differences are meant modulo 2**32."""
+        return self._terms.steps(self._solver)
 
     def used(self) -> set[Assumption]:
-        """After "unsat": literals that together with the facts suffice for it."""
+        """After "unsat": assumptions that together with the facts suffice for it."""
         return {self._by_name[term.decl().name()] for term in self._solver.unsat_core()}
 
     def values(self) -> dict[Symbol, int]:
@@ -91,19 +89,22 @@ class Problem:
             for symbol, term in self.translator.symbols.items()
         }
 
-    def _literal(self, literal: Assumption) -> Any:
-        term = self._literals.get(literal)
-        if term is None:
+    def _literal(self, assumption: Assumption) -> Any:
+        """The boolean that stands for the assumption in the solver."""
+        literal = self._literals.get(assumption)
+        if literal is None:
             name = f"assume!{len(self._literals)}"
-            term = self._literals[literal] = self._terms.boolean_symbol(name)
-            self._by_name[name] = literal
-            holds = self.translator.holds(literal.expr)
-            self._assert(self._terms.implication(term, self._terms.negation(holds) if literal.negated else holds))
-        return term
+            literal = self._literals[assumption] = self._terms.boolean_symbol(name)
+            self._by_name[name] = assumption
+            holds = self.translator.holds(assumption.expr)
+            stated = self._terms.negation(holds) if assumption.negated else holds
+            self._assert(self._terms.implication(literal, stated))
+        return literal
 
     def _assert(self, condition: Any) -> None:
         stated = self.translator.stated
-        self._solver.add(*stated[self._stated :], condition)
+        for each in (*stated[self._stated :], condition):
+            self._terms.assert_(self._solver, each)
         self._stated = len(stated)
 
 

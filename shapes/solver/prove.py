@@ -26,14 +26,14 @@ def satisfy(holds: Guards, fails: Guards = (), *, facts: Guards = (), rlimit: in
     """Integers at which `facts` and `holds` hold and not all of `fails` does (if `fails` is given)."""
     facts, wanted, broken = statements(facts), statements(holds), statements(fails)
     problem = Problem(facts, rlimit=rlimit)
-    literals = [Assumption(expr) for expr in wanted]
+    assumptions = [Assumption(expr) for expr in wanted]
     if broken:
-        literals.append(Assumption(sympy.And(*broken, evaluate=False), negated=True))
-    return _answer(problem, literals, (*facts, *wanted), broken)
+        assumptions.append(Assumption(sympy.And(*broken, evaluate=False), negated=True))
+    return _answer(problem, assumptions, (*facts, *wanted), broken)
 
 
-def _answer(problem: Problem, literals: Sequence[Assumption], hold: Sequence[Any], broken: Sequence[Any]) -> Answer:
-    status = problem.ask(literals)
+def _answer(problem: Problem, assumptions: Sequence[Assumption], hold: Sequence[Any], broken: Sequence[Any]) -> Answer:
+    status = problem.ask(assumptions)
     if status != "sat":
         return Answer(status)
     values = problem.values()

@@ -118,7 +118,7 @@ class _Search:
             if by is not None:
                 implied.append((guard, by))
                 staying = rest
-        self.steps = self.problem.steps() - self.start
+        self._count()
         return implied
 
     def _contradictory(self) -> bool:
@@ -141,8 +141,11 @@ class _Search:
     def _is_spent(self) -> bool:
         """Looked up now and then only, as it costs as much as a question."""
         if self.questions % LOOK_UP == 0:
-            self.steps = self.problem.steps() - self.start
+            self._count()
         return self.steps > BUDGET * self.rlimit
+
+    def _count(self) -> None:
+        self.steps = (self.problem.steps() - self.start) % 2**32
 
 
 def _certified(implied: list[tuple[Guard, list[Guard]]], facts: Sequence[Any], search: _Search) -> bool:

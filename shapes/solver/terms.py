@@ -50,6 +50,23 @@ class Terms:
         solver.set("ctrl_c", False)
         return solver
 
+    def assert_(self, solver: Any, condition: Any) -> None:
+        self._core.Z3_solver_assert(self._ref, solver.solver, condition.ast)
+
+    def check(self, solver: Any, assumptions: Sequence[Any]) -> Any:
+        """z3's answer; raises Z3Exception."""
+        array = self._array(assumptions)
+        answer = self._core.Z3_solver_check_assumptions(self._ref, solver.solver, len(assumptions), array)
+        return self.z3.CheckSatResult(answer)
+
+    def steps(self, solver: Any) -> int:
+        """z3's count of its steps in this context, as 32 bits."""
+        statistics = solver.statistics()
+        for index in range(len(statistics)):
+            if self._core.Z3_stats_get_key(self._ref, statistics.stats, index) == "rlimit count":
+                return int(self._core.Z3_stats_get_uint_value(self._ref, statistics.stats, index))
+        return 0
+
     # ---- constants
 
     def integer(self, value: int) -> Any:
