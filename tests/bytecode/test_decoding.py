@@ -188,3 +188,16 @@ def test_instructions_say_what_they_are():
 
     shown = [str(i) for i in program(f.__code__)]
     assert "1 LOAD_FAST 'a'" in shown and "2 POP_JUMP_FORWARD_IF_FALSE to 5" in shown
+
+
+def test_code_that_has_run_decodes_as_before():
+    """CPython rewrites the instructions of warm code in place; `co_code` undoes it."""
+
+    def warm(items):
+        return [item.real + len(items) for item in items if item > 1]
+
+    before = [(i.opname, i.arg) for i in program(warm.__code__)]
+    for _ in range(200):
+        warm([1, 2, 3])
+    decoding._programs.pop(id(warm.__code__))
+    assert [(i.opname, i.arg) for i in program(warm.__code__)] == before

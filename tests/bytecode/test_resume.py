@@ -1,8 +1,18 @@
 """Resume functions: wherever a function is stopped, its resume function gives what the whole gives."""
 
+import colorsys
+import dataclasses
+import difflib
+import fnmatch
+import heapq
 import inspect
+import json.decoder
+import posixpath
+import shlex
+import statistics
 import sys
 import tarfile
+import textwrap
 import traceback
 import types
 import typing
@@ -49,6 +59,65 @@ def test_every_stop_resumes_to_the_same_result(function, text, only_live):
 def test_every_stop_of_a_function_with_prefixed_arguments_and_long_jumps():
     names = check_every_stop(resume_cases.long_function, maker("[], 3"), stride=23)
     assert {"STORE_FAST", "BINARY_OP", "LOAD_CONST"} <= names
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (posixpath.normpath, ("/a/./b//../c/",)),
+        (fnmatch.translate, ("a[!b-d]*?.[x",)),
+        (textwrap.dedent, ("   a\n     b\n  \n   c",)),
+        (colorsys.rgb_to_hls, (0.3, 0.6, 0.2)),
+        (inspect.cleandoc, ("one\n   two\n  three\n",)),
+        (statistics.multimode, ("aabbc",)),
+        (shlex.split, ("a 'b c' # d",)),
+        (heapq.nsmallest, (2, [3, 1, 2])),
+        (difflib.get_close_matches, ("appel", ["ape", "apple", "peach"])),
+        (json.decoder.py_scanstring, ('tail\\n \\u00e9" rest', 0)),
+        (dataclasses.make_dataclass, ("C", ["x", ("y", int)])),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_every_stop_of_library_functions(function, arguments):
+    check_every_stop(function, lambda: arguments, stride=7)
+
+
+def test_the_same_request_gives_the_same_code():
+    def f(a, b):
+        return a + b
+
+    requests = [(2, ("value",), ("b",)), (2, ("value",), ("a", "b")), (1, (), ("a", "b"))]
+    codes = [resume_code(f.__code__, *request) for request in requests]
+    assert len(set(map(id, codes))) == 3
+    assert all(resume_code(f.__code__, *request) is code for request, code in zip(requests, codes))
+
+
+def test_reraising_with_an_offset_of_the_original_is_harmless():
+    """The offset of the raising instruction, saved for tracebacks, means nothing in the resume function."""
+
+    def f(log):
+        try:
+            log.append(1)
+        finally:
+            log.append(2)
+
+    index = index_of(f.__code__, "RERAISE", -1)
+    function = resumed(f, index, ("value",) * 3)
+    lines = []
+
+    def trace(frame, event, argument):
+        if frame.f_code is function.__code__:
+            lines.append((event, frame.f_lineno))
+        return trace
+
+    previous = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        got = outcome(function, (None, 10**6, ValueError("again")))
+    finally:
+        sys.settrace(previous)
+    assert got[:3] == ("raised", "ValueError", "again")
+    assert lines[-1] == ("return", program(f.__code__)[index].line)
 
 
 def test_resume_functions_can_be_resumed():

@@ -92,7 +92,7 @@ class Assembler:
         """Append an instruction.
 
         `arg` by kind: a constant (LOAD_CONST, KW_NAMES: any object, kept by identity), a name, (flag, name) where
-        the low bit of the argument is a flag (LOAD_GLOBAL; a bare name means no flag), a symbol ("+", "+=", "<"), a
+        the low bits of the argument are flags (LOAD_GLOBAL; a bare name means none), a symbol ("+", "+=", "<"), a
         Label, an int. Jumps may be written without a direction: JUMP, POP_JUMP_IF_TRUE.
         """
         protection = self._ranges[-1] if self._ranges else None
@@ -103,8 +103,9 @@ class Assembler:
         arg = instruction.arg if target is None else target
         if target is None and instruction.argval is not arg:
             arg = instruction.argval
-            if instruction.opname in DIALECT.name_shift:
-                arg = (bool(instruction.arg & 1), arg)  # type: ignore[operator]
+            flags = DIALECT.name_shift.get(instruction.opname, 0)
+            if flags:
+                arg = (*(bool(instruction.arg >> bit & 1) for bit in range(flags)), arg)  # type: ignore[operator]
         self.set_position(instruction.positions)
         self.emit(instruction.opname, arg)
 
@@ -331,7 +332,7 @@ class Assembler:
         elif op.opname == "BINARY_OP":
             arg = _BINARY[arg]
         elif op.opname in DIALECT.name_shift and isinstance(arg, str):
-            arg = (False, arg)
+            arg = (*(False,) * DIALECT.name_shift[op.opname], arg)
         return Instr(op.opname, arg, location=location)
 
     def _const(self, value: Any) -> _Const:
@@ -354,7 +355,7 @@ def _effect_arg(op: _Op) -> int:
     if isinstance(op.arg, int) and op.opname not in _CONST_OPS:
         return op.arg
     if isinstance(op.arg, tuple) and op.opname in DIALECT.name_shift:
-        return int(op.arg[0])
+        return sum(flag << bit for bit, flag in enumerate(op.arg[:-1]))
     return 0
 
 

@@ -50,17 +50,38 @@ def resume_code(
     Where `index` lies inside exception handlers, `exc_handled` names one stack position for each, outermost
     first, whose argument is the exception being handled there: either the slot that saves the previous
     exception (`stack_shape(...).saved`; its old value is not needed, the prologue's PUSH_EXC_INFO takes it from
-    the thread), or, while the exception is still on the stack, the slot above, where it is.
+    the thread), or, while the exception is still on the stack, the slot above, where it is. Values of slots that
+    hold a bytecode offset (`stack_shape(...).offsets`) are ignored.
+
+    The same request gives the same code object, for as long as `code` lives.
 
     ResumeError: generators, class bodies, an index never reached, a stack of another depth.
     """
     whole = program(code)
+    made = whole.facts.setdefault("resume_codes", {})
+    key = index, stack, locals, exc_handled
+    if key not in made:
+        made[key] = _assemble(code, whole, index, stack, locals, exc_handled)
+    return made[key]
+
+
+def _assemble(
+    code: CodeType,
+    whole: Program,
+    index: int,
+    stack: tuple[StackEntry, ...],
+    locals: tuple[str, ...],
+    exc_handled: tuple[int, ...],
+) -> CodeType:
     shape = _check(whole, index, stack, locals, exc_handled)
     target = _call_start(whole, index)
     names = _argument_names(stack, locals)
     assembler = Assembler()
     assembler.set_position(whole[target].positions)
-    _rebuild_stack(assembler, stack, shape, exc_handled, names)
+    # CPython takes a saved offset (in code units) on trust, and one of the original may lie outside this code: it
+    # becomes that of the first instruction after COPY_FREE_VARS and RESUME, which has the position resumed at.
+    offset = 2 if code.co_cellvars or code.co_freevars else 1
+    _rebuild_stack(assembler, stack, shape, exc_handled, names, offset)
     labels = {at: assembler.label() for at in whole.labels | {target}}
     assembler.jump(labels[target])
     _copy_body(assembler, whole, labels)
@@ -111,7 +132,7 @@ def _check(
 def _call_start(whole: Program, index: int) -> int:
     """The first of the instructions that make one call (KW_NAMES, PRECALL, CALL): they are not torn apart.
 
-    They leave the stack as it is until the last, apart from unpacking a bound method, so running them again is right.
+    Until the last they leave the stack as it is, apart from unpacking a bound method: running them again is right.
     """
     parts = (DIALECT.keyword_names_prefix, *DIALECT.call_sequence[:-1])
     if whole[index].opname in DIALECT.call_sequence:
@@ -140,9 +161,10 @@ def _rebuild_stack(
     shape: StackShape,
     exc_handled: tuple[int, ...],
     names: dict[int, str],
+    offset: int,
 ) -> None:
     """Push the stack from the arguments, which are dropped afterwards so that nothing lives longer than it did."""
-    handled = dict(zip(shape.saved, exc_handled, strict=True))
+    handled = dict(zip(shape.saved, exc_handled))
     copies = dict(shape.copies)
     for position, entry in enumerate(stack):
         if position in handled:
@@ -153,6 +175,8 @@ def _rebuild_stack(
             assembler.pop()
         elif position in copies:
             assembler.copy(position - copies[position])
+        elif position in shape.offsets:
+            assembler.load_const(offset)
         elif entry == "null":
             assembler.push_null()
         else:

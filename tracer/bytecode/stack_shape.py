@@ -1,7 +1,8 @@
 """The shape of a program's stack before each instruction, by forward dataflow.
 
-Beside the depth this tells which slots hold a saved exception: what PUSH_EXC_INFO puts under the caught
-exception and POP_EXCEPT later gives back to `sys.exc_info()`. Resume functions need both.
+Beside the depth this tells which slots hold a saved exception (what PUSH_EXC_INFO puts under the caught
+exception and POP_EXCEPT later gives back to `sys.exc_info()`) and which hold a bytecode offset. Resume
+functions need all of it.
 """
 
 from dataclasses import dataclass
@@ -35,11 +36,16 @@ class StackShape:
     saved: tuple[int, ...]
     #: (position, original) of slots that hold a copy of a saved slot, on the way to POP_EXCEPT.
     copies: tuple[tuple[int, int], ...]
+    #: Slots that hold the offset of the instruction that raised, for RERAISE.
+    offsets: tuple[int, ...]
+
+
+_OFFSET = -1
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    #: 0 for ordinary values, otherwise 1 + the index of the PUSH_EXC_INFO that saved this slot.
+    #: 0 for ordinary values, _OFFSET, or 1 + the index of the PUSH_EXC_INFO that saved this slot.
     slots: tuple[int, ...]
     #: Marks of the exceptions being handled, outermost first.
     handled: tuple[int, ...]
@@ -63,7 +69,8 @@ def _shape(state: _State | None) -> StackShape | None:
         for position, mark in enumerate(slots)
         if mark in handled and slots.index(mark) != position
     )
-    return StackShape(len(slots), saved, copies)
+    offsets = tuple(position for position, mark in enumerate(slots) if mark == _OFFSET)
+    return StackShape(len(slots), saved, copies, offsets)
 
 
 def _flow(program: Program) -> list[_State | None]:
@@ -81,7 +88,7 @@ def _flow(program: Program) -> list[_State | None]:
         instruction = program[index]
         handler = instruction.handler
         if handler is not None and instruction.opname not in _NEVER_RAISES:
-            pushed = (0, 0) if handler.lasti else (0,)
+            pushed = (_OFFSET, 0) if handler.lasti else (0,)
             work.append((handler.target, _State(state.slots[: handler.depth] + pushed, state.handled)))
         if instruction.target is not None:
             work.append((instruction.target, _after(state, instruction, jump=True)))
