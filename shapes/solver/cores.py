@@ -10,10 +10,10 @@ def core(facts: Sequence[Any], goal: Any, *, given: Sequence[Any] = (), rlimit: 
     """Indices of facts that together imply the goal, none of which can be left out; None if it is not proved.
 
     With the goal False: facts that contradict each other. `given` holds anyway and is not blamed. Where z3 cannot tell
-    whether a fact is needed, it stays.
+    whether a fact is needed, it stays. The answer is the same in every process.
     """
     stated = [statement(fact) for fact in facts]
-    problem = Problem(given, rlimit=rlimit)
+    problem = Problem(given, rlimit=rlimit, fresh=True)
     denial = Assumption(statement(goal), negated=True)
     if problem.ask([*map(Assumption, stated), denial]) != "unsat":
         return None

@@ -1,7 +1,10 @@
 """One incremental problem: facts that hold, and questions under assumptions.
 
 An answer is "unsat", "sat" or "unknown"; running over the resource limit, and any complaint of z3, is "unknown". The
-limit counts z3's own steps, so that an answer does not depend on the machine's load.
+limit counts z3's own steps, so that an answer does not depend on the machine's load. What z3 does within the limit
+depends on all that its context has seen before; a fresh context takes some milliseconds. So a question is first asked
+in the thread's context with a small limit, and what stays unknown once more in a fresh one with the whole limit: the
+answer depends on history only where one context needs 16 times the steps of another.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,12 +15,16 @@ from sympy import Symbol
 from sympy.logic.boolalg import Boolean
 
 from shapes.evaluation import evaluate
+from shapes.functions import LShift, Pow
 from shapes.solver import bits  # noqa: F401  registers translations
 from shapes.solver.bounds import Bounds
-from shapes.solver.terms import terms
+from shapes.solver.terms import Terms, terms
 from shapes.solver.translate import Translator
 
-RLIMIT = 200_000  # about 40 ms; one question that z3 can decide takes a few hundred to some thousands
+RLIMIT = 200_000  # of one question, about 40 ms; most that z3 can decide take a few hundred to some thousands
+QUICK = 16  # the share of it that a question gets in the thread's own context
+
+MAX_EXPONENT = 4096  # at which a number is computed to check a witness
 
 Status = Literal["unsat", "sat", "unknown"]
 
@@ -50,11 +57,19 @@ class Problem:
     """Facts in a solver, and a boolean for every assumption asked about."""
 
     def __init__(
-        self, facts: Iterable[Any] = (), *, rlimit: int = RLIMIT, translator: Translator | None = None
+        self,
+        facts: Iterable[Any] = (),
+        *,
+        rlimit: int = RLIMIT,
+        fresh: bool = False,
+        translator: Translator | None = None,
     ) -> None:
-        """`translator`: that of another problem with the same facts, to save the work; nothing else is shared."""
+        """`fresh`: in a context that has seen nothing, for what should come out alike in every process.
+
+        `translator`: that of another problem with the same facts, to save the work; no more than terms is shared.
+        """
         facts = statements(tuple(facts))
-        self.translator = translator or Translator(terms(), Bounds(facts))
+        self.translator = translator or Translator(Terms() if fresh else terms(), Bounds(facts))
         self._terms = self.translator.terms
         self._solver = self._terms.solver()
         self._solver.set("rlimit", max(1, rlimit))  # of each question
@@ -109,7 +124,9 @@ class Problem:
 
 
 def holds_at(expr: Any, values: dict[Symbol, int]) -> bool | None:
-    """Whether `expr` holds at the values, by Python; None if a symbol has no value."""
+    """Whether `expr` holds at the values, by Python; None if a symbol has no value, or it would be a huge number."""
+    if expr.has(LShift, Pow) and any(abs(value) > MAX_EXPONENT for value in values.values()):
+        return None
     try:
         return bool(evaluate(expr, values))
     except KeyError:

@@ -4,54 +4,70 @@ Every argument that means "these hold" is one SymPy boolean or a sequence of whi
 proved; None says that it is not known. A witness has been checked by Python's own arithmetic.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import sympy
 from sympy import Symbol
 
-from shapes.solver.problem import RLIMIT, Assumption, Problem, Status, holds_at, statements
+from shapes.solver.problem import QUICK, RLIMIT, Assumption, Problem, Status, holds_at, statements
 
 Guards = Any  # a SymPy boolean, or a sequence of them
 
 
 class Answer(NamedTuple):
-    """ "sat" comes with values for the symbols, "unsat" is a proof that there are none, "unknown" is neither."""
+    """With "sat" come values for the symbols; "unsat" is a proof that there are none; "unknown" is neither."""
 
     status: Status
     values: dict[Symbol, int] | None = None
 
 
 def satisfy(holds: Guards, fails: Guards = (), *, facts: Guards = (), rlimit: int = RLIMIT) -> Answer:
-    """Integers at which `facts` and `holds` hold and not all of `fails` does (if `fails` is given)."""
-    facts, wanted, broken = statements(facts), statements(holds), statements(fails)
-    problem = Problem(facts, rlimit=rlimit)
-    assumptions = [Assumption(expr) for expr in wanted]
-    if broken:
-        assumptions.append(Assumption(sympy.And(*broken, evaluate=False), negated=True))
-    return _answer(problem, assumptions, (*facts, *wanted), broken)
+    """Integers at which `facts` and `holds` hold and not all of `fails` does (if `fails` is given).
+
+    The same question has the same values for an answer in every process.
+    """
+    return _Question(holds, fails, facts).ask(rlimit, fresh=True)
 
 
-def _answer(problem: Problem, assumptions: Sequence[Assumption], hold: Sequence[Any], broken: Sequence[Any]) -> Answer:
-    status = problem.ask(assumptions)
-    if status != "sat":
-        return Answer(status)
-    values = problem.values()
-    for expr in (*hold, *broken):
-        for symbol in sorted(expr.free_symbols, key=lambda s: s.name):
-            values.setdefault(symbol, 0)
-    shown = all(holds_at(expr, values) for expr in hold)
-    if broken:
-        shown = shown and not all(holds_at(expr, values) for expr in broken)
-    return Answer("sat", values) if shown else Answer("unknown")
+class _Question:
+    def __init__(self, holds: Guards, fails: Guards, facts: Guards) -> None:
+        self.facts = statements(facts)
+        self.holds = statements(holds)
+        self.fails = statements(fails)
+
+    def decide(self, rlimit: int) -> Status:
+        """Quickly if that does, otherwise in a fresh context."""
+        status = self.ask(rlimit // QUICK, fresh=False).status
+        return status if status != "unknown" else self.ask(rlimit, fresh=True).status
+
+    def ask(self, rlimit: int, *, fresh: bool) -> Answer:
+        problem = Problem(self.facts, rlimit=rlimit, fresh=fresh)
+        assumptions = [Assumption(expr) for expr in self.holds]
+        if self.fails:
+            assumptions.append(Assumption(sympy.And(*self.fails, evaluate=False), negated=True))
+        status = problem.ask(assumptions)
+        if status != "sat":
+            return Answer(status)
+        values = self._complete(problem.values())
+        return Answer("sat", values) if self._is_shown(values) else Answer("unknown")
+
+    def _complete(self, values: dict[Symbol, int]) -> dict[Symbol, int]:
+        """With 0 for each symbol that makes no difference."""
+        symbols = {symbol for expr in (*self.facts, *self.holds, *self.fails) for symbol in expr.free_symbols}
+        return {symbol: values.get(symbol, 0) for symbol in sorted(symbols, key=lambda symbol: symbol.name)}
+
+    def _is_shown(self, values: dict[Symbol, int]) -> bool:
+        """By Python: opaque terms of a model may have values that they cannot have."""
+        if not all(holds_at(expr, values) for expr in (*self.facts, *self.holds)):
+            return False
+        return not self.fails or any(holds_at(expr, values) is False for expr in self.fails)
 
 
 def implies(a: Guards, b: Guards, facts: Guards = (), *, rlimit: int = RLIMIT) -> bool | None:
     """Does b hold wherever a and the facts hold?"""
-    wanted = statements(b)
-    if not wanted:
+    if not statements(b):
         return True
-    return _negated(satisfy(a, wanted, facts=facts, rlimit=rlimit))
+    return _negated(_Question(a, b, facts).decide(rlimit))
 
 
 def equivalent(a: Guards, b: Guards, facts: Guards = (), *, rlimit: int = RLIMIT) -> bool | None:
@@ -67,7 +83,7 @@ def equivalent(a: Guards, b: Guards, facts: Guards = (), *, rlimit: int = RLIMIT
 
 def disjoint(a: Guards, b: Guards, facts: Guards = (), *, rlimit: int = RLIMIT) -> bool | None:
     """Is there no value at which a, b and the facts hold?"""
-    return _negated(satisfy((*statements(a), *statements(b)), facts=facts, rlimit=rlimit))
+    return _negated(_Question((*statements(a), *statements(b)), (), facts).decide(rlimit))
 
 
 def witness(holds: Guards, fails: Guards = (), *, facts: Guards = (), rlimit: int = RLIMIT) -> dict[Symbol, int] | None:
@@ -82,10 +98,10 @@ def forced_value(facts: Guards, symbol: Symbol, *, rlimit: int = RLIMIT) -> int 
     if problem.ask(()) != "sat":
         return None
     value = problem.values().get(symbol)
-    if value is None or problem.ask([Assumption(sympy.Ne(symbol, value))]) != "unsat":
+    if value is None or not implies(facts, sympy.Eq(symbol, value), rlimit=rlimit):
         return None
     return value
 
 
-def _negated(answer: Answer) -> bool | None:
-    return {"unsat": True, "sat": False, "unknown": None}[answer.status]
+def _negated(status: Status) -> bool | None:
+    return {"unsat": True, "sat": False, "unknown": None}[status]

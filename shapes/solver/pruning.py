@@ -11,7 +11,7 @@ from typing import Any
 import sympy
 
 from shapes.printing import reading_order
-from shapes.solver.problem import RLIMIT, Assumption, Problem, statement, statements
+from shapes.solver.problem import QUICK, RLIMIT, Assumption, Problem, statement, statements
 
 BUDGET = 10  # of a whole pruning, in limits of one question
 LOOK_UP = 4  # questions between two looks at what is spent
@@ -27,7 +27,7 @@ class Guard:
 
 @dataclass(frozen=True)
 class Dropped:
-    """A conjunct that is implied: by the guards of these indices together with the facts, if any."""
+    """A conjunct that is implied: by the guards of these indices (z3's choice among sufficient ones) and the facts."""
 
     expr: Any
     index: int
@@ -55,22 +55,21 @@ class PruneResult:
 def prune(guards: Sequence[Any], facts: Sequence[Any] = (), *, rlimit: int = RLIMIT) -> PruneResult:
     """Drop every guard that the others and the facts imply; `rlimit` bounds one question, ten of it the whole."""
     facts = statements(tuple(facts))
-    recorded, dropped = _distinct(guards, facts)
-    search = _Search(recorded, facts, rlimit)
-    implied = search.run() if recorded else []
-    if not _certified(implied, facts, search):
-        return _result(recorded, dropped, search, certified=False)
-    gone = {guard for guard, _ in implied}
-    dropped += [Dropped(guard.expr, guard.index, tuple(g.index for g in by)) for guard, by in implied]
-    return _result([guard for guard in recorded if guard not in gone], dropped, search, certified=True)
-
-
-def _result(kept: list[Guard], dropped: list[Dropped], search: "_Search", *, certified: bool) -> PruneResult:
+    recorded, same = _distinct(guards, facts)
+    if not recorded:
+        return PruneResult((), (), tuple(same), certified=True, unknown=0)
+    search = _Search(recorded, facts, rlimit // QUICK)
+    if not (search.run() and not search.unknown):
+        search = _Search(recorded, facts, rlimit, fresh=True)
+        search.run()
+    gone = {guard for guard, _ in search.implied}
+    kept = [guard for guard in recorded if guard not in gone]
+    dropped = same + [Dropped(guard.expr, guard.index, tuple(g.index for g in by)) for guard, by in search.implied]
     return PruneResult(
         tuple(guard.expr for guard in kept),
         tuple(guard.index for guard in kept),
         tuple(sorted(dropped, key=lambda drop: drop.index)),
-        certified,
+        search.certified,
         search.unknown,
         search.questions,
         search.steps,
@@ -94,37 +93,46 @@ def _distinct(guards: Sequence[Any], facts: Sequence[Any]) -> tuple[list[Guard],
 
 
 class _Search:
-    """Asks of each guard, the most involved first, whether the rest implies it."""
+    """Asks of each guard, the most involved first, whether the rest implies it.
 
-    def __init__(self, guards: list[Guard], facts: Sequence[Any], rlimit: int) -> None:
+    `implied` are such guards in the order of dropping, each with guards that imply it and that were still there.
+    """
+
+    def __init__(self, guards: list[Guard], facts: Sequence[Any], rlimit: int, *, fresh: bool = False) -> None:
         self.guards = guards
         self.facts = facts
         self.rlimit = rlimit
+        self.problem = Problem(facts, rlimit=rlimit, fresh=fresh)
+        self.start = self.problem.steps()
+        self.implied: list[tuple[Guard, list[Guard]]] = []
+        self.certified = True
         self.unknown = 0
         self.questions = 0
         self.steps = 0
 
-    def run(self) -> list[tuple[Guard, list[Guard]]]:
-        """Implied guards in the order of dropping, each with guards that imply it and that were still there."""
-        self.problem = Problem(self.facts, rlimit=self.rlimit)
-        self.start = self.problem.steps()
-        if self._contradictory():
-            return []
-        implied = []
-        staying = list(self.guards)
-        for guard in reversed(self.guards):
-            rest = [other for other in staying if other is not guard]
-            by = self._implied_by(guard, rest)
-            if by is not None:
-                implied.append((guard, by))
-                staying = rest
+    def run(self) -> bool:
+        """Finds and certifies; False, and nothing is implied, if the certificate fails."""
+        if not self._contradictory():
+            self._drop()
+            self.certified = self._certify()
+        if not self.certified:
+            self.implied = []
         self._count()
-        return implied
+        return self.certified
 
     def _contradictory(self) -> bool:
         """From facts that contradict each other everything follows, and nothing should be dropped for that."""
         self.questions += 1
         return self.problem.ask(()) == "unsat"
+
+    def _drop(self) -> None:
+        staying = list(self.guards)
+        for guard in reversed(self.guards):
+            rest = [other for other in staying if other is not guard]
+            by = self._implied_by(guard, rest)
+            if by is not None:
+                self.implied.append((guard, by))
+                staying = rest
 
     def _implied_by(self, guard: Guard, rest: list[Guard]) -> list[Guard] | None:
         if self._is_spent():
@@ -147,21 +155,22 @@ class _Search:
     def _count(self) -> None:
         self.steps = (self.problem.steps() - self.start) % 2**32
 
+    def _certify(self) -> bool:
+        """Every drop proved again from its own reasons, by a solver that has seen nothing else.
 
-def _certified(implied: list[tuple[Guard, list[Guard]]], facts: Sequence[Any], search: _Search) -> bool:
-    """Every drop proved again from its own reasons, by a solver that has seen nothing else.
-
-    The reasons of a drop stayed at least until then, so taken from the last to the first each follows from what is
-    kept. Kept guards being recorded ones, this is the equivalence in both directions.
-    """
-    if not implied:
+        The reasons of a drop stayed at least until then, so taken from the last to the first each follows from what
+        is kept. Kept guards being recorded ones, this is the equivalence in both directions.
+        """
+        if not self.implied:
+            return True
+        problem = Problem(self.facts, rlimit=self.rlimit, translator=self.problem.translator)
+        gone: set[Guard] = set()
+        for guard, by in self.implied:
+            gone.add(guard)
+            if gone.intersection(by):
+                return False
+            self.questions += 1
+            reasons = [Assumption(other.expr) for other in by]
+            if problem.ask([*reasons, Assumption(guard.expr, negated=True)]) != "unsat":
+                return False
         return True
-    problem = Problem(facts, rlimit=search.rlimit, translator=search.problem.translator)
-    gone: set[Guard] = set()
-    for guard, by in implied:
-        gone.add(guard)
-        if gone.intersection(by):
-            return False
-        if problem.ask([*(Assumption(other.expr) for other in by), Assumption(guard.expr, negated=True)]) != "unsat":
-            return False
-    return True

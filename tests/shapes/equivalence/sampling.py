@@ -48,6 +48,12 @@ def _next(rng, inside, starts, constants, dims) -> tuple[int, ...]:
     for _ in range(rng.choice((1, 1, 2, 3))):
         dim = rng.randrange(dims)
         base[dim] = rng.choice(
-            (base[dim] + rng.choice(STEPS), base[dim] * 2, base[dim] // 2, rng.choice(constants), base[rng.randrange(dims)])
+            (
+                base[dim] + rng.choice(STEPS),
+                base[dim] * 2,
+                base[dim] // 2,
+                rng.choice(constants),
+                base[rng.randrange(dims)],
+            )
         )
     return tuple(base)

@@ -79,7 +79,11 @@ def drawn_sets() -> list[GuardSet]:
 
     @seed(20260)
     @settings(
-        max_examples=DRAWN, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+        max_examples=DRAWN,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
     )
     @given(st.lists(e.small_relations, min_size=2, max_size=7), st.tuples(*[st.integers(2, 40)] * 3))
     def draw(trees, hints):

@@ -148,9 +148,7 @@ def test_floats_are_opaque_and_their_truths_are_kept_apart():
     ask = Problem().ask
     assert ask([Assumption(half < 1), Assumption(half < 2, negated=True)]) == "sat"  # nothing is known of floats
     assert ask([Assumption(half < 1), Assumption(sympy.Gt(1, half), negated=True)]) == "unsat"  # the same statement
-    assert (
-        ask([Assumption(half < 1), Assumption(half >= 1)]) == "sat"
-    )  # NaN is neither
+    assert ask([Assumption(half < 1), Assumption(half >= 1)]) == "sat"  # NaN is neither
     assert ask([Assumption(sympy.Eq(half, 1)), Assumption(sympy.Ne(1, half))]) == "unsat"
     assert ask([Assumption(sympy.Not(half < 1, evaluate=False)), Assumption(half < 1)]) == "unsat"
 
