@@ -30,8 +30,8 @@ from tracer.sources import (
     GradSource,
     InstanceDictSource,
     ItemSource,
-    KwDefaultsSource,
     KwDefaultSource,
+    KwDefaultsSource,
     LocalSource,
     MethodFuncSource,
     MethodSelfSource,
@@ -137,6 +137,7 @@ LEAF = torch.ones(2, requires_grad=True)
 LEAF.grad = torch.full((2,), 3.0)
 BOUND = Methods().method
 FUNCTION = make_closure()
+SEQUENTIAL = torch.nn.Sequential(torch.nn.Identity())
 
 # source, value of local x, name, value
 CASES = [
@@ -150,7 +151,7 @@ CASES = [
     (ObjectSource(torch, "the torch"), None, "the torch", torch),
     (AttrSource(X, "own"), Hostile(), "L['x'].own", "instance value"),
     (AttrSource(X, "s"), Slotted(), "L['x'].s", "in a slot"),
-    (ItemSource(AttrSource(X, "_modules"), "0"), torch.nn.Sequential(torch.nn.Identity()), "L['x']._modules['0']", None),
+    (ItemSource(AttrSource(X, "_modules"), "0"), SEQUENTIAL, "L['x']._modules['0']", SEQUENTIAL[0]),
     (InstanceDictSource(X), torch.nn.Identity(), "L['x'].__dict__", None),
     (TypeSource(X), Hostile(), "type(L['x'])", Hostile),
     (ClassAttrSource(X, "own"), Derived, "L['x'].__dict__['own']", Derived.__dict__["own"]),

@@ -101,7 +101,7 @@ def source_title(source: Source) -> str:
     root = source.root()
     name = str(root._fields()[0]) if root._fields() else root.name
     path = source.name.replace(root.name, name) if source is not root else name
-    return f"{getattr(root, 'root_kind', 'object')} {path!r}"
+    return f"{getattr(root, 'root_kind', 'object')} '{path}'"
 
 
 _SHOWN_AS_REPR = (int, float, complex, bool, str, bytes, type(None), type(...))
