@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from tracer import _C, config, errors, guards, logs
+from tracer import _C, config, errors, guards, log_texts, logs
 from tracer.cache import GuardedCode, entries_of, make_entry
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.frame_state import DynamismPolicy, FrameState
@@ -197,7 +197,7 @@ class RegionState:
 
     def _note_break(self, error: errors.Unsupported) -> None:
         counters["graph_break"][error.id] += 1
-        logs.emit("graph_breaks", lambda: logs.graph_break_text(error))
+        logs.emit("graph_breaks", lambda: log_texts.graph_break(error))
         if self.on_break is not None:
             self.on_break(error)
 
@@ -227,7 +227,8 @@ class RegionState:
             gm = build_graph_module(output, graph_name)
             compiled = self._compile(gm, graph_name, inputs, calls_back=broken)
         result = builder.build(body, graph_name, compiled, inputs)
-        logs.emit("bytecode", lambda: logs.bytecode_text(function.__code__, result.code))
+        logs.emit("bytecode", lambda: log_texts.bytecode("ORIGINAL BYTECODE", function.__code__))
+        logs.emit("bytecode", lambda: log_texts.bytecode("MODIFIED BYTECODE", result.code))
         return self._entry(function, args, trace, result, snapshot, gm, graph_name)
 
     def _without_operations(
@@ -242,9 +243,9 @@ class RegionState:
         """The backend's callable for a graph."""
         real = getattr(self.compiler_fn, "needs_real_inputs", False)
         examples = [item.real if real else item.fake for item in inputs]
-        logs.emit("graph", lambda: logs.graph_text(gm, name))
-        logs.emit("graph_code", lambda: logs.graph_code_text(gm, name))
-        logs.emit("graph_sizes", lambda: logs.graph_sizes_text(gm, name))
+        logs.emit("graph", lambda: log_texts.graph_table(gm.graph, name))
+        logs.emit("graph_code", lambda: log_texts.graph_code(gm.graph, name))
+        logs.emit("graph_sizes", lambda: log_texts.graph_sizes(gm.graph, name))
         counters["stats"]["unique_graphs"] += 1
         if self.on_graph is not None:
             self.on_graph(gm, examples)
@@ -267,7 +268,7 @@ class RegionState:
         all_guards = [guards.GlobalStateMatch(snapshot), *trace.output.guards, *_distinct(trace), *_shape_guards(trace)]
         manager = guards.CheckFunctionManager(all_guards, function.__code__, function.__globals__)
         guarded = GuardedCode(None if output is None else output.code, manager, gm, graph_name)
-        logs.emit("guards", lambda: logs.guards_text(manager))
+        logs.emit("guards", lambda: log_texts.guards_text(manager))
         self._check_holds(function, args, guarded)
         entry = make_entry(
             function, guarded, {} if output is None else output.extras, output is None or output.calls_back
@@ -305,7 +306,7 @@ class RegionState:
         if not (logs.is_on("recompiles") or self.guard_fail_fn or config.error_on_recompile):
             return
         failures = failures_of(existing, function, args)
-        text = logs.recompile_text(function.__code__, failures)
+        text = log_texts.recompile(function.__code__, failures)
         logs.emit("recompiles", lambda: text)
         if self.guard_fail_fn is not None and failures:
             self.guard_fail_fn(failures[0])

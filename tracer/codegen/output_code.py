@@ -3,16 +3,19 @@ the graph and call the resume function of every frame that was open."""
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import fx
 
 from tracer.bytecode import Assembler, Instruction, live_names, resume_code
 from tracer.codegen.codegen import Codegen, Extras
 from tracer.effects.replay import replay
 from tracer.graph_breaks import unsupported
+from tracer.guards import argument_slots
 from tracer.interpreter.opcodes.exceptions import HandledBefore
 from tracer.interpreter.trace import Trace
 from tracer.interpreter.translator import InstructionTranslator
@@ -58,12 +61,7 @@ class OutputCodeBuilder:
         cg = self._codegen()
         if graph is not None and graph_name is not None:
             self.extras.bind(graph_name, graph)
-            cg.asm.push_null()
-            cg.asm.load_deref(graph_name)
-            for item in inputs:
-                item.source.emit(cg)
-            cg.asm.call(len(inputs))
-            cg.asm.store_fast(cg.graph_out)
+            self._call_graph(cg, graph_name, inputs)
         replay(cg, self.trace.effects)
         body(cg)
         code = self.root.code
@@ -73,6 +71,56 @@ class OutputCodeBuilder:
             code.co_name, code.co_qualname, code.co_filename, code.co_firstlineno, argnames, freevars
         )
         return OutputCode(finished, dict(self.extras.values), bool(self._resumes))
+
+    def _call_graph(self, cg: Codegen, graph_name: str, inputs: list[Any]) -> None:
+        """Calls the graph. If it raises and has changed nothing, the frame runs in CPython instead, which raises at the
+        user's own line, with the effects up to there."""
+        asm = cg.asm
+        again = asm.label()
+        done = asm.label()
+        reruns = not self.trace.output.writes_to_inputs()
+        random = reruns and self.trace.output.draws_random_numbers
+        if random:
+            cg.call_object(torch.get_rng_state)
+            random_state = cg.store_temporary()
+        token = asm.try_begin(again) if reruns else None
+        asm.push_null()
+        asm.load_deref(graph_name)
+        for item in inputs:
+            item.source.emit(cg)
+        asm.call(len(inputs))
+        asm.store_fast(cg.graph_out)
+        if token is None:
+            return
+        asm.try_end(token)
+        asm.jump(done)
+        asm.place(again)
+        asm.pop()
+        if random:
+            cg.call_object(torch.set_rng_state, lambda: asm.load_fast(random_state))
+            asm.pop()
+        self._run_original(cg)
+        asm.return_value()
+        asm.place(done)
+
+    def _run_original(self, cg: Codegen) -> None:
+        """-> what the original code returns for the same argument slots"""
+        code = _with_plain_arguments(self.root.code)
+        cg.call_object(
+            types.FunctionType,
+            lambda: cg.load_const(code),
+            lambda: cg.load_globals(self.root.globals),
+            lambda: cg.load_const(code.co_name),
+            lambda: cg.load_const(None),
+            lambda: self._original_closure(cg),
+        )
+        arguments = [lambda name=name: cg.asm.load_fast(name) for name in self.root.program.argnames]
+        cg.call_top(*arguments)  # type: ignore[arg-type]
+
+    def _original_closure(self, cg: Codegen) -> None:
+        for name in self.root.code.co_freevars:
+            cg.asm.load_closure(name)
+        cg.asm.build_tuple(len(self.root.code.co_freevars))
 
     def _codegen(self) -> Codegen:
         return Codegen(self.trace, Assembler(), self.extras, self.outputs)
@@ -268,6 +316,17 @@ class _Jump:
     target: int
     stack: list[VariableTracker]
     results: int
+
+
+def _with_plain_arguments(code: types.CodeType) -> types.CodeType:
+    """The same code for a function that is given every argument slot, *args and **kwargs too, by position."""
+    slots = len(argument_slots(code))
+    return code.replace(
+        co_argcount=slots,
+        co_posonlyargcount=0,
+        co_kwonlyargcount=0,
+        co_flags=code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS),
+    )
 
 
 NULL_VALUE: VariableTracker = NullVariable()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tracer.sources import Source
 
 EXAMPLE = "example_value"
+STATE_FUNCTIONS: set[Any] = {torch._C._set_grad_enabled}  # graph operations that change torch's global state
 _DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
 
 
@@ -49,8 +50,6 @@ class OutputGraph:
         self.inputs: dict[str, GraphInput] = {}
         self.attributes: dict[str, Any] = {}  # constants of the graph module
         self.location: Callable[[], Any] = lambda: None  # the traced program's present line
-        self.mutates_inputs = False
-        self.has_random_ops = False
         self._wrap_result = wrap_result
         self._tracked_fakes: dict[int, tuple[Any, VariableTracker]] = {}
         self._symbol_nodes: dict[Any, fx.Node] = {}
@@ -58,13 +57,13 @@ class OutputGraph:
 
     # -- inputs --------------------------------------------------------------------------------------------------
 
-    def add_input(self, source: Source, real: Any, fake: Any) -> fx.Node:
+    def add_input(self, source: Source, real: Any, fake: Any, name: str | None = None) -> fx.Node:
         """The placeholder for a value that existed before the frame ran."""
         known = self.inputs.get(source.name)
         if known is not None:
             return known.node
         with self._at_inputs():
-            node = self.graph.placeholder(input_name(source))
+            node = self.graph.placeholder(name or input_name(source))
         self._last_placeholder = node
         node.meta[EXAMPLE] = fake
         self.inputs[source.name] = GraphInput(node, source, real)
@@ -74,7 +73,8 @@ class OutputGraph:
         """The SymInt placeholder of a symbol that the sizes of the inputs are written in."""
         node = self._symbol_nodes.get(expr)
         if node is None:
-            node = self.add_input(source, real, symint)
+            name = None if source.base is None else str(expr)  # a size is named as its symbol, an int as itself
+            node = self.add_input(source, real, symint, name)
             self._symbol_nodes[expr] = node
         return node
 
@@ -183,6 +183,18 @@ class OutputGraph:
                 del self.inputs[key]
         order = {node: position for position, node in enumerate(self.graph.nodes)}
         return sorted(kept, key=lambda item: order[item.node])
+
+    def writes_to_inputs(self) -> bool:
+        """Whether running the graph changes a tensor that existed before, or torch's global state."""
+        written = self.world.fake_mode.written_storages
+        fakes = [item.fake for item in self.inputs.values() if isinstance(item.fake, torch.Tensor)]
+        if any(fake.untyped_storage()._cdata in written for fake in fakes):
+            return True
+        return any(node.op == "call_function" and node.target in STATE_FUNCTIONS for node in self.graph.nodes)
+
+    @property
+    def draws_random_numbers(self) -> bool:
+        return self.world.fake_mode.drew_random_numbers
 
     def operation_count(self) -> int:
         return sum(node.op not in ("placeholder", "output") for node in self.graph.nodes)

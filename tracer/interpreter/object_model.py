@@ -405,10 +405,11 @@ _MODULE_FILE = "torch.nn.modules.module"
 _GLOBAL_HOOK_TABLES = (
     "_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks",
 )  # fmt: skip
+# Exceptions that hold nothing but `args`, and the few whose other fields follow from them.
 _PLAIN_EXCEPTIONS = frozenset(
-    cls for cls in vars(builtins).values()
-    if isinstance(cls, type) and issubclass(cls, BaseException)
-    and cls.__init__ in (BaseException.__init__, Exception.__init__, KeyError.__init__, IndexError.__init__)
+    cls
+    for cls in vars(builtins).values()
+    if isinstance(cls, type) and issubclass(cls, BaseException) and cls.__basicsize__ == BaseException.__basicsize__
 ) | {StopIteration, AttributeError, NameError, ImportError}
 
 

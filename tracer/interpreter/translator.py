@@ -5,6 +5,7 @@ import functools
 import types
 from typing import Any
 
+from tracer import log_texts, logs
 from tracer.bytecode import Instruction, Program, program
 from tracer.graph_breaks import unsupported
 from tracer.interpreter import opcodes
@@ -74,6 +75,7 @@ class InstructionTranslator(Operations):
         handlers = _handlers()
         instructions = self.program.instructions
         break_at = trace.break_at
+        log_steps = logs.is_on("trace")
         if thrown is not None:
             self.unwind(thrown)
         while True:
@@ -82,6 +84,8 @@ class InstructionTranslator(Operations):
             trace.steps = self.step = trace.steps + 1
             if self.step == break_at:
                 raise BreakHere(self)
+            if log_steps:
+                self._log_step(inst)
             try:
                 if handlers[inst.opcode](self, inst):
                     break
@@ -91,6 +95,9 @@ class InstructionTranslator(Operations):
         trace.frame = outer
         assert self.result is not None
         return self.result
+
+    def _log_step(self, inst: Instruction) -> None:
+        logs.emit("trace", lambda: log_texts.trace_line(inst.opname, inst.argval, self.stack, self.depth))
 
     def unwind(self, raised: ObservedException) -> None:
         """Continues at the handler of the current instruction, or lets the exception out of this frame."""

@@ -163,6 +163,8 @@ class UserObjectVariable(VariableTracker):
             return tx.class_variable(self.cls, self)
         if issubclass(self.cls, BaseException) and name in _EXCEPTION_FIELDS:
             return self._exception_field(tx, name)
+        if name == "value" and issubclass(self.cls, StopIteration) and self.storage is not None:
+            return next(iter(self.storage.children()), ConstantVariable(None))  # type: ignore[return-value]
         if name in ("__weakref__", "__doc__"):
             unsupported("unsupported-descriptor", name=name, kind="attribute of a C type")
         if self.storage is not None:
