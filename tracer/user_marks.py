@@ -61,31 +61,6 @@ graph_policy = IdentityMap()  # function -> "allow", "disallow" (break the graph
 constant_result = IdentityMap()  # function -> True
 
 
-def is_opaque(fn: object) -> bool:
-    """Disabled, with or without what it calls: never traced through."""
-    return fn in disabled
-
-
-def is_allowed(fn: object) -> bool:
-    """Enters graphs as one call."""
-    return graph_policy.get(fn) == "allow"
-
-
-def is_disallowed(fn: object) -> bool:
-    """Breaks the graph."""
-    return graph_policy.get(fn) == "disallow"
-
-
-def is_forbidden(fn: object) -> bool:
-    """Is an error where it is traced."""
-    return graph_policy.get(fn) == "forbid"
-
-
-def has_constant_result(fn: object) -> bool:
-    """Is called while tracing, and gives a constant."""
-    return fn in constant_result
-
-
 @dataclasses.dataclass(frozen=True)
 class DimMark:
     """What the user said of one dim; `kind` is "dynamic", "maybe_dynamic", "static" or "unbacked"."""
@@ -121,3 +96,13 @@ def is_allowed(function: object) -> bool:
 def is_disallowed(function: object) -> bool:
     """Whether a call of the function must break the graph (or, forbidden, is an error)."""
     return graph_policy.get(function) in ("disallow", "forbid")
+
+
+def is_forbidden(function: object) -> bool:
+    """Is an error where it is traced."""
+    return graph_policy.get(function) == "forbid"
+
+
+def has_constant_result(function: object) -> bool:
+    """Is called while tracing, and gives a constant."""
+    return function in constant_result
