@@ -54,6 +54,7 @@ class OutputCodeBuilder:
         """The nodes that the graph has to return for `body`."""
         cg = self._codegen()
         replay(cg, self.trace.effects)
+        self.trace.torch_state.emit(cg)
         body(cg)
         return list(self.outputs)
 
@@ -63,6 +64,7 @@ class OutputCodeBuilder:
             self.extras.bind(graph_name, graph)
             self._call_graph(cg, graph_name, inputs)
         replay(cg, self.trace.effects)
+        self.trace.torch_state.emit(cg)
         body(cg)
         code = self.root.code
         argnames = self.root.program.argnames
@@ -149,7 +151,9 @@ class OutputCodeBuilder:
         """Values are made once, before any of the program's own code runs again."""
         for frame in frames:
             for value in frame.stack:
-                if not isinstance(value, (NullVariable, HandledBefore)):
+                if isinstance(value, HandledBefore):
+                    cg.keep(value.present)
+                elif not isinstance(value, NullVariable):
                     cg.keep(value)
             for name in self._live_locals(frame):
                 value = frame.locals[name]
@@ -165,12 +169,14 @@ class OutputCodeBuilder:
     def _run_frame(self, cg: Codegen, frames: list[InstructionTranslator], depth: int) -> None:
         """-> what the frame at `depth` returns"""
         frame = frames[depth]
-        if any(isinstance(value, HandledBefore) for value in frame.stack):
-            unsupported("break-in-except", function=frame.code.co_qualname)
         inst = frame.inst
         asm = cg.asm
         asm.set_position(inst.positions)
         done = asm.label()
+        handled = [value.present for value in frame.stack if isinstance(value, HandledBefore)]
+        for exception in handled:  # sys.exception() is what it was, for the instruction and whatever it calls
+            cg.load(exception)
+            asm.emit("PUSH_EXC_INFO")
         handler = asm.label()
         token = asm.try_begin(handler, inst.handler.lasti) if inst.handler is not None else None
         if depth + 1 < len(frames):
@@ -181,22 +187,30 @@ class OutputCodeBuilder:
             kept, results, jumped = self._run_instruction(cg, frame)
         if token is not None:
             asm.try_end(token)
-        names = [cg.store_temporary() for _ in range(results)][::-1]
+        names = self._store_results(cg, results, handled)
         self._resume(cg, frame, frame.pc, kept, names)
         if jumped is not None or token is not None:
             asm.jump(done)
         if jumped is not None:
             asm.place(jumped.label)
-            names = [cg.store_temporary() for _ in range(jumped.results)][::-1]
+            names = self._store_results(cg, jumped.results, handled)
             self._resume(cg, frame, jumped.target, jumped.stack, names)
             if token is not None:
                 asm.jump(done)
         if token is not None:
             assert inst.handler is not None
             asm.place(handler)
-            names = [cg.store_temporary() for _ in range(1 + inst.handler.lasti)][::-1]
+            names = self._store_results(cg, 1 + inst.handler.lasti, handled)
             self._resume(cg, frame, inst.handler.target, frame.stack[: inst.handler.depth], names)
         asm.place(done)
+
+    def _store_results(self, cg: Codegen, count: int, handled: list[VariableTracker]) -> list[str]:
+        """results... -> ; ends what was handled meanwhile"""
+        names = [cg.store_temporary() for _ in range(count)][::-1]
+        for _ in handled:
+            cg.asm.pop()
+            cg.asm.emit("POP_EXCEPT")
+        return names
 
     # -- the instruction ---------------------------------------------------------------------------------------------
 
@@ -282,10 +296,12 @@ class OutputCodeBuilder:
         live = live_names(frame.program, index)
         locals_ = tuple(sorted(name for name in live if name in frame.locals))
         kinds = tuple("null" if isinstance(value, NullVariable) else "value" for value in stack)
-        key = (frame.code, index, kinds, len(results), locals_)
+        exc_handled = _handled_positions(stack)
+        key = (frame.code, index, kinds, len(results), locals_, exc_handled)
         name = self._resumes.get(key)
         if name is None:
-            code = resume_code(frame.code, index, kinds + ("value",) * len(results), locals_)  # type: ignore[arg-type]
+            layout: Any = kinds + ("value",) * len(results)
+            code = resume_code(frame.code, index, layout, locals_, exc_handled=exc_handled)
             offset = frame.program.instructions[index].offset
             name = self._resumes[key] = self._name_resume(offset)
             self.extras.bind(name, self._make_resume(code, frame.globals))
@@ -299,13 +315,23 @@ class OutputCodeBuilder:
         count = len(results) + len(locals_)
         for value in stack:
             if not isinstance(value, NullVariable):
-                cg.load(value)
+                cg.load(value.present if isinstance(value, HandledBefore) else value)
                 count += 1
         for result in results:
             asm.load_fast(result)
         for local in locals_:
             cg.load(frame.locals[local])
         asm.call(count)
+
+
+def _handled_positions(stack: list[VariableTracker]) -> tuple[int, ...]:
+    """For each exception being handled, the stack position of the argument that holds it."""
+    positions = []
+    for index, value in enumerate(stack):
+        if isinstance(value, HandledBefore):
+            on_stack = index + 1 < len(stack) and stack[index + 1] is value.present
+            positions.append(index + on_stack)
+    return tuple(positions)
 
 
 @dataclasses.dataclass

@@ -333,6 +333,12 @@ def _cell(builder: VariableBuilder, tx: Tracer, value: types.CellType, source: S
 
 # -- objects ---------------------------------------------------------------------------------------------------------
 
+@tracks_subclasses(BaseException)
+def _exception(builder: VariableBuilder, tx: Tracer, value: BaseException, source: Source) -> VariableTracker:
+    builder.guard(guards.TypeMatch(source, type(value)))
+    return builder.remember(value, UserObjectVariable(type(value), value, source))
+
+
 _OPAQUE = (
     types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType, types.TracebackType,
     weakref.ReferenceType, property, staticmethod, classmethod, torch.Generator, torch.storage.UntypedStorage,

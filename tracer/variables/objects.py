@@ -13,7 +13,7 @@ import torch
 
 from tracer import _C
 from tracer.graph_breaks import unsupported
-from tracer.sources import AttrSource
+from tracer.sources import AttrSource, GenericAttrSource
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.constant import ConstantVariable, boolean
 from tracer.variables.functions import (
@@ -175,7 +175,7 @@ class UserObjectVariable(VariableTracker):
         if name == "__traceback__":
             unsupported("unsupported-attribute", value=self.describe(), name=name)
         if self.value is not None:
-            unsupported("unsupported-attribute", value=self.describe(), name=name)
+            return tx.wrap(getattr(self.value, name, None), GenericAttrSource(self.source, name))
         if name == "args":
             return self.storage or tx.literal(())
         return boolean(False) if name == "__suppress_context__" else ConstantVariable(None)
@@ -386,11 +386,11 @@ class UserObjectVariable(VariableTracker):
 
     def reconstruct(self, cg: Any) -> None:
         if issubclass(self.cls, BaseException):
-            cg.call_object(
-                BaseException.__new__,
-                lambda: cg.load_object(self.cls),
-                *(lambda item=item: cg.load(item) for item in (self.storage.children() if self.storage else ())),
-            )
+            args = [lambda item=item: cg.load(item) for item in (self.storage.children() if self.storage else ())]
+            if isinstance(lookup(self.cls, "__init__")[1], types.FunctionType) or lookup(self.cls, "__new__")[0] is self.cls:
+                cg.call_object(BaseException.__new__, lambda: cg.load_object(self.cls), *args)
+            else:
+                cg.call_object(self.cls, *args)
         elif isinstance(self.storage, VariableTracker) and issubclass(self.cls, tuple):
             cg.call_object(tuple.__new__, lambda: cg.load_object(self.cls), lambda: cg.load(self.storage))
         else:

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 
 class HandledBefore(VariableTracker):
-    """The stack slot in which a frame keeps the exception that was handled before the present one."""
+    """The stack slot in which a frame keeps the exception that was handled before `present`."""
 
-    def __init__(self, value: VariableTracker | None) -> None:
+    def __init__(self, value: VariableTracker | None, present: VariableTracker) -> None:
         self.value = value
+        self.present = present
 
     def children(self) -> Iterable[VariableTracker]:
         return () if self.value is None else (self.value,)
@@ -52,7 +53,7 @@ def _set_cause(tx: Frame, value: VariableTracker, cause: VariableTracker) -> Non
 def push_exc_info(tx: Frame, inst: Instruction) -> None:
     """exception -> exception handled before, exception"""
     value = tx.pop()
-    tx.push(HandledBefore(tx.trace.handled))
+    tx.push(HandledBefore(tx.trace.handled, value))
     tx.push(value)
     tx.trace.handled = value
 

@@ -7,7 +7,7 @@ from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.registry import handles
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE
+from tracer.variables.exceptions import TracebackVariable
 from tracer.variables.objects import UserObjectVariable
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def with_except_start(tx: Frame, inst: Instruction) -> None:
     """exit, lasti, before, exception -> exit, lasti, before, exception, exit(type, exception, traceback)"""
     value = tx.stack[-1]
     leave = tx.stack[-4]
-    tx.push(leave.call(tx, [tx.class_variable(value.python_type(), value), value, NONE], {}))
+    tx.push(leave.call(tx, [tx.class_variable(value.python_type(), value), value, TracebackVariable(value)], {}))
 
 
 @handles("BEFORE_ASYNC_WITH", "GET_AITER", "GET_ANEXT", "END_ASYNC_FOR", "GET_AWAITABLE", "ASYNC_GEN_WRAP")
