@@ -31,7 +31,7 @@ class DimConstraint:
             if value is not None and value < 0:
                 raise ValueError(f"{name} of a marked dim must not be negative, got {value}")
         if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError(f"contradictory mark: min={self.min} is greater than max={self.max}; no size can satisfy it")
+            raise ValueError(f"contradictory mark: min={self.min} > max={self.max}, which no size can satisfy")
 
     @property
     def bounded(self) -> bool:

@@ -302,7 +302,7 @@ def from_sympy(algebra: Algebra, expr: Any) -> Any:
     if expr in (sympy.true, sympy.false):
         return algebra.boolean(expr is sympy.true)
     if isinstance(expr, sympy.Symbol):
-        raise NotAnExpression(f"{expr} is no symbol of this ShapeEnv; make symbols with create_size, create_int or create_float")
+        raise NotAnExpression(f"{expr} is no symbol of this ShapeEnv; symbols come from create_size and the like")
     number = f.python_number(expr)
     if number is not None:
         return algebra.constant(number)

@@ -60,7 +60,7 @@ class ShapeEnv:
         self.constraints: dict[Symbol, DimConstraint] = {}
         self.bindings: dict[str, tuple[Label, IntExpr]] = {}
         self.frozen = False
-        self._suppressed = 0
+        self.suppressed = 0
         self._symbols: list[Symbol] = []
         self._by_label: dict[str, Symbol] = {}
         self._duck: dict[int, Symbol] = {}
@@ -149,7 +149,7 @@ class ShapeEnv:
         return taken
 
     def bind(self, label: Label, expr: IntExpr) -> None:
-        """The value at `label` is this expression in the traced call, and the trace relies on it: a contiguous stride."""
+        """The value at `label` is this expression, and the trace relies on it: a contiguous stride."""
         self.bindings[label.name] = label, expr
 
     def rename(self, unbacked: IntExpr, to: IntExpr) -> None:
@@ -251,7 +251,7 @@ class ShapeEnv:
         condition = self.boolean(expr)
         if self.hint_of(condition) is not None or self.facts.decide(condition) is not None:
             return self.evaluate_expr(condition)
-        if not self._suppressed:
+        if not self.suppressed:
             self._check_not_frozen(condition)
             self.runtime_asserts.append(RuntimeAssert(condition, message, self.where()))
             self.facts.learn(condition)
@@ -265,7 +265,7 @@ class ShapeEnv:
 
     def record(self, condition: BoolExpr, why: Why, where: Any = None) -> None:
         """The trace relies on a condition that is not known yet."""
-        if self._suppressed:
+        if self.suppressed:
             return
         self._check_not_frozen(condition)
         self.guards.append(ShapeGuard(condition, why, self.where() if where is None else where))
@@ -278,11 +278,11 @@ class ShapeEnv:
     @contextlib.contextmanager
     def suppress_guards(self) -> Iterator[None]:
         """Decisions within take the hint and leave no trace."""
-        self._suppressed += 1
+        self.suppressed += 1
         try:
             yield
         finally:
-            self._suppressed -= 1
+            self.suppressed -= 1
 
     def freeze(self) -> None:
         """From now on a decision that needs a new guard is an error."""
@@ -304,7 +304,7 @@ class ShapeEnv:
             expr = self.algebra.from_sympy(expr)
         if not isinstance(expr, kind):
             raise TypeError(f"expected {what}, got the {type(expr).__name__} {expr}")
-        if expr.algebra is not self.algebra:
+        if expr.algebra is not self.algebra:  # type: ignore[attr-defined]
             raise ValueError(f"{expr} belongs to another ShapeEnv")
         return expr
 
@@ -335,4 +335,5 @@ class ShapeEnv:
 
 def _need(value: Any, kind: type, label: Label) -> None:
     if not isinstance(value, kind) or (kind is not int and isinstance(value, bool)):
-        raise TypeError(f"{label.name} must be {'an int' if kind is int else 'a float'}, got {type(value).__name__} {value!r}")
+        expected = "an int" if kind is int else "a float"
+        raise TypeError(f"{label.name} must be {expected}, got {type(value).__name__} {value!r}")

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from shapes.polynomial import IntExpr
+from shapes.polynomial import ATOM_KINDS, IntExpr
 from shapes.ranges import EXACT_FLOAT
 
 if TYPE_CHECKING:
@@ -136,8 +136,7 @@ class Floats:
     def rounded(self: Any, kind: str, x: FloatExpr) -> IntExpr:
         """The integer floor(x), ceil(x), trunc(x) or round(x)."""
         if x.const is not None:
-            rounding: Callable[[float], int] = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "round": round}[kind]
-            return self.integer(rounding(x.const))
+            return self.integer(ATOM_KINDS[kind](x.const))
         if x.op == "float" and self.fits_float(x.args[0]):  # floor(float(p)) -> p while every value of p is a float
             return x.args[0]
         return self.function(kind, x)

@@ -1,7 +1,7 @@
 """Intervals of integers: arithmetic on them, and the interval of each integer function.
 
 A range is a pair (low, high) of ints, or -INF / INF for no bound. Bounds beyond LIMIT are given up, towards the
-safe side. Ranges of floats are pairs of floats; IEEE operations round monotonically, so evaluating the corners is exact.
+safe side. Ranges of floats are pairs of floats; IEEE operations round monotonically, so the corners are exact.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Boolean expressions: integer relations normalised to `p == 0`, `p != 0` and `p >= 0`, relations of floats, and/or/not.
+"""Boolean expressions: integer relations as `p == 0`, `p != 0` and `p >= 0`, relations of floats, and, or, not.
 
-Equal relations are one object. The form in which a relation was first asked (`2*s0 >= 16`, where `s0 - 8 >= 0` is kept)
-stays beside it, for people to read.
+Equal relations are one object. The form in which a relation was first asked (`2*s0 >= 16` of `s0 - 8 >= 0`) stays
+beside it, for people to read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Known equalities: which atom stands for which expression.
 
-Equalities that the program decided (`s1 == s0`, `s1 == 2*s0`, `s1 == 5`, `s0 % 8 == 0`) eliminate one atom each; `reduce`
-rewrites an expression over what is left. Values are kept reduced, as a union-find with its paths compressed keeps them.
+Equalities that the program decided (`s1 == s0`, `s1 == 2*s0`, `s1 == 5`, `s0 % 8 == 0`) eliminate one atom each;
+`reduce` rewrites an expression over what is left. Values are kept reduced: a union-find with compressed paths.
 """
 
 from __future__ import annotations

@@ -128,7 +128,8 @@ def _mod_by_common(algebra: Algebra, p: IntExpr, q: IntExpr) -> IntExpr | None:
     common = common_factor(algebra, p, q)
     if not common:
         return None
-    return algebra.mul(algebra.from_terms(dict(common)), algebra.mod(without(algebra, p, common), without(algebra, q, common)))
+    rest = algebra.mod(without(algebra, p, common), without(algebra, q, common))
+    return algebra.mul(algebra.from_terms(dict(common)), rest)
 
 
 @law("floordiv", "(x // m) // n = x // (m*n) for n > 0")
@@ -282,7 +283,7 @@ def _bits(
     constants: dict[int, int | None],
     same: IntExpr,
 ) -> IntExpr | None:
-    """The laws that and, or and xor share; `constants` maps a constant to the result, None standing for the other side."""
+    """The laws that and, or and xor share; `constants`: the result for a constant, None being the other side."""
     if p.const is not None and q.const is not None:
         return algebra.integer(compute(p.const, q.const))
     if p is q:

@@ -330,7 +330,7 @@ class Facts:
     def _learn_remainder(self, atom: Atom) -> None:
         """a % b == r: b divides a - r."""
         dividend, divisor = atom.args
-        remainder = self.replacements.values[atom.index].const
+        remainder = self.replacements.values[atom.index].const or 0
         form, factor, constant = self.form(dividend)
         if divisor.const and (constant - remainder) % divisor.const == 0:
             multiple = abs(divisor.const) // math.gcd(divisor.const, factor)

@@ -22,8 +22,8 @@ from torch._subclasses.fake_tensor import (
 )
 
 from shapes.symbols import Symbol
+from tracer.graph.proxies import proxies_active
 from tracer.graph.shape_env_adapter import TorchShapeEnv
-from tracer.graph.sym_node import proxies_active
 
 _PLAIN = frozenset(
     (int, float, bool, str, complex, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -232,5 +232,3 @@ class FakeMode(FakeTensorMode):
         meta = torch.empty(0, dtype=metadata.dtype, device="meta", requires_grad=metadata.requires_grad)
         meta.set_(viewed.untyped_storage(), metadata.storage_offset, metadata.shape, metadata.stride)
         return meta
-
-

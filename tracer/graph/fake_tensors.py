@@ -18,10 +18,11 @@ from shapes.constraints import DimConstraint
 from shapes.env import ShapeEnv
 from shapes.policy import DimPolicy
 from shapes.polynomial import IntExpr
-from shapes.symbols import Label, Symbol
+from shapes.symbols import Symbol
 from tracer.graph.fake_mode import FakeMode
 from tracer.graph.shape_env_adapter import TorchShapeEnv
 from tracer.graph.sym_node import SYM_TYPES, SymNode
+from tracer.sources import Source
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 
 
@@ -38,7 +39,7 @@ class FakeWorld:
     def fakify(
         self,
         tensor: torch.Tensor,
-        source: Label,
+        source: Source,
         dims: Sequence[DimPolicy] | None = None,
         constraints: Sequence[DimConstraint | None] | None = None,
         strides: Sequence[DimPolicy] | None = None,
@@ -56,35 +57,42 @@ class FakeWorld:
     def _sizes(
         self,
         tensor: torch.Tensor,
-        source: Label,
+        source: Source,
         dims: Sequence[DimPolicy],
         constraints: Sequence[DimConstraint | None] | None,
     ) -> list[int | IntExpr]:
         marks = [None] * len(dims) if constraints is None else constraints
         return [
-            size if policy is DimPolicy.STATIC else self.env.create_size(size, TensorSizeSource(source, dim), policy, mark)
+            size
+            if policy is DimPolicy.STATIC
+            else self.env.create_size(size, TensorSizeSource(source, dim), policy, mark)
             for dim, (size, policy, mark) in enumerate(zip(tensor.shape, dims, marks, strict=True))
         ]
 
     def _strides(
         self,
         tensor: torch.Tensor,
-        source: Label,
+        source: Source,
         sizes: Sequence[int | IntExpr],
         policies: Sequence[DimPolicy] | None,
     ) -> list[int | IntExpr]:
-        """Products of the inner sizes where the strides are such products; else constants, or symbols where asked for."""
+        """Products of the inner sizes where the strides are such; else constants, or symbols where asked for."""
         strides: list[int | IntExpr] = list(tensor.stride())
         if all(isinstance(size, int) for size in sizes) and policies is None:
             return strides
         expected: dict[int, int | IntExpr] = {1: 1}
         for dim in sorted(range(len(sizes)), key=lambda dim: (tensor.stride(dim), -dim)):
             step, label = tensor.stride(dim), TensorStrideSource(source, dim)
-            strides[dim] = expected.get(step, step)
-            if policies is not None and policies[dim] is not DimPolicy.STATIC and isinstance(strides[dim], int) and step > 1:
+            strides[dim] = stride = expected.get(step, step)
+            if (
+                policies is not None
+                and policies[dim] is not DimPolicy.STATIC
+                and isinstance(strides[dim], int)
+                and step > 1
+            ):
                 strides[dim] = self.env.create_int(step, label)
-            elif isinstance(strides[dim], IntExpr):
-                self.env.bind(label, strides[dim])
+            elif isinstance(stride, IntExpr):
+                self.env.bind(label, stride)
             expected.setdefault(step * tensor.shape[dim], strides[dim] * sizes[dim])
         return strides
 
@@ -115,11 +123,11 @@ class FakeWorld:
             fake._is_param = True  # isinstance(fake, torch.nn.Parameter) looks here
         return fake
 
-    def symint(self, value: int, source: Label, policy: DimPolicy = DimPolicy.DYNAMIC) -> torch.SymInt | int:
+    def symint(self, value: int, source: Source, policy: DimPolicy = DimPolicy.DYNAMIC) -> torch.SymInt | int:
         """The symbol of a plain int of the program."""
         return value if policy is DimPolicy.STATIC else self.torch_env.wrap(self.env.create_int(value, source))
 
-    def symfloat(self, value: float, source: Label) -> torch.SymFloat:
+    def symfloat(self, value: float, source: Source) -> torch.SymFloat:
         """The symbol of a float of the program."""
         return self.torch_env.wrap(self.env.create_float(value, source))
 

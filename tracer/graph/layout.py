@@ -46,7 +46,9 @@ def dense_in_order(
     conditions = []
     expected = algebra.one
     for dim in order:
-        conditions.append(algebra.relation("eq", sizes[dim], algebra.one) | algebra.relation("eq", strides[dim], expected))
+        conditions.append(
+            algebra.relation("eq", sizes[dim], algebra.one) | algebra.relation("eq", strides[dim], expected)
+        )
         expected = algebra.mul(expected, sizes[dim])
     empty = [algebra.relation("eq", size, algebra.zero) for size in sizes]
     return algebra.any_of([algebra.all_of(conditions), *empty])
@@ -67,9 +69,7 @@ def channels_last_strides(
     return algebra.all_of(conditions)
 
 
-def non_overlapping_and_dense(
-    adapter: TorchShapeEnv, sizes: Sequence[IntExpr], strides: Sequence[IntExpr]
-) -> BoolExpr:
+def non_overlapping_and_dense(adapter: TorchShapeEnv, sizes: Sequence[IntExpr], strides: Sequence[IntExpr]) -> BoolExpr:
     """Dense in the order of the strides. Where the traced strides are not dense in their order, that order is
     guarded on, so that the answer no holds for all sizes that reuse the trace."""
     algebra = adapter.algebra

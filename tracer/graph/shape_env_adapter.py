@@ -31,6 +31,18 @@ torch_sympy.register()
 NO_HINT_FALLBACK = 8192  # what PyTorch assumes of a size it knows nothing of
 
 
+class IntNodes(dict[int, SymNode]):
+    """The node of each integer constant, made when it is first asked for."""
+
+    def __init__(self, shape_env: TorchShapeEnv) -> None:
+        super().__init__()
+        self.shape_env = shape_env
+
+    def __missing__(self, number: int) -> SymNode:
+        node = self[number] = self.shape_env.node(self.shape_env.algebra.integer(number))
+        return node
+
+
 class TorchShapeEnv:
     """One per trace, beside its ShapeEnv. Attributes without comment are read by PyTorch."""
 
@@ -45,6 +57,7 @@ class TorchShapeEnv:
     def __init__(self, env: ShapeEnv) -> None:
         self.env = env
         self.algebra = env.algebra
+        self.int_nodes = IntNodes(self)
         self.layouts: dict[Any, BoolExpr] = {}
         self.fake_tensor_cache: dict[Any, Any] = {}
         self.pending_fresh_unbacked_symbols: list[Any] = []
@@ -71,7 +84,13 @@ class TorchShapeEnv:
             return value
         if value.const is not None:
             return value.const
-        kind = torch.SymInt if isinstance(value, IntExpr) else torch.SymBool if isinstance(value, BoolExpr) else torch.SymFloat
+        kind = (
+            torch.SymInt
+            if isinstance(value, IntExpr)
+            else torch.SymBool
+            if isinstance(value, BoolExpr)
+            else torch.SymFloat
+        )
         return kind(self.node(value))
 
     def symbols_of(self, value: Any) -> frozenset[Symbol]:
@@ -113,7 +132,7 @@ class TorchShapeEnv:
         self, node: SymNode, size_oblivious: bool = False, fallback_value: bool | None = None
     ) -> bool | int | float:
         value = node.value
-        if isinstance(value, BoolExpr):
+        if node.pytype is bool:
             return self.decide(value, fallback_value)
         return self.decide_int(value) if isinstance(value, IntExpr) else self.decide_float(value)
 

@@ -6,7 +6,6 @@ PyTorch duck-types its nodes: C++ calls the methods below by name, and the opera
 
 from __future__ import annotations
 
-import builtins
 import functools
 import math
 import operator
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx.experimental.sym_node  # hangs the operators on torch.SymInt
-from torch._C import _get_dispatch_mode, _TorchDispatchModeKey
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, handle_sym_dispatch
 
 from shapes.conversion import show
@@ -23,61 +21,31 @@ from shapes.floats import FloatExpr
 from shapes.polynomial import IntExpr
 from shapes.relations import BoolExpr
 from tracer.graph import layout
+from tracer.graph.proxies import SYM_TYPES, all_constant, recorded, wrap
 
 if TYPE_CHECKING:
     from shapes.algebra import Algebra
     from tracer.graph.shape_env_adapter import TorchShapeEnv
 
-SYM_TYPES = (torch.SymInt, torch.SymFloat, torch.SymBool)
-_PROXY = _TorchDispatchModeKey.PROXY
-_pre_dispatch_modes = torch._ops._mode_stack_state_for_pre_dispatch
-_PROXY_SLOT = 0
-
-
-def recorded(torch_operator: Callable[..., Any]) -> Callable[[Callable[..., SymNode]], Callable[..., SymNode]]:
-    """An operation on nodes that make_fx and AOTAutograd see as `torch_operator` while they trace."""
-
-    def decorate(compute: Callable[..., SymNode]) -> Callable[..., SymNode]:
-        @functools.wraps(compute)
-        def operation(self: SymNode, *others: Any) -> SymNode:
-            if _get_dispatch_mode(_PROXY) is None and _pre_dispatch_modes.get(_PROXY_SLOT) is None:
-                return compute(self, *others)
-            if get_proxy_mode() is None or _all_constant((self, *others)):
-                return compute(self, *others)
-            args = tuple(wrap(arg) if type(arg) is SymNode else arg for arg in (self, *others))
-            return self.node_of(handle_sym_dispatch(torch_operator, args, {}))
-
-        return operation
-
-    return decorate
-
-
-def _all_constant(values: tuple[Any, ...]) -> bool:
-    return all(type(value) is not SymNode or value.constant is not None for value in values)
-
-
-def wrap(node: SymNode) -> Any:
-    """The number that users see."""
-    constant = node.constant
-    if constant is not None:
-        return constant
-    return (torch.SymInt if node.pytype is int else torch.SymBool if node.pytype is bool else torch.SymFloat)(node)
-
 
 class SymNode:
     """One expression. There is one node per expression of an env, so nodes compare by identity."""
 
-    __slots__ = ("shape_env", "pytype", "value", "fx_node", "__weakref__")
+    __slots__ = (
+        "shape_env", "algebra", "pytype", "value", "results", "fx_node", "_int_nodes", "_replaced", "_known_int",
+        "__weakref__",
+    )  # fmt: skip
 
     def __init__(self, shape_env: TorchShapeEnv, value: Any) -> None:
         self.shape_env = shape_env
+        self.algebra: Algebra = shape_env.algebra
         self.value = value
         self.pytype = int if type(value) is IntExpr else bool if type(value) is BoolExpr else float
+        self.results: dict[tuple[Any, ...], SymNode] = {}
         self.fx_node = None
-
-    @property
-    def algebra(self) -> Algebra:
-        return self.shape_env.algebra
+        self._int_nodes = shape_env.int_nodes
+        self._replaced = shape_env.env.facts.replacements.values
+        self._known_int: int | None = value.const if self.pytype is int else None
 
     def node(self, value: Any) -> SymNode:
         """The node of an expression."""
@@ -115,7 +83,7 @@ class SymNode:
 
     def is_constant(self) -> bool:
         """Of ints and bools: PyTorch folds such nodes to plain numbers."""
-        return self.pytype is not float and self.value.const is not None
+        return self._known_int is not None or (self.pytype is bool and self.value.const is not None)
 
     @property
     def constant(self) -> Any:
@@ -146,10 +114,12 @@ class SymNode:
         return self.reduced().sympy
 
     def reduced(self) -> Any:
-        return self.shape_env.env.facts.replacements.reduce_any(self.value)
+        return self.shape_env.env.facts.replacements.reduce_any(self.value) if self._replaced else self.value
 
     def maybe_as_int(self) -> int | None:
-        return self.reduced().const if self.pytype is int else None
+        if self._known_int is None and self._replaced and self.pytype is int:
+            return self.reduced().const
+        return self._known_int
 
     def maybe_as_bool(self) -> bool | None:
         return self.reduced().const if self.pytype is bool else None
@@ -165,10 +135,10 @@ class SymNode:
             raise ValueError("a symbolic size of one trace cannot be used in another")
         return self
 
-    def str(self) -> builtins.str:
+    def __str__(self) -> str:
         return show(self.reduced())
 
-    __str__ = __repr__ = _graph_repr = str  # type: ignore[assignment]
+    __repr__ = _graph_repr = __str__
 
     def _value_eq(self, other: Any) -> bool:
         return type(other) is SymNode and self.value is other.value
@@ -177,7 +147,7 @@ class SymNode:
         return hash(self.value)
 
     def wrap_int(self, number: int) -> SymNode:
-        return self.node(self.algebra.integer(number))
+        return self._int_nodes[number]
 
     def wrap_bool(self, number: bool) -> SymNode:
         return self.node(self.algebra.boolean(number))
@@ -194,16 +164,18 @@ class SymNode:
         return self.shape_env.decide_float(self.value)
 
     def guard_bool(self, file: str, line: int) -> bool:
-        return self.shape_env.decide(self.value)
+        decided = self.value.decided
+        return self.shape_env.decide(self.value) if decided is None else decided
 
-    def guard_size_oblivious(self, file: str, line: int) -> bool:
-        return self.shape_env.decide(self.value)
+    guard_size_oblivious = guard_bool
 
     def guard_or_false(self, file: str, line: int) -> bool:
-        return self.shape_env.decide(self.value, False)
+        decided = self.value.decided
+        return self.shape_env.decide(self.value, False) if decided is None else decided
 
     def guard_or_true(self, file: str, line: int) -> bool:
-        return self.shape_env.decide(self.value, True)
+        decided = self.value.decided
+        return self.shape_env.decide(self.value, True) if decided is None else decided
 
     def statically_known_true(self, file: str, line: int) -> bool:
         return self.shape_env.env.statically_known(self.value) is True
@@ -239,17 +211,23 @@ class SymNode:
     def _float(self, op: str, *others: SymNode) -> SymNode:
         return self.node(self.algebra.float_operation(op, self.as_float(), *(o.as_float() for o in others)))
 
+    def _of_numbers(self, op: str, integers: Callable[[IntExpr, IntExpr], IntExpr], other: SymNode) -> SymNode:
+        """The operation of floats if one is a float, else that of integers."""
+        if self._mixed(other):
+            return self._float(op, other)
+        return self.node(integers(self.as_int(), other.as_int()))
+
     @recorded(operator.add)
     def add(self, other: SymNode) -> SymNode:
-        return self._float("add", other) if self._mixed(other) else self.node(self.algebra.add(self.as_int(), other.as_int()))
+        return self._of_numbers("add", self.algebra.add, other)
 
     @recorded(operator.sub)
     def sub(self, other: SymNode) -> SymNode:
-        return self._float("sub", other) if self._mixed(other) else self.node(self.algebra.sub(self.as_int(), other.as_int()))
+        return self._of_numbers("sub", self.algebra.sub, other)
 
     @recorded(operator.mul)
     def mul(self, other: SymNode) -> SymNode:
-        return self._float("mul", other) if self._mixed(other) else self.node(self.algebra.mul(self.as_int(), other.as_int()))
+        return self._of_numbers("mul", self.algebra.mul, other)
 
     @recorded(operator.neg)
     def neg(self) -> SymNode:
@@ -263,27 +241,22 @@ class SymNode:
     def abs(self) -> SymNode:
         return self._float("abs") if self.pytype is float else self.node(abs(self.as_int()))
 
-    @recorded(operator.floordiv)
+    @recorded(operator.floordiv, guards=True)
     def int_floordiv(self, other: SymNode) -> SymNode:
-        if self._mixed(other):
-            self._need_nonzero(other)
-            return self._float("floordiv", other)
         self._need_nonzero(other)
-        return self.node(self.algebra.floordiv(self.as_int(), other.as_int()))
+        return self._of_numbers("floordiv", self.algebra.floordiv, other)
 
-    @recorded(operator.mod)
+    @recorded(operator.mod, guards=True)
     def mod(self, other: SymNode) -> SymNode:
         self._need_nonzero(other)
-        if self._mixed(other):
-            return self._float("mod", other)
-        return self.node(self.algebra.mod(self.as_int(), other.as_int()))
+        return self._of_numbers("mod", self.algebra.mod, other)
 
-    @recorded(operator.truediv)
+    @recorded(operator.truediv, guards=True)
     def int_truediv(self, other: SymNode) -> SymNode:
         self._need_nonzero(other)
         return self.node(self.algebra.float_operation("int_truediv", self.as_int(), other.as_int()))
 
-    @recorded(operator.truediv)
+    @recorded(operator.truediv, guards=True)
     def float_truediv(self, other: SymNode) -> SymNode:
         self._need_nonzero(other)
         return self._float("truediv", other)
@@ -307,15 +280,11 @@ class SymNode:
 
     @recorded(torch.sym_max)
     def sym_max(self, other: SymNode) -> SymNode:
-        if self._mixed(other):
-            return self._float("max", other)
-        return self.node(self.algebra.maximum(self.as_int(), other.as_int()))
+        return self._of_numbers("max", self.algebra.maximum, other)
 
     @recorded(torch.sym_min)
     def sym_min(self, other: SymNode) -> SymNode:
-        if self._mixed(other):
-            return self._float("min", other)
-        return self.node(self.algebra.minimum(self.as_int(), other.as_int()))
+        return self._of_numbers("min", self.algebra.minimum, other)
 
     def sym_sum(self, args: Sequence[SymNode]) -> SymNode:
         if get_proxy_mode() is not None:
@@ -323,7 +292,7 @@ class SymNode:
         return self.node(self.algebra.sum(arg.as_int() for arg in args))
 
     def sym_ite(self, then: SymNode, other: SymNode) -> SymNode:
-        if get_proxy_mode() is not None and not _all_constant((self, then, other)):
+        if get_proxy_mode() is not None and not all_constant((self, then, other)):
             return self.node_of(handle_sym_dispatch(torch.sym_ite, (wrap(self), wrap(then), wrap(other)), {}))
         return self.node(self.algebra.where(self.value, then.value, other.value))
 
@@ -344,12 +313,12 @@ class SymNode:
     def bitwise_xor(self, other: SymNode) -> SymNode:
         return self._bits("bitxor", other)
 
-    @recorded(operator.lshift)
+    @recorded(operator.lshift, guards=True)
     def lshift(self, other: SymNode) -> SymNode:
         self._need_nonnegative(other)
         return self._bits("lshift", other)
 
-    @recorded(operator.rshift)
+    @recorded(operator.rshift, guards=True)
     def rshift(self, other: SymNode) -> SymNode:
         self._need_nonnegative(other)
         return self._bits("rshift", other)
@@ -392,7 +361,7 @@ class SymNode:
     def sym_float(self) -> SymNode:
         return self.node(self.as_float())
 
-    @recorded(float.is_integer)
+    @recorded(float.is_integer, guards=True)
     def is_integer(self) -> SymNode:
         if self.pytype is not float:
             return self.wrap_bool(True)
@@ -484,6 +453,7 @@ def _math_method(name: str, torch_function: Callable[..., Any]) -> Callable[...,
     return recorded(torch_function)(compute)
 
 
+SymNode.str = SymNode.__str__  # as a method of that name it would hide the builtin from annotations
 for _name in ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2"):
     setattr(SymNode, f"sym_{_name}", _math_method(_name, getattr(torch, f"_sym_{_name}")))
 

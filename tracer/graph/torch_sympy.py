@@ -1,4 +1,4 @@
-"""Own SymPy functions to PyTorch's and back, for whoever hands expressions to PyTorch (backends) or gets them from it."""
+"""Own SymPy functions to PyTorch's and back, for whoever hands expressions to PyTorch or gets them from it."""
 
 from __future__ import annotations
 
