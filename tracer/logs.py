@@ -83,7 +83,7 @@ def parse(text: str) -> dict[str, bool]:
 def _unknown(name: str) -> str:
     near = difflib.get_close_matches(name, ARTIFACTS)
     meant = f"; did you mean {' or '.join(near)}?" if near else ""
-    return f"no log artifact {name!r}{meant} Known: {', '.join(ARTIFACTS)}, all"
+    return f"no log artifact {name!r}{meant or '.'} Known: {', '.join(ARTIFACTS)}, all"
 
 
 class Record(NamedTuple):

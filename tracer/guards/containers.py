@@ -105,11 +105,15 @@ class DictKeysMatch(Guard):
         return (self.source,)
 
     def check(self, code: CheckScope) -> str | None:
-        value = code.read(self.source)
+        value, exact = code.read(self.source), code.exact_type(self.source) is dict
         if not self.keys:
-            return f"{'len' if code.exact_type(self.source) is dict else '___size'}({value}) == 0"
+            return f"{'len' if exact else '___size'}({value}) == 0"
+        keys = code.const(self.keys, "keys")
         function = "___ordered_keys" if self.ordered_dict else "___dict_keys"
-        return f"{function}({value}, {code.const(self.keys, 'keys')})"
+        if not exact or self.ordered_dict or any(type(key) is ObjectRef for key in self.keys):
+            return f"{function}({value}, {keys})"
+        # The very same key objects, as nearly always, are seen without a Python call.
+        return f"len({value}) == {len(self.keys)} and all(map(___is, {value}, {keys})) or {function}({value}, {keys})"
 
     def lines(self) -> list[str]:
         return [f"list({self.source.name}.keys()) == [{', '.join(_key_text(key) for key in self.keys)}]"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import math
+import operator
 import weakref
 from typing import Any
 
@@ -17,7 +18,7 @@ from tracer.guards.tensors import marks_within
 from tracer.sources import reading
 
 _PLAIN = """
-    abs bool bytes complex dict float frozenset id int len list max min range round set slice str tuple type
+    abs all bool bytes complex dict float frozenset id int len list map max min range round set slice str tuple type
     bytearray object
 """
 
@@ -45,6 +46,7 @@ HELPERS: dict[str, Any] = {
     **reading.HELPERS,
     "math": math,
     "___copysign": math.copysign,
+    "___is": operator.is_,
     "___contains": dict.__contains__,
     "___same_constant": same_constant,
     "___dict_keys": keys_match,
