@@ -26,7 +26,7 @@ from tracer.interpreter.trace import BreakHere, Trace
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.library.registry import is_opaque_module
 from tracer.metrics import counters
-from tracer.preserve import preserve_global_state
+from tracer.preserve import preserve_global_state, restoring
 from tracer.sources import CellSource, LocalSource
 from tracer.variables.base import ObservedException
 from tracer.variables.functions import CellVariable, cell_of
@@ -157,7 +157,8 @@ class RegionState:
             root = root_frame(trace, function, args)
             try:
                 builder = OutputCodeBuilder(trace, root, self._make_resume, _name_resume)
-                body = self._run(trace, root, builder)
+                with trace.torch_state.scope():
+                    body = self._run(trace, root, builder)
                 return self._finish(function, args, trace, builder, body, snapshot, reason)
             except errors.Unsupported as error:
                 reason = error
@@ -226,6 +227,8 @@ class RegionState:
             graph_name = f"__compiled_fn_{next(_graph_ids)}"
             gm = build_graph_module(output, graph_name)
             compiled = self._compile(gm, graph_name, inputs, calls_back=broken)
+            if trace.torch_state.in_graph():
+                compiled = restoring(compiled)
         result = builder.build(body, graph_name, compiled, inputs)
         logs.emit("bytecode", lambda: log_texts.bytecode("ORIGINAL BYTECODE", function.__code__))
         logs.emit("bytecode", lambda: log_texts.bytecode("MODIFIED BYTECODE", result.code))

@@ -1,21 +1,278 @@
-"""torch's global state is left by a trace as it was found: the traced program's changes belong to its graph."""
+"""torch's global state while a frame is traced, and after.
+
+The traced program's changes of grad mode, autocast and the like are made for real while tracing, so that fakes are worked
+out under them, and undone at the end of the trace. The graph holds them as nodes and ends in the state that it began in;
+the output code then sets the state in which the program goes on.
+"""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import dataclasses
+import logging
+import random
+import threading
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.amp import autocast_mode
+from torch.autograd import grad_mode
+
+from tracer import _C
+from tracer.graph_breaks import unsupported
+
+if TYPE_CHECKING:
+    from torch import fx
+
+    from tracer.graph.output_graph import OutputGraph
+    from tracer.variables.base import VariableTracker
+
+_STATE_NODE = "torch_state"
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """A part of the state: `write(*read())` changes nothing."""
+
+    read: Callable[[], tuple[Any, ...]]
+    write: Callable[..., Any]
+
+
+def _autocast(device: str) -> list[Setting]:
+    return [
+        Setting(lambda: (device, torch.is_autocast_enabled(device)), torch.set_autocast_enabled),
+        Setting(lambda: (device, torch.get_autocast_dtype(device)), torch.set_autocast_dtype),
+    ]
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(lambda: (torch.is_grad_enabled(),), torch._C._set_grad_enabled),
+    *_autocast("cpu"),
+    *_autocast("cuda"),
+    Setting(lambda: (torch.is_autocast_cache_enabled(),), torch.set_autocast_cache_enabled),
+)
+State = tuple[tuple[Any, ...], ...]
+
+
+def read_state() -> State:
+    return tuple([setting.read() for setting in SETTINGS])
+
+
+def write_state(state: State) -> None:
+    for setting, values in zip(SETTINGS, state):
+        if setting.read() != values:
+            setting.write(*values)
 
 
 @contextlib.contextmanager
 def preserve_global_state() -> Iterator[None]:
-    grad = torch.is_grad_enabled()
+    """Around all that tracing runs, the backend included."""
+    state = read_state()
     dtype = torch.get_default_dtype()
     deterministic = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    python_random = random.getstate()
+    cpu_random = torch.random.get_rng_state()
+    cuda_random = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     try:
         yield
     finally:
-        torch._C._set_grad_enabled(grad)
+        write_state(state)
         torch.set_default_dtype(dtype)
         torch._C._set_deterministic_algorithms(deterministic, warn_only=warn_only)
+        random.setstate(python_random)
+        torch.random.set_rng_state(cpu_random)
+        if cuda_random is not None:
+            torch.cuda.set_rng_state_all(cuda_random)
+
+
+class _Quiet(threading.local, logging.Filter):
+    """torch logs operators that fail on fakes as errors of its own; here they are the traced program's, or a break."""
+
+    on = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not self.on
+
+
+_quiet = _Quiet()
+logging.getLogger("torch._subclasses.fake_tensor").addFilter(_quiet)
+
+
+# -- contexts that are one object between entering and leaving -----------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class ContextKind:
+    """A context manager of torch whose two halves are one node each."""
+
+    manager_enter: Callable[..., Any]
+    manager_exit: Callable[..., Any]
+    enter: Callable[..., Any]
+    leave: Callable[[Any], None]
+    attributes: tuple[str, ...]  # of the manager, in the order in which `enter` takes them
+
+
+CONTEXT_KINDS = (
+    ContextKind(
+        torch.inference_mode.__enter__,
+        torch.inference_mode.__exit__,
+        grad_mode._enter_inference_mode,
+        grad_mode._exit_inference_mode,
+        ("mode",),
+    ),
+    ContextKind(
+        torch.autocast.__enter__,
+        torch.autocast.__exit__,
+        autocast_mode._enter_autocast,
+        autocast_mode._exit_autocast,
+        ("device", "fast_dtype", "_enabled", "_cache_enabled"),
+    ),
+)
+for _kind in CONTEXT_KINDS:  # where the graph breaks inside of one, CPython runs these
+    _C.never_trace(_kind.manager_enter.__code__)
+    _C.never_trace(_kind.manager_exit.__code__)
+_OPEN_OBJECTS = (torch._C._InferenceMode, autocast_mode._UnmanagedAutocast)
+
+
+@dataclasses.dataclass
+class OpenContext:
+    kind: ContextKind
+    manager: VariableTracker
+    node: fx.Node
+    real: Any
+    cache_before: bool
+
+
+class TorchState:
+    """What the traced program did to the state so far."""
+
+    def __init__(self, output: OutputGraph) -> None:
+        self.output = output
+        self.open: list[OpenContext] = []
+        self.cache_enabled = False  # of autocast; for real it is off, so that casts of fakes are not remembered
+        self._before: State = ()
+        self._after: State = ()
+        self._inference = False
+        self._changed = False
+        self._reopen: list[OpenContext] = []
+
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[None]:
+        """Within, the program is traced; afterwards the state is as before, and so it is at the end of the graph."""
+        self._before, self._inference = read_state(), torch.is_inference_mode_enabled()
+        self.cache_enabled = torch.is_autocast_cache_enabled()
+        torch.set_autocast_cache_enabled(False)
+        _quiet.on = True
+        try:
+            yield
+        finally:
+            _quiet.on = False
+            self._after, self._reopen = self._read(), list(self.open)
+            while self.open:
+                self.leave(self.open[-1])
+            left = self._read()
+            write_state(self._before)
+        self._balance(left)
+
+    @contextlib.contextmanager
+    def as_at_entry(self) -> Iterator[None]:
+        """Within, the state is that in which the frame began: guards on inputs are made under it."""
+        if not self._changed:
+            yield
+            return
+        now = read_state()
+        with torch._C._InferenceMode(self._inference):
+            write_state(self._before)
+            try:
+                yield
+            finally:
+                write_state(now)
+        write_state(now)
+
+    def _read(self) -> State:
+        return (*read_state()[:-1], (self.cache_enabled,))
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
+    def change(self, function: Callable[..., Any], *args: Any) -> None:
+        """Changes a setting now and in the graph."""
+        function(*args)
+        self._add_node(function, args)
+
+    def set_cache_enabled(self, enabled: bool) -> None:
+        self.cache_enabled = enabled
+        self._add_node(torch.set_autocast_cache_enabled, (enabled,))
+
+    def enter(self, kind: ContextKind, manager: VariableTracker, args: tuple[Any, ...]) -> None:
+        context = OpenContext(kind, manager, self._add_node(kind.enter, args), kind.enter(*args), self.cache_enabled)
+        if kind.enter is autocast_mode._enter_autocast:
+            self.cache_enabled = args[-1]
+            torch.set_autocast_cache_enabled(False)
+        self.open.append(context)
+
+    def leave(self, context: OpenContext) -> None:
+        """Leaves the innermost context."""
+        if self.open.pop() is not context:
+            unsupported("with-block", value="a context that is left while an inner one is open")
+        context.kind.leave(context.real)
+        self.cache_enabled = context.cache_before
+        self._add_node(context.kind.leave, (context.node,))
+
+    def _add_node(self, function: Callable[..., Any], args: tuple[Any, ...]) -> fx.Node:
+        node = self.output.create_node("call_function", function, args, {}, None)
+        node.meta[_STATE_NODE] = True
+        self._changed = True
+        return node
+
+    def _balance(self, left: State) -> None:
+        """The graph ends in the state that it began in; without other operations it does not touch the state at all."""
+        for setting, before, after in zip(SETTINGS, self._before, left):
+            if before != after:
+                self._add_node(setting.write, before)
+        operations = [n for n in self.output.graph.nodes if n.op != "placeholder" and not n.meta.get("pure")]
+        if all(node.meta.get(_STATE_NODE) for node in operations):
+            for node in reversed(operations):
+                self.output.graph.erase_node(node)
+
+    def in_graph(self) -> bool:
+        return any(node.meta.get(_STATE_NODE) for node in self.output.graph.nodes)
+
+    # -- code ------------------------------------------------------------------------------------------------------
+
+    def emit(self, cg: Any) -> None:
+        """Emits code that brings the state to where the program left it."""
+        for context in self._reopen:
+            cg.call_object(context.kind.manager_enter, lambda manager=context.manager: cg.load(manager))
+            cg.asm.pop()
+        for setting, before, after in zip(SETTINGS, self._before, self._after):
+            if before != after or self._reopen:
+                cg.call_object(setting.write, *(lambda value=value: cg.load_const(value) for value in after))
+                cg.asm.pop()
+
+
+def restoring(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """A graph that changes the state and may raise half-way: `with` blocks that it was in are left then."""
+
+    def run_graph(*args: Any) -> Any:
+        state = read_state()
+        try:
+            return compiled(*args)
+        except BaseException as error:
+            _leave_open_contexts(error.__traceback__)
+            write_state(state)
+            raise
+
+    _C.never_trace(run_graph.__code__)
+    return run_graph
+
+
+def _leave_open_contexts(traceback: TracebackType | None) -> None:
+    """Contexts that a graph has entered lie in the locals of its frame, in the order of entering."""
+    entered: list[Any] = []
+    while traceback is not None:
+        entered += [value for value in traceback.tb_frame.f_locals.values() if type(value) in _OPEN_OBJECTS]
+        traceback = traceback.tb_next
+    for context in reversed({id(context): context for context in entered}.values()):
+        context.__exit__(None, None, None)

@@ -179,6 +179,7 @@ class OutputCodeBuilder:
             asm.emit("PUSH_EXC_INFO")
         handler = asm.label()
         token = asm.try_begin(handler, inst.handler.lasti) if inst.handler is not None else None
+        asm.emit("NOP")  # belongs to this range alone, so that its depth is the depth here
         if depth + 1 < len(frames):
             kept = list(frame.stack)
             self._run_frame(cg, frames, depth + 1)

@@ -8,6 +8,7 @@ from tracer.graph.fake_tensors import FakeWorld
 from tracer.graph.output_graph import OutputGraph
 from tracer.interpreter.results import wrap_result
 from tracer.locations import UserLocation
+from tracer.preserve import TorchState
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder
 from tracer.variables.tensor import TensorVariable
@@ -35,6 +36,7 @@ class Trace:
         self.output = OutputGraph(world, wrap_result)
         self.output.location = self.location
         self.effects = Effects()
+        self.torch_state = TorchState(self.output)
         self.builder = VariableBuilder(self)
         self.break_at = break_at
         self.steps = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from tracer.library.torch_.operations import graph_operations
 from tracer.variables.base import Models
 
 models = Models("callable")
+named_models = Models("name")  # "module.qualname" of functions in modules that importing tracer must not load
 
 _FOLDABLE_BUILTINS = (
     abs, ascii, bin, bool, bytes, chr, complex, divmod, float, format, hex, int, len, max, min, oct, ord, pow, repr, round,
@@ -45,7 +47,15 @@ def foldable(*functions: Any) -> None:
 
 def model_of(function: Any) -> Callable[..., Any] | None:
     """The model of a callable: called with (tx, *tracked args, **tracked kwargs), gives a tracked value."""
-    return models.get(function)
+    model = models.get(function)
+    if model is None and isinstance(function, types.FunctionType) and function.__module__ in _named_modules():
+        model = named_models.get(f"{function.__module__}.{function.__qualname__}")
+    return model
+
+
+@functools.cache
+def _named_modules() -> frozenset[str]:
+    return frozenset(name.rpartition(".")[0] for name in named_models.table)
 
 
 def is_in_graph(function: Any) -> bool:

@@ -181,14 +181,16 @@ def _tensor(builder: VariableBuilder, tx: Tracer, value: torch.Tensor, source: S
     trace = builder.trace
     policies, constraints = trace.policy.dims(source, value)
     output = trace.output
-    fake = output.world.fakify(value, source, policies, constraints)
+    with trace.torch_state.as_at_entry():
+        fake = output.world.fakify(value, source, policies, constraints)
     for dim, size in enumerate(fake.shape):
         if is_symbolic(size) and expr_of(size).is_Symbol:
             output.add_symbol(expr_of(size), TensorSizeSource(source, dim), value.shape[dim], size)
     node = output.add_input(source, value, fake)
     dynamic = {dim for dim, size in enumerate(fake.shape) if is_symbolic(size)}
     dynamic_strides = {dim for dim, stride in enumerate(fake.stride()) if is_symbolic(stride)}
-    builder.guard(guards.TensorMatch(source, guards.tensor_spec(value, dynamic, dynamic_strides)))
+    with trace.torch_state.as_at_entry():
+        builder.guard(guards.TensorMatch(source, guards.tensor_spec(value, dynamic, dynamic_strides)))
     variable = TensorVariable(node, fake, source, cls)
     output.track(fake, variable)
     trace.input_tensors.append(variable)

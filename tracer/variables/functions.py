@@ -354,7 +354,8 @@ class BoundMethodVariable(VariableTracker):
         return super().call_method(tx, name, args, kwargs)
 
     def reconstruct(self, cg: Any) -> None:
-        if self.source is None and isinstance(self.function, FunctionVariable):
+        python = isinstance(self.function, FunctionVariable) or isinstance(self.function.identity(), types.FunctionType)
+        if self.source is None and python:
             cg.call_object(types.MethodType, lambda: cg.load(self.function), lambda: cg.load(self.owner))
         else:
             unsupported("cannot-reconstruct", value=self.describe())

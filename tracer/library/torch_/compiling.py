@@ -1,0 +1,61 @@
+"""What programs ask and tell compilers: `is_compiling()`, `is_tracing()`, `graph_break()` and their kin.
+
+Third-party code asks through many doors whether it is being compiled; all say yes here, as under torch.compile, and all that
+ask about TorchScript, FX tracing or export say no.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer.api import inside
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import models, named_models
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import NONE, boolean
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+
+
+@models(inside.is_compiling, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
+@named_models("torch._dynamo.external_utils.is_compiling", "torch._utils_internal.is_compiling")
+def _yes(tx: Tracer) -> Value:
+    return boolean(True)
+
+
+_ALWAYS_FALSE: tuple[Any, ...] = (
+    torch.compiler.is_exporting,
+    torch.jit.is_scripting,
+    torch.jit.is_tracing,
+    torch._jit_internal.is_scripting,
+    torch._C._get_tracing_state,
+    torch.fx._symbolic_trace.is_fx_tracing,
+    torch.fx._symbolic_trace.is_fx_symbolic_tracing,
+)
+
+
+@models(*{id(function): function for function in _ALWAYS_FALSE}.values())
+@named_models("torch.onnx.is_in_onnx_export", "torch.onnx._globals.is_in_onnx_export")
+def _no(tx: Tracer, *args: Value) -> Value:
+    return boolean(False)
+
+
+@models(inside.graph_break)
+@named_models("torch._dynamo.decorators.graph_break")
+def _graph_break(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+    unsupported("explicit-graph-break", message=", ".join(str(arg.constant()) for arg in args if arg.is_constant()))
+
+
+@models(torch.jit.annotate)
+def _annotate(tx: Tracer, annotation: Value, value: Value) -> Value:
+    return value
+
+
+@models(torch.compiler.cudagraph_mark_step_begin)
+def _nothing(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+    return NONE
+
