@@ -8,10 +8,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tracer import config, graph_breaks
+from tracer import config, graph_breaks, logs
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = {"docs/graph_breaks.md": graph_breaks.markdown, "docs/config.md": config.markdown}
+PAGES = {
+    "docs/graph_breaks.md": graph_breaks.markdown,
+    "docs/config.md": lambda: f"{config.markdown()}\n{logs.markdown()}",
+}
 
 
 def stale_pages() -> dict[Path, str]:

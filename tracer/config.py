@@ -154,7 +154,8 @@ def markdown() -> str:
         "# Settings\n",
         "`tracer.config.<name> = value` sets the default of the process; `with tracer.config.patch(<name>=value):`",
         "(also a decorator) holds for the running thread or async task only. At import `TRACER_<NAME>` in the",
-        "environment is read (`1` or `0` for switches). This page is generated from `tracer/config.py`.\n",
+        "environment is read (`1` or `0` for switches). This page is generated from `tracer/config.py` and",
+        "`tracer/logs.py`.\n",
         "| Name | Default | Meaning |",
         "|---|---|---|",
     ]

@@ -61,6 +61,19 @@ def set_logs(*, all: bool | None = None, **artifacts: bool) -> None:
         _on = frozenset(on)
 
 
+def markdown() -> str:
+    """The part of docs/config.md on logs."""
+    lines = [
+        "# Logs\n",
+        f"`{VARIABLE}=graph_code,guards` in the environment, or `tracer.logs.set_logs(graph_code=True, guards=True)`;",
+        "`all` means every artifact, `-name` switches one off. Each is a logger of the standard library,",
+        "`tracer.<artifact>`, whose records go to stderr unless the program has set up logging of its own.\n",
+        "| Artifact | What it shows |",
+        "|---|---|",
+    ]
+    return "\n".join([*lines, *[f"| `{name}` | {doc} |" for name, doc in ARTIFACTS.items()]]) + "\n"
+
+
 def enabled() -> frozenset[str]:
     """The artifacts that are on."""
     return _on

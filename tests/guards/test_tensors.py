@@ -190,6 +190,12 @@ def test_a_shape_line_from_a_printer():
     assert line.labels == (size, stride) and line.where == where and line.recorded == "s0 % 8 == 0"
 
 
+def test_a_printer_that_sorts_by_name_sees_the_names():
+    b, a = TensorSizeSource(B, 0), TensorSizeSource(A, 0)
+    line = ShapeLine.of(lambda of: " == ".join(sorted((of(a), of(b)), reverse=True)))
+    assert line.lines() == ["L['b'].size()[0] == L['a'].size()[0]"]
+
+
 def test_a_size_hidden_in_a_list_is_reached():
     inner = ItemSource(A, 0)
     guards = [TypeMatch(A, list), TensorMatch(inner, tensor_spec(BASE, [0]))]

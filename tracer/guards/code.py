@@ -27,6 +27,7 @@ from tracer.sources.roots import module_namespace
 
 CLOSURE = "___closure"
 _TAKEN = {"G", "True", "False", "None", CLOSURE}
+_CALL = re.compile(r"\w+\([^()]*\)")
 _OWN_NAMES = re.compile(r"v\d+|___.*")
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
@@ -156,7 +157,8 @@ class CheckCode(CheckScope):
         return tuple(tensors)
 
     def _fail_unless(self, condition: str) -> None:
-        self._line(f"if not ({condition}): return <fail>" if " " in condition else f"if not {condition}: return <fail>")
+        plain = _CALL.fullmatch(condition) is not None
+        self._line(f"if not {condition}: return <fail>" if plain else f"if not ({condition}): return <fail>")
         self._step += 1
 
     def _line(self, text: str) -> None:

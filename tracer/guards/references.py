@@ -102,7 +102,7 @@ def _found_by_name(obj: Any) -> bool:
         module, qualname = type_dict(obj).get("__module__"), class_name(obj)
     else:
         module, qualname = obj.__module__, obj.__qualname__
-        if module is None and vars(torch).get(obj.__name__) is obj:
+        if vars(torch).get(obj.__name__) is obj:  # torch.abs calls itself torch._VariableFunctionsClass.abs
             return True
     if type(module) is not str or type(qualname) is not str or module.partition(".")[0] not in _LASTING:
         return False

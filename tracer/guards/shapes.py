@@ -30,10 +30,20 @@ class ShapeLine(Guard):
         recorded: str | None = None,
         where: UserLocation | None = None,
     ) -> ShapeLine:
-        """From a printer: `render(text_of_label)` gives the expression, asking for the text of each label."""
-        labels: dict[Source, int] = {}
-        template = render(lambda source: f"{{{labels.setdefault(source, len(labels))}}}")
-        return cls(template, tuple(labels), recorded, where=where)
+        """From a printer: `render(text_of_label)` gives the expression, asking for the text of each label.
+
+        The printer sees the labels' names, by which it may sort, between marks by which they are found again.
+        """
+        labels: dict[str, Source] = {}
+
+        def name(source: Source) -> str:
+            labels[source.name] = source
+            return f"\1{source.name}\2"
+
+        text = render(name)
+        index = {label: i for i, label in enumerate(labels)}
+        template = re.sub("\1([^\2]*)\2", lambda found: f"{{{index[found[1]]}}}", text)
+        return cls(template, tuple(labels.values()), recorded, where=where)
 
     def sources(self) -> tuple[Source, ...]:
         return self.labels
