@@ -11,7 +11,7 @@ from typing import Any
 import sympy
 
 from shapes.printing import reading_order
-from shapes.solver.problem import QUICK, RLIMIT, Assumption, Problem, statement, statements
+from shapes.solver.problem import QUICK, RLIMIT, Assumption, Problem, Status, statement, statements
 
 BUDGET = 10  # of a whole pruning, in limits of one question
 LOOK_UP = 4  # questions between two looks at what is spent
@@ -38,9 +38,9 @@ class Dropped:
 class PruneResult:
     """`kept` and `indices` run in parallel, in reading order; an index is that of the recorded guard.
 
-    `certified`: kept and recorded are proved equivalent, given the facts. Where a drop could not be proved again, all
-    guards are kept and `certified` is False. `unknown` counts guards of which z3 could not tell whether they are
-    implied; `questions` and `steps` are what it cost.
+    `certified`: kept and recorded are proved equivalent, given the facts. Were z3 to contradict itself, all guards
+    would be kept and this be False. `unknown` counts guards of which z3 could not tell whether they are implied;
+    `questions` and `steps` are what it cost.
     """
 
     kept: tuple[Any, ...]
@@ -60,7 +60,7 @@ def prune(guards: Sequence[Any], facts: Sequence[Any] = (), *, rlimit: int = RLI
         return PruneResult((), (), tuple(same), certified=True, unknown=0)
     search = _Search(recorded, facts, rlimit // QUICK)
     if not (search.run() and not search.unknown):
-        search = _Search(recorded, facts, rlimit, fresh=True)
+        search = _Search(recorded, facts, rlimit, thorough=True)
         search.run()
     gone = {guard for guard, _ in search.implied}
     kept = [guard for guard in recorded if guard not in gone]
@@ -98,11 +98,12 @@ class _Search:
     `implied` are such guards in the order of dropping, each with guards that imply it and that were still there.
     """
 
-    def __init__(self, guards: list[Guard], facts: Sequence[Any], rlimit: int, *, fresh: bool = False) -> None:
+    def __init__(self, guards: list[Guard], facts: Sequence[Any], rlimit: int, *, thorough: bool = False) -> None:
         self.guards = guards
         self.facts = facts
         self.rlimit = rlimit
-        self.problem = Problem(facts, rlimit=rlimit, fresh=fresh)
+        self.thorough = thorough
+        self.problem = Problem(facts, rlimit=rlimit, fresh=thorough)
         self.start = self.problem.steps()
         self.implied: list[tuple[Guard, list[Guard]]] = []
         self.certified = True
@@ -111,7 +112,7 @@ class _Search:
         self.steps = 0
 
     def run(self) -> bool:
-        """Finds and certifies; False, and nothing is implied, if the certificate fails."""
+        """Finds and certifies; False, and nothing is implied, if z3 contradicts itself."""
         if not self._contradictory():
             self._drop()
             self.certified = self._certify()
@@ -139,12 +140,21 @@ class _Search:
             self.unknown += 1
             return None
         self.questions += 1
-        status = self.problem.ask([*(Assumption(other.expr) for other in rest), Assumption(guard.expr, negated=True)])
+        assumptions = [*(Assumption(other.expr) for other in rest), Assumption(guard.expr, negated=True)]
+        problem = self.problem
+        status = problem.ask(assumptions)
+        if status == "unknown" and self.thorough:
+            problem = self._alone()
+            status = problem.ask(assumptions)
         if status == "unsat":
-            used = self.problem.used()
+            used = problem.used()
             return [other for other in rest if Assumption(other.expr) in used]
         self.unknown += status == "unknown"
         return None
+
+    def _alone(self) -> Problem:
+        """A solver that has not worked on the guards dropped before."""
+        return Problem(self.facts, rlimit=self.rlimit, translator=self.problem.translator)
 
     def _is_spent(self) -> bool:
         """Looked up now and then only, as it costs as much as a question."""
@@ -156,21 +166,32 @@ class _Search:
         self.steps = (self.problem.steps() - self.start) % 2**32
 
     def _certify(self) -> bool:
-        """Every drop proved again from its own reasons, by a solver that has seen nothing else.
+        """Every drop proved again from its own reasons, by a solver that has seen nothing else; False if one is wrong.
 
-        The reasons of a drop stayed at least until then, so taken from the last to the first each follows from what
-        is kept. Kept guards being recorded ones, this is the equivalence in both directions.
+        What cannot be proved again is not dropped. The reasons of a drop stayed at least until then, so taken from the
+        last to the first each follows from what is kept. Kept guards being recorded ones, this is the equivalence in
+        both directions.
         """
         if not self.implied:
             return True
-        problem = Problem(self.facts, rlimit=self.rlimit, translator=self.problem.translator)
+        problem = self._alone()
+        proved = []
         gone: set[Guard] = set()
         for guard, by in self.implied:
             gone.add(guard)
-            if gone.intersection(by):
+            status: Status = "sat" if gone.intersection(by) else self._again(problem, guard, by)
+            if status == "unknown" and self.thorough:  # to know more can make it easier
+                status = self._again(problem, guard, [other for other in self.guards if other not in gone])
+            if status == "sat":
                 return False
-            self.questions += 1
-            reasons = [Assumption(other.expr) for other in by]
-            if problem.ask([*reasons, Assumption(guard.expr, negated=True)]) != "unsat":
-                return False
+            if status == "unsat":
+                proved.append((guard, by))
+        self.unknown += len(self.implied) - len(proved)
+        self.implied = proved
         return True
+
+    def _again(self, problem: Problem, guard: Guard, by: list[Guard]) -> Status:
+        self.questions += 1
+        assumptions = [*(Assumption(other.expr) for other in by), Assumption(guard.expr, negated=True)]
+        status = problem.ask(assumptions)
+        return self._alone().ask(assumptions) if status == "unknown" and self.thorough else status

@@ -1,0 +1,81 @@
+"""The same for the guards of real traces: what the env emits is what the program decided."""
+
+import pytest
+
+from shapes.printing import NAMESPACE
+from shapes.solver import equivalent, implies
+from tests.shapes.equivalence.sampling import sizes
+from tests.shapes.equivalence.table import recorded_sets
+from tests.shapes.equivalence.traced import Trace, trace, traces
+
+SETS = recorded_sets()
+FEW, MANY = 40, 10_000
+RLIMIT = 400_000
+
+
+def compiled(found: Trace):
+    """The emitted guards as `check_fn` runs them."""
+    texts = [text.executable(lambda label: label.name) for text in found.texts]
+    arguments = ", ".join(symbol.name for symbol in found.guards.symbols)
+    function = eval(f"lambda {arguments}: {' and '.join(f'({text})' for text in texts) or True}", {**NAMESPACE})
+
+    def holds(point):
+        try:
+            return function(*point)
+        except (ArithmeticError, ValueError):
+            return False
+
+    return holds
+
+
+def disagreements(found: Trace, count: int) -> tuple[list, int]:
+    emitted, wrong, inside = compiled(found), [], 0
+    for point in sizes(found.guards, count, []):
+        truth = found.guards.holds(point)
+        if truth is not None:
+            inside += truth
+            if emitted(point) is not truth:
+                wrong.append(point)
+    return wrong, inside
+
+
+@pytest.mark.parametrize("guards", SETS, ids=[guards.name for guards in SETS])
+def test_what_the_env_emits_holds_where_the_program_takes_the_traced_path(guards):
+    found = trace(guards)
+    assert found.decisions == guards.decisions
+    wrong, inside = disagreements(found, FEW)
+    assert not wrong, [text.readable for text in found.texts]
+    assert inside
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("guards", SETS, ids=[guards.name for guards in SETS])
+def test_what_the_env_emits_holds_on_the_traced_path_at_ten_thousand_sizes(guards):
+    wrong, _ = disagreements(trace(guards), MANY)
+    assert not wrong
+
+
+def test_what_the_env_emits_is_proved_equivalent_to_what_was_decided():
+    """To what the env recorded, and to what the program asked, which has gone through none of the env's laws."""
+    proved = []
+    for found in traces():
+        if not found.guards.is_of_integers:
+            continue
+        emitted = [found.to_names(text.condition) for text in found.texts]
+        recorded = [found.to_names(condition) for condition in found.env.recorded_guards()]
+        to_recorded = equivalent(emitted, recorded, found.guards.facts, rlimit=RLIMIT)
+        to_asked = equivalent(emitted, found.guards.guards, found.guards.facts, rlimit=RLIMIT)
+        assert to_recorded is not False and to_asked is not False, found.guards.name
+        proved.append(bool(to_recorded and to_asked))
+    print(f"\n{sum(proved)} of {len(proved)} traces of integers proved")
+    assert sum(proved) / len(proved) >= 0.95
+
+
+def test_the_env_emits_nothing_that_the_rest_implies():
+    spare = []
+    for found in traces():
+        emitted = [found.to_names(text.condition) for text in found.texts]
+        for guard in emitted:
+            if implies([other for other in emitted if other is not guard], guard, rlimit=RLIMIT // 2):
+                spare.append((found.guards.name, guard))
+    assert not spare
