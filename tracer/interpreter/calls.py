@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 from tracer import user_marks
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.binding import bind
-from tracer.library import builtins_  # noqa: F401  (registers its models)
+from tracer.library import builtins_, inspect_  # noqa: F401  (registers its models)
+from tracer.library.torch_ import all_models  # noqa: F401  (likewise)
 from tracer.library.registry import allows_inlining, is_foldable, is_in_graph, model_of
 from tracer.sources import GenericAttrSource, Source
 from tracer.variables.base import ObservedException, VariableTracker

@@ -273,7 +273,9 @@ class ObjectModel:
         tx: Any = self
         if isinstance(owner, UserObjectVariable):
             base, _ = lookup(owner.cls, name)
-            return self.call_base_method(base, name, owner, args, kwargs)  # type: ignore[arg-type]
+            if base is None:
+                unsupported("unsupported-method", value=owner.describe(), name=name)
+            return self.call_base_method(base, name, owner, args, kwargs)
         if isinstance(owner, ClassVariable):
             return self._call_type_method(owner, name, args, kwargs)
         return owner.call_method(tx, name, args, kwargs)

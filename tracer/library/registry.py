@@ -33,7 +33,7 @@ _OPAQUE_MODULES = (
     "torch.distributed", "torch.jit", "torch.onnx", "torch.export", "torch.profiler", "torch.cuda", "torch.mps",
     "torch.utils.data", "torch._logging", "torch.testing", "torch.multiprocessing", "torch.serialization",
     "torch.overrides", "torch.autograd.graph", "torch.package", "torch._guards", "torch.utils.cpp_extension",
-    "importlib", "logging", "warnings", "threading", "traceback", "linecache", "inspect", "asyncio", "unittest",
+    "importlib", "logging", "warnings", "threading", "traceback", "linecache", "asyncio", "unittest",
     "multiprocessing", "subprocess", "socket", "pdb", "bdb", "weakref", "random", "tempfile", "pickle", "json",
     "ctypes", "ast", "dis", "tokenize", "gc", "signal", "selectors", "queue", "concurrent", "numpy", "sympy", "z3",
     "pytest", "_pytest", "rich", "tqdm",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import gc
 import types
 import weakref
 from collections.abc import Callable, Iterable
@@ -263,7 +264,13 @@ def _set(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> Va
 
 @tracks(types.MappingProxyType)
 def _mapping_proxy(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    return opaque(builder, value, source)
+    underlying = gc.get_referents(value)[0]
+    if type(underlying) not in (dict, collections.OrderedDict):
+        return opaque(builder, value, source)
+    builder.guard(guards.TypeMatch(source, types.MappingProxyType))
+    variable = builder.remember(value, DictVariable({}, source, types.MappingProxyType))
+    _fill_dict(builder, tx, variable, underlying, source)
+    return variable
 
 
 # -- callables -------------------------------------------------------------------------------------------------------
@@ -299,11 +306,18 @@ def _method(builder: VariableBuilder, tx: Tracer, value: types.MethodType, sourc
 )
 def _callable(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     owner = getattr(value, "__self__", None)
-    if isinstance(value, types.BuiltinFunctionType) and not (owner is None or isinstance(owner, (types.ModuleType, type))):
+    if isinstance(value, types.BuiltinFunctionType) and _is_method_of(owner, value.__name__):
         builder.guard(guards.TypeMatch(source, type(value)))
         return BuiltinMethodVariable(tx.wrap(owner, GenericAttrSource(source, "__self__")), value.__name__)
     builder.guard(guards.IdMatch(source, value))
     return CallableVariable(value, source)
+
+
+def _is_method_of(owner: Any, name: str) -> bool:
+    """Whether a builtin is a method bound to an object, not a function that keeps a module or a record beside it."""
+    if owner is None or isinstance(owner, (types.ModuleType, type)):
+        return False
+    return isinstance(getattr(type(owner), name, None), types.MethodDescriptorType)
 
 
 @tracks(functools.partial)
