@@ -14,13 +14,21 @@ from tracer.guards import (
     ClassHasAttr,
     DictContains,
     DictKeysMatch,
+    EqualsMatch,
     HasAttr,
     LengthMatch,
     NotInGlobals,
     SetMatch,
     TypeMatch,
 )
-from tracer.sources import AttrSource, FunctionGlobalsSource, GlobalSource, ModuleGlobalsSource
+from tracer.sources import (
+    AttrSource,
+    DictKeySource,
+    FunctionGlobalsSource,
+    GlobalSource,
+    ItemSource,
+    ModuleGlobalsSource,
+)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +57,13 @@ def test_dict_keys_in_order():
     for other in ({"a": 0, None: 0, 1: 0}, {"a": 0, True: 0, None: 0}, {"a": 0, 1: 0}, {"a": 0, 1: 0, 2: 0}, [], 5):
         assert not holds(guard, other), other
     assert holds(DictKeysMatch(X, ()), {}) and not holds(DictKeysMatch(X, ()), {1: 1})
+
+
+def test_a_mappingproxy_is_read_through():
+    proxy = types.MappingProxyType(HostileDict(a=0))
+    assert holds(DictKeysMatch(X, ("a",)), proxy) and not holds(DictKeysMatch(X, ("b",)), proxy)
+    assert holds(LengthMatch(X, 1), proxy) and holds(EqualsMatch(ItemSource(X, "a"), 0), proxy)
+    assert holds(EqualsMatch(DictKeySource(X, 0), "a"), proxy)
 
 
 def test_dict_keys_say_what_is_new():

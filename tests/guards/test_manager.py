@@ -1,5 +1,6 @@
 """CheckFunctionManager: order, text, argument slots, explanations; and that a check never runs user code."""
 
+import gc
 import random
 
 import pytest
@@ -281,3 +282,16 @@ def module_guards(module, source):
             elif value is not None:
                 # a Parameter's dispatch keys differ with requires_grad only in what requires_grad says
                 yield TensorMatch(ItemSource(held, key), tensor_spec(value))
+
+
+def test_a_manager_and_what_made_it_leave_no_cycles():
+    manager = manager_of(*module_guards(torch.nn.Sequential(torch.nn.Linear(2, 2)), X))
+    gc.collect()
+    gc.disable()
+    try:
+        manager = manager_of(*module_guards(torch.nn.Sequential(torch.nn.Linear(2, 2)), X))
+        manager.explain((5,))
+        del manager
+        assert gc.collect() <= 2  # what torch's own modules leave, if anything
+    finally:
+        gc.enable()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import types
 import collections
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -20,7 +18,7 @@ from tracer.sources import (
     ModuleNamespaceSource,
     Source,
 )
-from tracer.sources.reading import size, type_mro
+from tracer.sources.reading import size, type_mro, unproxied
 
 _QUICK_LEN = (list, tuple, dict, str, bytes, set, frozenset, collections.deque, bytearray, range)
 
@@ -54,8 +52,7 @@ class LengthMatch(Guard):
 
 def keys_match(mapping: Any, expected: tuple[Any, ...]) -> bool:
     """Whether a dict has these keys in this order: plain values by value, ObjectRefs by identity."""
-    if type(mapping) is types.MappingProxyType:
-        mapping = gc.get_referents(mapping)[0]  # the mapping itself; a proxy would run its code
+    mapping = unproxied(mapping)
     if dict.__len__(mapping) != len(expected):
         return False
     for seen, key in zip(dict.keys(mapping), expected, strict=True):

@@ -72,14 +72,17 @@ def by_dependency(guards: Iterable[Guard]) -> Iterator[Guard]:
     for guard in guards:
         on.setdefault(guard.sources()[0], []).append(guard)
     placed: set[Source] = set()
-
-    def place(source: Source) -> Iterator[Guard]:
-        if source in placed:
-            return
-        placed.add(source)
-        if source.base is not None:
-            yield from place(source.base)
-        yield from sorted(on.get(source, ()), key=lambda guard: guard.rank)
-
     for source in on:
-        yield from place(source)
+        for step in _path_to(source, placed):
+            yield from sorted(on.get(step, ()), key=lambda guard: guard.rank)
+
+
+def _path_to(source: Source, placed: set[Source]) -> list[Source]:
+    """The sources from the root to this one that were not placed before; they are now."""
+    path: list[Source] = []
+    step: Source | None = source
+    while step is not None and step not in placed:
+        path.append(step)
+        placed.add(step)
+        step = step.base
+    return path[::-1]

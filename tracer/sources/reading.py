@@ -7,6 +7,7 @@ guard that is a miss. `HELPERS` maps the names that sources use in `check_fn` to
 from __future__ import annotations
 
 import collections
+import gc
 import itertools
 import types
 from typing import Any
@@ -41,17 +42,22 @@ def type_lookup(cls: type, name: str) -> Any:
 
 def item(container: Any, key: Any) -> Any:
     """`container[key]` as list, tuple, dict, deque or mappingproxy define it, also for subclasses that override it."""
+    container = unproxied(container)
     cls = type(container)
     for kind in (tuple, list, dict, collections.deque):
         if issubclass(cls, kind):
             return kind.__getitem__(container, key)  # type: ignore[attr-defined]
-    if cls is types.MappingProxyType:
-        return container[key]
     raise TypeError(f"{cls.__name__} is not a container that can be read without running its code")
+
+
+def unproxied(container: Any) -> Any:
+    """The mapping behind a mappingproxy (which would ask that mapping's own methods); anything else as it is."""
+    return gc.get_referents(container)[0] if type(container) is types.MappingProxyType else container
 
 
 def size(container: Any) -> int:
     """`len` as the builtin containers define it, also for subclasses that override it."""
+    container = unproxied(container)
     cls = type(container)
     for kind in (tuple, list, dict, str, bytes, set, frozenset, collections.deque, bytearray, range):
         if issubclass(cls, kind):
@@ -61,12 +67,12 @@ def size(container: Any) -> int:
 
 def dict_key(mapping: dict[Any, Any], index: int) -> Any:
     """The i-th key, in order of insertion."""
-    return _nth(dict.keys(mapping), index)
+    return _nth(dict.keys(unproxied(mapping)), index)
 
 
 def dict_value(mapping: dict[Any, Any], index: int) -> Any:
     """The value of the i-th key; no key is hashed."""
-    return _nth(dict.values(mapping), index)
+    return _nth(dict.values(unproxied(mapping)), index)
 
 
 def _nth(view: Any, index: int) -> Any:
