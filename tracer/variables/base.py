@@ -6,7 +6,7 @@ family of values does not know breaks the graph. The order in which two operands
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tracer.graph_breaks import unsupported
@@ -187,6 +187,17 @@ class Models:
             return self.table.get(key)
         except TypeError:  # unhashable callables have no model
             return None
+
+
+def invoke(model: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:
+    """model(*args, **kwargs). Arguments that do not fit its signature do not fit that of what it models either: CPython
+    runs the call and raises its own TypeError."""
+    try:
+        return model(*args, **kwargs)
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # raised by the call itself
+            unsupported("call-arguments", error=str(error))
+        raise
 
 
 def unreachable(what: object) -> NoReturn:
