@@ -453,7 +453,8 @@ def _math_method(name: str, torch_function: Callable[..., Any]) -> Callable[...,
     return recorded(torch_function)(compute)
 
 
-SymNode.str = SymNode.__str__  # as a method of that name it would hide the builtin from annotations
+# In the class body a method named `str` would hide the builtin from annotations.
+SymNode.str = SymNode.__str__  # type: ignore[attr-defined]
 for _name in ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2"):
     setattr(SymNode, f"sym_{_name}", _math_method(_name, getattr(torch, f"_sym_{_name}")))
 
