@@ -36,9 +36,21 @@ class _Question:
         self.fails = statements(fails)
 
     def decide(self, rlimit: int) -> Status:
-        """Quickly if that does, otherwise in a fresh context."""
+        """Quickly if that does, otherwise in a fresh context, and otherwise each of what should fail by itself."""
         status = self.ask(rlimit // QUICK, fresh=False).status
-        return status if status != "unknown" else self.ask(rlimit, fresh=True).status
+        if status == "unknown":
+            status = self.ask(rlimit, fresh=True).status
+        return self._one_by_one(rlimit) if status == "unknown" and len(self.fails) > 1 else status
+
+    def _one_by_one(self, rlimit: int) -> Status:
+        """No value if none fails at any; a value if one fails somewhere."""
+        found: Status = "unsat"
+        for fail in self.fails:
+            status = _Question(self.holds, fail, self.facts).ask(rlimit, fresh=True).status
+            if status == "sat":
+                return "sat"
+            found = found if status == "unsat" else "unknown"
+        return found
 
     def ask(self, rlimit: int, *, fresh: bool) -> Answer:
         problem = Problem(self.facts, rlimit=rlimit, fresh=fresh)
