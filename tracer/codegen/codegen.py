@@ -5,6 +5,7 @@ through free variables, the `extras`: cells are seen by the garbage collector, c
 """
 from __future__ import annotations
 
+import enum
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,7 +17,7 @@ from tracer.bytecode import Assembler
 from tracer.effects.log import DELETED
 from tracer.graph_breaks import unsupported
 from tracer.sources import Source
-from tracer.variables.base import VariableTracker
+from tracer.variables.base import VariableTracker, unreachable
 from tracer.variables.constant import ConstantVariable
 from tracer.variables.functions import CellVariable
 from tracer.variables.lazy import Unwrapped
@@ -26,6 +27,11 @@ Load = Callable[[], None]
 _CODE_CONSTANTS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), types.CodeType, tuple, frozenset, slice)
 _LASTING = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, torch.dtype, torch.device,
             torch.layout, torch.memory_format)  # fmt: skip
+
+
+def _is_singleton(value: Any) -> bool:
+    """Whether equal values are one object, so that a constant stands for the value wherever it came from."""
+    return value is None or isinstance(value, (bool, enum.Enum)) or (type(value) is int and -5 <= value <= 256)
 
 
 class Extras:
@@ -58,23 +64,24 @@ class Codegen:
         self.extras = extras
         self.outputs = outputs
         self.graph_out: str = asm.fresh_local("graph_out")
-        self._temporaries: dict[VariableTracker, str] = {}
+        self.read_by_source: dict[VariableTracker | Unwrapped, None] = {}
+        self._temporaries: dict[VariableTracker | Unwrapped, str] = {}
         self._cyclic: dict[VariableTracker, bool] = {}
 
     # -- values ------------------------------------------------------------------------------------------------------
 
     def load(self, value: VariableTracker | Unwrapped) -> None:
         """-> value; the same variable is always the same object"""
-        if isinstance(value, Unwrapped):
-            value.source.emit(self)
-            return
         known = self._temporaries.get(value)
         if known is not None:
             self.asm.load_fast(known)
-        elif value.source is not None:
-            value.source.emit(self)
-        elif isinstance(value, ConstantVariable):
+        elif isinstance(value, ConstantVariable) and (value.source is None or _is_singleton(value.value)):
             value.reconstruct(self)
+        elif value.source is not None:
+            self.read_by_source.setdefault(value)
+            value.source.emit(self)
+        elif isinstance(value, Unwrapped):
+            unreachable(value)
         else:
             value.reconstruct(self)
             self.asm.copy(1)
@@ -82,9 +89,10 @@ class Codegen:
             value.fill(self)
             self.store_attributes_of_function(value)
 
-    def keep(self, value: VariableTracker) -> None:
-        """Makes sure that later loads of `value` do not depend on what the effects change."""
-        if value not in self._temporaries and not isinstance(value, ConstantVariable):
+    def keep(self, value: VariableTracker | Unwrapped) -> None:
+        """Makes sure that later loads of `value` do not depend on what happens in between."""
+        plain = isinstance(value, ConstantVariable) and (value.source is None or _is_singleton(value.value))
+        if value not in self._temporaries and not plain:
             self.load(value)
             self._temporaries[value] = self.store_temporary()
 

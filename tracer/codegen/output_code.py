@@ -49,13 +49,17 @@ class OutputCodeBuilder:
         self._make_resume = make_resume
         self._name_resume = name_resume
         self._resumes: dict[Any, str] = {}
+        self._read_late: list[VariableTracker | Unwrapped] = []  # what the effects must not change under the body
 
     def learn_outputs(self, body: Callable[[Codegen], None]) -> list[fx.Node]:
         """The nodes that the graph has to return for `body`."""
         cg = self._codegen()
         replay(cg, self.trace.effects)
         self.trace.torch_state.emit(cg)
+        cg.read_by_source.clear()
         body(cg)
+        if self.trace.effects:
+            self._read_late = list(cg.read_by_source)
         return list(self.outputs)
 
     def build(self, body: Callable[[Codegen], None], graph_name: str | None, graph: Any, inputs: list[Any]) -> OutputCode:
@@ -63,6 +67,8 @@ class OutputCodeBuilder:
         if graph is not None and graph_name is not None:
             self.extras.bind(graph_name, graph)
             self._call_graph(cg, graph_name, inputs)
+        for value in self._read_late:
+            cg.keep(value)
         replay(cg, self.trace.effects)
         self.trace.torch_state.emit(cg)
         body(cg)
@@ -156,9 +162,7 @@ class OutputCodeBuilder:
                 elif not isinstance(value, NullVariable):
                     cg.keep(value)
             for name in self._live_locals(frame):
-                value = frame.locals[name]
-                if not isinstance(value, Unwrapped):
-                    cg.keep(value)
+                cg.keep(frame.locals[name])
             for cell in frame.cells.values():
                 cg.keep(cell)
 

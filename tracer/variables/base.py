@@ -58,6 +58,16 @@ class VariableTracker:
 
     __repr__ = describe
 
+    def text(self, tx: Tracer, kind: str) -> str:
+        """str(self) or repr(self), as `kind` says."""
+        unsupported("format-of-runtime-value", value=self.describe())
+
+    def format(self, tx: Tracer, spec: str) -> str:
+        """format(self, spec)"""
+        if spec:
+            unsupported("format-of-runtime-value", value=self.describe())
+        return self.text(tx, "str")
+
     # -- attributes ----------------------------------------------------------------------------------------------
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:

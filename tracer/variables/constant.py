@@ -10,6 +10,8 @@ import torch
 
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
+from tracer.variables.iterators import IteratorVariable
+from tracer.variables.text import formatted
 
 if TYPE_CHECKING:
     from tracer.sources import Source
@@ -39,7 +41,20 @@ DUNDER = {
     "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor",
     "<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge",
 }  # fmt: skip
-LARGEST_FOLDED_POWER = 10_000
+LARGEST_FOLDED_POWER = 100_000  # bits
+LARGEST_TEXT = 1_000_000  # characters
+_TEXT_METHODS = frozenset(("format", "format_map", "__mod__", "__format__"))
+
+
+def refuse_large(op: str, left: Any, right: Any) -> None:
+    """Powers, shifts and repetitions that would take long or fill the memory are left to CPython."""
+    if op in ("**", "<<") and isinstance(right, int) and isinstance(left, int):
+        if abs(right) * max(left.bit_length(), 1 if op == "<<" else 0) > LARGEST_FOLDED_POWER:
+            unsupported("constant-too-large", value=f"{left!r} {op} {right!r}")
+    if op == "*":
+        for sequence, times in ((left, right), (right, left)):
+            if isinstance(sequence, (str, bytes)) and isinstance(times, int) and len(sequence) * times > LARGEST_TEXT:
+                unsupported("constant-too-large", value=f"a {type(sequence).__name__} of {len(sequence) * times} characters")
 
 
 def is_constant_value(value: Any) -> bool:
@@ -97,11 +112,12 @@ class ConstantVariable(VariableTracker):
     # -- folding -------------------------------------------------------------------------------------------------
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if op == "%" and isinstance(self.value, str) and not reflected:
+            return formatted(tx, operator.mod, [self, other], {})
         if not other.is_constant():
             return None
         left, right = (other.constant(), self.value) if reflected else (self.value, other.constant())
-        if op in ("**", "<<") and isinstance(right, int) and abs(right) > LARGEST_FOLDED_POWER:
-            unsupported("constant-too-large", value=f"{left!r} {op} {right!r}")
+        refuse_large(op, left, right)
         return fold(tx, BINARY[op], left, right)
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
@@ -131,6 +147,8 @@ class ConstantVariable(VariableTracker):
             if not (isinstance(value, enum.Enum) and name in vars(value)):
                 tx.raise_error(AttributeError, f"{type(value).__name__!r} object has no attribute {name!r}")
             static = None
+        if name == "__class__":
+            return tx.class_variable(type(value))  # type: ignore[attr-defined]
         if isinstance(value, enum.Enum) and isinstance(static, (types.FunctionType, property)):
             return tx.object_attr(self, value, name, static)  # type: ignore[attr-defined]
         attribute = getattr(value, name)
@@ -148,18 +166,44 @@ class ConstantVariable(VariableTracker):
         method = getattr(self.value, name, None)
         if method is None:
             return self.get_attr(tx, name)
-        if self.value.__class__ is str and name == "join":
-            args = [_join_argument(tx, args[0]), *args[1:]] if len(args) == 1 else args
+        if name == "__iter__" and not args:
+            return self.iterate(tx)
+        if not _is_pure(self.value, name):
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        if name in _TEXT_METHODS and isinstance(self.value, str):
+            return formatted(tx, method, args, kwargs)
+        if name == "join" and len(args) == 1 and isinstance(self.value, (str, bytes)):
+            args = [_join_argument(tx, args[0])]
         if all(a.is_constant() for a in args) and all(a.is_constant() for a in kwargs.values()):
             return fold(tx, method, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
-        if isinstance(self.value, str) and name == "format":
-            unsupported("format-of-runtime-value", value=self.describe())
         unsupported("unsupported-method", value=self.describe(), name=name)
 
     def iterate(self, tx: Tracer) -> VariableTracker:
-        if not isinstance(self.value, (str, bytes)):
-            tx.raise_error(TypeError, f"{type(self.value).__name__!r} object is not iterable")
-        return tx.literal(tuple(self.value)).iterate(tx)
+        if isinstance(self.value, (str, bytes)):
+            return ConstantIterator(self.value)
+        if isinstance(self.value, (tuple, range, frozenset)):
+            return tx.literal(self.value).iterate(tx)
+        tx.raise_error(TypeError, f"{type(self.value).__name__!r} object is not iterable")
+
+
+class ConstantIterator(IteratorVariable):
+    """iter(str) or iter(bytes)"""
+
+    def __init__(self, value: str | bytes) -> None:
+        self.value = value
+        self.position = 0
+
+    def python_type(self) -> type:
+        return type(iter(self.value))
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        if self.position >= len(self.value):
+            return None
+        self.position += 1
+        return ConstantVariable(self.value[self.position - 1])
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(iter, lambda: cg.load_const(self.value[self.position :]))
 
 
 class ConstantMethodVariable(VariableTracker):
@@ -172,15 +216,22 @@ class ConstantMethodVariable(VariableTracker):
     def python_type(self) -> type:
         return type(getattr(self.owner.value, self.name))
 
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "__self__":
+            return self.owner
+        if name in ("__name__", "__qualname__", "__doc__"):
+            return ConstantVariable(getattr(getattr(self.owner.value, self.name), name))
+        return super().get_attr(tx, name)
+
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         return self.owner.call_method(tx, self.name, args, kwargs)
 
     def reconstruct(self, cg: Any) -> None:
-        cg.load(self.owner)
+        cg.load_const(self.owner.value)
         cg.load_attr(self.name)
-
-    def children(self) -> tuple[VariableTracker, ...]:
-        return (self.owner,)
 
 
 def _lookup(cls: type, name: str) -> Any:
@@ -190,13 +241,20 @@ def _lookup(cls: type, name: str) -> Any:
     raise AttributeError(name)
 
 
+def _is_pure(value: Any, name: str) -> bool:
+    """Whether a method may be called while tracing: entering a torch.device, say, changes the process."""
+    return not isinstance(value, TORCH_CONSTANTS) or not name.startswith("__") or name in ("__eq__", "__hash__", "__repr__")
+
+
 def _join_argument(tx: Tracer, argument: VariableTracker) -> VariableTracker:
+    """What is joined, as a tuple of constants."""
     if argument.is_constant():
         return argument
     items = argument.unpack(tx)
-    if all(item.is_constant() for item in items):
-        return tx.literal(tuple(item.constant() for item in items))
-    unsupported("format-of-runtime-value", value="str.join")
+    for item in items:
+        if not item.is_constant():
+            unsupported("format-of-runtime-value", value=f"{item.describe()} in a join")
+    return tx.literal(tuple(item.constant() for item in items))
 
 
 def fold(tx: Tracer, function: Any, *args: Any, **kwargs: Any) -> VariableTracker:

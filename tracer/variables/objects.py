@@ -21,6 +21,7 @@ from tracer.variables.functions import (
     BuiltinMethodVariable,
     CallableVariable,
 )
+from tracer.variables.text import form
 
 if TYPE_CHECKING:
     from tracer.sources import Source
@@ -312,6 +313,37 @@ class UserObjectVariable(VariableTracker):
     def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
         return self.call_special(tx, {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[op])
 
+    # -- text ----------------------------------------------------------------------------------------------------
+
+    def text(self, tx: Tracer, kind: str) -> str:
+        for name in ("__str__", "__repr__") if kind == "str" else ("__repr__",):
+            owner, static = lookup(self.cls, name)
+            if isinstance(static, types.FunctionType):
+                text = self._call_class_function(tx, name, [])
+                if text.is_constant() and isinstance(text.constant(), str):
+                    return text.constant()  # type: ignore[no-any-return]
+                break
+            if owner is BaseException and self.storage is not None:
+                return self._exception_text(tx, kind)
+            if owner in (list, dict, tuple) and self.storage is not None:
+                return repr(form(tx, self.storage))
+            if owner is not object:
+                break
+        return super().text(tx, kind)  # among others the default repr, which shows an address
+
+    def _exception_text(self, tx: Tracer, kind: str) -> str:
+        args = form(tx, self.storage)  # type: ignore[arg-type]
+        if kind == "repr":
+            return f"{self.cls.__name__}({', '.join(map(repr, args))})"
+        return "" if not args else str(args[0] if len(args) == 1 else args)
+
+    def format(self, tx: Tracer, spec: str) -> str:
+        _, static = lookup(self.cls, "__format__")
+        if not isinstance(static, types.FunctionType):
+            return super().format(tx, spec)
+        text = self._call_class_function(tx, "__format__", [ConstantVariable(spec)])
+        return text.constant()  # type: ignore[no-any-return]
+
     def _operator(self, tx: Tracer, name: str, other: VariableTracker) -> VariableTracker | None:
         result = self.call_special(tx, name, other)
         if result is None or (result.is_constant() and result.constant() is NotImplemented):
@@ -433,6 +465,11 @@ class ClassVariable(VariableTracker):
 
     def describe(self) -> str:
         return f"ClassVariable({self.value.__qualname__})"
+
+    def text(self, tx: Tracer, kind: str) -> str:
+        if type(self.value).__str__ is object.__str__ and type(self.value).__repr__ is type.__repr__:
+            return repr(self.value)
+        return super().text(tx, kind)
 
     __repr__ = describe
 

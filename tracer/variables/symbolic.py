@@ -76,6 +76,10 @@ class SymNodeVariable(VariableTracker):
     def hash_key(self, tx: Tracer) -> Any:
         return self.specialize(tx).value
 
+    def form(self, tx: Tracer) -> Any:
+        """Formatted, a number is that of this call."""
+        return self.specialize(tx).value
+
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name == "real":
             return self

@@ -1,20 +1,19 @@
 """f-strings."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from tracer.bytecode import Instruction
-from tracer.graph_breaks import unsupported
 from tracer.interpreter.registry import handles
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import ConstantVariable, fold
-from tracer.variables.objects import UserObjectVariable
+from tracer.variables.constant import ConstantVariable
+from tracer.variables.text import formatted
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
 
 _STR, _REPR, _ASCII, _SPEC = 1, 2, 3, 4
-_CONVERSIONS = {_STR: str, _REPR: repr, _ASCII: ascii}
+_CONVERSIONS: dict[int, Callable[[Any], Any]] = {0: lambda value: value, _STR: str, _REPR: repr, _ASCII: ascii}
 
 
 @handles("FORMAT_VALUE", until=(3, 13))
@@ -23,21 +22,8 @@ def format_value(tx: Frame, inst: Instruction) -> None:
     flags = inst.arg
     assert flags is not None
     spec = tx.pop().constant() if flags & _SPEC else ""
-    value = text_of(tx, tx.pop(), flags & 3)
-    conversion = _CONVERSIONS.get(flags & 3)
-    tx.push(fold(tx, lambda: format(conversion(value) if conversion else value, spec)))
-
-
-def text_of(tx: Frame, value: VariableTracker, conversion: int) -> object:
-    """The constant that is formatted, by way of `__str__` and friends for user objects."""
-    if isinstance(value, UserObjectVariable):
-        for name in {0: ("__format__", "__str__", "__repr__"), 1: ("__str__", "__repr__"), 2: ("__repr__",)}.get(conversion, ()):
-            text = value.call_special(tx, name) if name != "__format__" else None
-            if text is not None and text.is_constant():
-                return text.constant()
-    if not value.is_constant():
-        unsupported("format-of-runtime-value", value=value.describe())
-    return value.constant()
+    conversion = _CONVERSIONS[flags & 3]
+    tx.push(formatted(tx, lambda value: format(conversion(value), spec), [tx.pop()], {}))
 
 
 @handles("BUILD_STRING")

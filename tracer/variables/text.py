@@ -1,0 +1,59 @@
+"""str(), repr() and formatting of tracked values.
+
+CPython does the formatting itself, on `form`s: plain Python values, whose parts that are no constants are stand-ins that
+answer `__str__`, `__repr__` and `__format__` by tracing those of the value (`VariableTracker.text`).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tracer.errors import Unsupported
+from tracer.graph_breaks import unsupported
+from tracer.variables.base import ObservedException, VariableTracker
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+
+class Rendered:
+    """Stands for a tracked value in CPython's formatting; nothing else can be done with it."""
+
+    def __init__(self, tx: Tracer, value: VariableTracker) -> None:
+        self._tx = tx
+        self._value = value
+
+    def __str__(self) -> str:
+        return self._value.text(self._tx, "str")
+
+    def __repr__(self) -> str:
+        return self._value.text(self._tx, "repr")
+
+    def __format__(self, spec: str) -> str:
+        return self._value.format(self._tx, spec)
+
+
+def form(tx: Tracer, value: VariableTracker) -> Any:
+    """What CPython formats in place of `value`. Containers have a method `form`, so that their parts are formed too."""
+    if value.is_constant():
+        return value.constant()
+    make: Callable[[VariableTracker, Tracer], Any] | None = getattr(type(value), "form", None)
+    return Rendered(tx, value) if make is None else make(value, tx)
+
+
+def formatted(
+    tx: Tracer, function: Callable[..., Any], args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+) -> VariableTracker:
+    """The text that `function` makes of the values, as a tracked one."""
+    constant = all(value.is_constant() for value in (*args, *kwargs.values()))
+    forms = [form(tx, value) for value in args]
+    named = {name: form(tx, value) for name, value in kwargs.items()}
+    try:
+        result = function(*forms, **named)
+    except (Unsupported, ObservedException):
+        raise
+    except Exception as error:
+        if constant:
+            tx.raise_error(type(error), *error.args)
+        unsupported("format-of-runtime-value", value=", ".join(value.describe() for value in (*args, *kwargs.values())))
+    return tx.literal(result)
