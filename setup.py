@@ -56,6 +56,11 @@ def newest(paths: list[str]) -> float:
 class BuildExtension(build_ext):
     """Gives each source the flags of its language, and compiles only what changed (torch's headers take their time)."""
 
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        # One place for the objects, whether built in the tree or by pip (which has throw-away folders).
+        self.build_temp = str(ROOT / "build" / f"{sys.implementation.cache_tag}-torch-{TORCH_VERSION}")
+
     def build_extensions(self) -> None:
         executable = getattr(self.compiler, "compiler_cxx", None) or ["c++"]
         if shutil.which(executable[0]) is None:
@@ -84,7 +89,7 @@ class BuildExtension(build_ext):
             if type(error).__name__ in ("CompileError", "CCompilerError", "DistutilsExecError"):
                 fail(
                     f"the compiler gave up ({error}).",
-                    "See its message above; gcc 11 or clang 14, or newer, is needed.",
+                    "Its message is above; gcc 11 or clang 14 is needed, or newer.",
                 )
             raise
 

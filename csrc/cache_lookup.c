@@ -1,11 +1,5 @@
 #include "cache_lookup.h"
 
-static PyCodeObject *
-site_code(const CallSite *site)
-{
-    return (PyCodeObject *)site->function->func_code;
-}
-
 /* CHECK_HIT sets *found to a new reference. */
 static CheckResult
 search(Bucket *bucket, const CallSite *site, Entry **found)
@@ -67,14 +61,14 @@ ask(const CallSite *site)
 
 /* Does what the callback answered (steals the answer). */
 static LookupResult
-follow(const CallSite *site, PyObject *answer, PyCodeObject *code, PyObject *globals, Entry **entry)
+follow(const CallSite *site, PyObject *answer, PyObject *globals, Entry **entry)
 {
     LookupResult result = LOOKUP_ORIGINAL;
     if (answer == region_skip_sentinel) {
-        result = region_skip(site->region, code) < 0 ? LOOKUP_FAILED : LOOKUP_ORIGINAL;
+        result = region_skip(site->region, site->code) < 0 ? LOOKUP_FAILED : LOOKUP_ORIGINAL;
     }
     else if (Entry_Check(answer)) {
-        if (region_install(site->region, code, globals, (Entry *)answer) < 0) {
+        if (region_install(site->region, site->code, globals, (Entry *)answer) < 0) {
             result = LOOKUP_FAILED;
         }
         else if (((Entry *)answer)->code != NULL) {
@@ -94,17 +88,13 @@ follow(const CallSite *site, PyObject *answer, PyCodeObject *code, PyObject *glo
 static LookupResult
 miss(ThreadContext *context, const CallSite *site, Entry **entry)
 {
-    PyCodeObject *code = site_code(site);
-    if (context->stance == STANCE_RUN_ONLY || region_is_skipped(site->region, code)) {
+    if (context->stance == STANCE_RUN_ONLY || region_is_skipped(site->region, site->code)) {
         return LOOKUP_ORIGINAL;
     }
-    /* The callback may replace function.__code__: what it was asked about is held and filed under these. */
-    Py_INCREF(code);
     PyObject *globals = Py_NewRef(site->function->func_globals);
     PyObject *answer = ask(site);
-    LookupResult result = answer == NULL ? LOOKUP_FAILED : follow(site, answer, code, globals, entry);
+    LookupResult result = answer == NULL ? LOOKUP_FAILED : follow(site, answer, globals, entry);
     Py_DECREF(globals);
-    Py_DECREF(code);
     return result;
 }
 
@@ -121,7 +111,7 @@ LookupResult
 cache_lookup(ThreadContext *context, const CallSite *site, Bucket *bucket, Entry **entry)
 {
     if (bucket == NULL) {
-        bucket = region_find_bucket(site->region, site_code(site), site->function->func_globals);
+        bucket = region_find_bucket(site->region, site->code, site->function->func_globals);
     }
     if (bucket != NULL && PyTuple_GET_SIZE(bucket->entries) > 0) {
         Region *muted = context->active;

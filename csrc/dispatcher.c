@@ -2,6 +2,7 @@
 
 #include <structmember.h>
 
+#include "c_stack.h"
 #include "cache_lookup.h"
 #include "frame_eval.h"
 #include "region.h"
@@ -108,7 +109,7 @@ dispatcher_vectorcall(PyObject *callable, PyObject *const *arguments, size_t nar
 {
     Dispatcher *self = (Dispatcher *)callable;
     ThreadContext *context = thread_context_get();
-    if (context == NULL) {
+    if (context == NULL || c_stack_check() < 0) {
         return NULL;
     }
     if (context->stance == STANCE_DISABLED || !code_can_be_cached((PyCodeObject *)self->function->func_code)) {

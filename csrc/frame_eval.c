@@ -8,6 +8,7 @@
  * A single-phase extension lives in one interpreter, so one state serves. */
 #include "frame_eval.h"
 
+#include "c_stack.h"
 #include "cache_lookup.h"
 #include "region.h"
 #include "thread_context.h"
@@ -83,6 +84,29 @@ evaluate_below(PyThreadState *thread, Frame *frame, int throwflag)
     return result;
 }
 
+/* With little C stack left, ours steps aside while this frame runs: CPython inlines the calls below it again. Frames of
+ * other threads are not offered meanwhile; they run as they are. */
+static PyObject *
+evaluate_deep(PyThreadState *thread, Frame *frame, int throwflag)
+{
+    if (code_can_be_cached(frame_code(frame)) && c_stack_check() < 0) { /* a generator must be resumed once begun */
+        frame_leave_unevaluated(thread, frame);
+        return NULL;
+    }
+    PyInterpreterState *interpreter = thread->interp;
+    if (_PyInterpreterState_GetEvalFrameFunc(interpreter) != hook_evaluate) {
+        return evaluate_below(thread, frame, throwflag);
+    }
+    _PyFrameEvalFunction next = hook.next;
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, _PyEval_EvalFrameDefault);
+    PyObject *result = _PyEval_EvalFrameDefault(thread, frame, throwflag);
+    if (_PyInterpreterState_GetEvalFrameFunc(interpreter) == _PyEval_EvalFrameDefault) {
+        hook.next = next;
+        _PyInterpreterState_SetEvalFrameFunc(interpreter, hook.claims > 0 ? hook_evaluate : next);
+    }
+    return result;
+}
+
 /* Runs what the region has for this frame, or the frame itself. */
 static PyObject *
 offer(ThreadContext *context, PyThreadState *thread, Frame *frame)
@@ -115,6 +139,9 @@ hook_evaluate(PyThreadState *thread, Frame *frame, int throwflag)
 {
     if (handed_over == frame) {
         return _PyEval_EvalFrameDefault(thread, frame, throwflag);
+    }
+    if (c_stack_is_low()) {
+        return evaluate_deep(thread, frame, throwflag);
     }
     ThreadContext *context = thread_context_peek(thread);
     if (context == NULL || context->active == NULL) {

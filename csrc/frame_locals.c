@@ -1,21 +1,16 @@
 /* Binding follows initialize_locals() of CPython's ceval.c, for calls that succeed; all others are CPython's. */
 #include "frame_locals.h"
 
-static PyCodeObject *
-site_code(const CallSite *site)
-{
-    return (PyCodeObject *)site->function->func_code;
-}
-
 static void
 site_init(CallSite *site, Region *region, PyFunctionObject *function)
 {
     PyCodeObject *code = (PyCodeObject *)function->func_code;
     site->region = region;
     site->function = function;
+    site->code = (PyCodeObject *)Py_NewRef(code);
     site->argument_count = code_slot_count(code);
     site->check_count = site->argument_count + (code->co_nfreevars != 0);
-    site->varargs = site->varkeywords = NULL;
+    site->owned = 0;
     site->heap = NULL;
 }
 
@@ -58,10 +53,23 @@ take_slots(CallSite *site, PyObject *const *values)
 void
 call_site_clear(CallSite *site)
 {
-    Py_CLEAR(site->varargs);
-    Py_CLEAR(site->varkeywords);
+    for (Py_ssize_t i = 0; i < site->owned; i++) {
+        Py_XDECREF(site->slots[i]);
+    }
+    site->owned = 0;
     PyMem_Free(site->heap);
     site->heap = NULL;
+    Py_CLEAR(site->code);
+}
+
+/* Clears what was not filled. */
+static int
+finish(CallSite *site, int done)
+{
+    if (done != 1) {
+        call_site_clear(site);
+    }
+    return done;
 }
 
 int
@@ -71,10 +79,10 @@ call_site_from_frame(CallSite *site, Region *region, Frame *frame)
     PyObject *const *values = frame_arguments(frame);
     for (Py_ssize_t i = 0; i < site->argument_count; i++) {
         if (values[i] == NULL) {
-            return 0;
+            return finish(site, 0);
         }
     }
-    return take_slots(site, values);
+    return finish(site, take_slots(site, values));
 }
 
 /* The slot that a keyword names, -1 if none does. */
@@ -99,19 +107,20 @@ keyword_slot(PyCodeObject *code, PyObject *name)
 static int
 bind_keywords(CallSite *site, PyObject **slots, PyObject *const *values, PyObject *keyword_names)
 {
+    int takes_others = (site->code->co_flags & CO_VARKEYWORDS) != 0;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keyword_names); i++) {
         PyObject *name = PyTuple_GET_ITEM(keyword_names, i);
         if (!PyUnicode_CheckExact(name)) {
             return 0; /* comparing it could run user code */
         }
-        Py_ssize_t slot = keyword_slot(site_code(site), name);
+        Py_ssize_t slot = keyword_slot(site->code, name);
         if (slot >= 0 && slots[slot] == NULL) {
-            slots[slot] = values[i];
+            slots[slot] = Py_NewRef(values[i]);
         }
-        else if (slot >= 0 || site->varkeywords == NULL) {
+        else if (slot >= 0 || !takes_others) {
             return 0; /* given twice, or unknown */
         }
-        else if (PyDict_SetItem(site->varkeywords, name, values[i]) < 0) {
+        else if (PyDict_SetItem(slots[site->argument_count - 1], name, values[i]) < 0) {
             return -1;
         }
     }
@@ -121,59 +130,52 @@ bind_keywords(CallSite *site, PyObject **slots, PyObject *const *values, PyObjec
 static int
 bind_defaults(CallSite *site, PyObject **slots)
 {
-    PyCodeObject *code = site_code(site);
     PyObject *defaults = site->function->func_defaults;
-    Py_ssize_t positional = code->co_argcount;
+    Py_ssize_t positional = site->code->co_argcount;
     Py_ssize_t first = positional - (defaults == NULL ? 0 : PyTuple_GET_SIZE(defaults));
     for (Py_ssize_t i = 0; i < positional; i++) {
         if (slots[i] == NULL) {
             if (i < first) {
                 return 0;
             }
-            slots[i] = PyTuple_GET_ITEM(defaults, i - first);
+            slots[i] = Py_NewRef(PyTuple_GET_ITEM(defaults, i - first));
         }
     }
     PyObject *keyword_defaults = site->function->func_kwdefaults;
-    for (Py_ssize_t i = positional; i < positional + code->co_kwonlyargcount; i++) {
+    for (Py_ssize_t i = positional; i < positional + site->code->co_kwonlyargcount; i++) {
         if (slots[i] == NULL && keyword_defaults != NULL) {
-            slots[i] = PyDict_GetItemWithError(keyword_defaults, PyTuple_GET_ITEM(code->co_localsplusnames, i));
-            if (slots[i] == NULL && PyErr_Occurred()) {
-                return -1;
-            }
+            PyObject *name = PyTuple_GET_ITEM(site->code->co_localsplusnames, i);
+            slots[i] = Py_XNewRef(PyDict_GetItemWithError(keyword_defaults, name));
         }
         if (slots[i] == NULL) {
-            return 0;
+            return PyErr_Occurred() ? -1 : 0;
         }
     }
     return 1;
 }
 
-/* Makes the *args tuple of what is left over and the empty **kwargs dict, and puts both into their slots. */
+/* Makes the *args tuple of what is left over and the empty **kwargs dict, in their slots. */
 static int
 bind_variable(CallSite *site, PyObject **slots, PyObject *const *arguments, Py_ssize_t positional)
 {
-    PyCodeObject *code = site_code(site);
+    PyCodeObject *code = site->code;
     Py_ssize_t slot = (Py_ssize_t)code->co_argcount + code->co_kwonlyargcount;
-    Py_ssize_t left_over = positional - code->co_argcount;
+    Py_ssize_t left_over = Py_MAX(positional - code->co_argcount, 0);
     if (code->co_flags & CO_VARARGS) {
-        site->varargs = PyTuple_New(left_over > 0 ? left_over : 0);
-        if (site->varargs == NULL) {
+        PyObject *rest = slots[slot++] = PyTuple_New(left_over);
+        if (rest == NULL) {
             return -1;
         }
         for (Py_ssize_t i = 0; i < left_over; i++) {
-            PyTuple_SET_ITEM(site->varargs, i, Py_NewRef(arguments[code->co_argcount + i]));
+            PyTuple_SET_ITEM(rest, i, Py_NewRef(arguments[code->co_argcount + i]));
         }
-        slots[slot++] = site->varargs;
     }
     else if (left_over > 0) {
         return 0;
     }
     if (code->co_flags & CO_VARKEYWORDS) {
-        site->varkeywords = PyDict_New();
-        if (site->varkeywords == NULL) {
-            return -1;
-        }
-        slots[slot] = site->varkeywords;
+        slots[slot] = PyDict_New();
+        return slots[slot] == NULL ? -1 : 1;
     }
     return 1;
 }
@@ -181,19 +183,15 @@ bind_variable(CallSite *site, PyObject **slots, PyObject *const *arguments, Py_s
 static int
 bind(CallSite *site, PyObject *const *arguments, Py_ssize_t positional, PyObject *keyword_names)
 {
-    PyCodeObject *code = site_code(site);
     PyObject **slots = own_slots(site);
     if (slots == NULL) {
         return -1;
     }
-    Py_ssize_t named = (Py_ssize_t)code->co_argcount + code->co_kwonlyargcount;
-    Py_ssize_t given = Py_MIN(positional, code->co_argcount);
-    for (Py_ssize_t i = 0; i < given; i++) {
-        slots[i] = arguments[i];
+    Py_ssize_t given = Py_MIN(positional, site->code->co_argcount);
+    for (Py_ssize_t i = 0; i < site->argument_count; i++) {
+        slots[i] = i < given ? Py_NewRef(arguments[i]) : NULL;
     }
-    for (Py_ssize_t i = given; i < named; i++) {
-        slots[i] = NULL;
-    }
+    site->owned = site->argument_count;
     int done = bind_variable(site, slots, arguments, positional);
     if (done == 1 && keyword_names != NULL) {
         done = bind_keywords(site, slots, arguments + positional, keyword_names);
@@ -206,14 +204,7 @@ call_site_from_call(CallSite *site, Region *region, PyFunctionObject *function, 
                     Py_ssize_t positional, PyObject *keyword_names)
 {
     site_init(site, region, function);
-    PyCodeObject *code = site_code(site);
-    int plain = (code->co_flags & (CO_VARARGS | CO_VARKEYWORDS)) == 0;
-    if (plain && positional == site->argument_count && keyword_names == NULL && code->co_kwonlyargcount == 0) {
-        return take_slots(site, arguments);
-    }
-    int done = bind(site, arguments, positional, keyword_names);
-    if (done != 1) {
-        call_site_clear(site);
-    }
-    return done;
+    int as_given = (site->code->co_flags & (CO_VARARGS | CO_VARKEYWORDS)) == 0 && site->code->co_kwonlyargcount == 0
+                   && positional == site->argument_count && keyword_names == NULL;
+    return finish(site, as_given ? take_slots(site, arguments) : bind(site, arguments, positional, keyword_names));
 }

@@ -9,16 +9,17 @@ typedef struct Region Region;
 #define CALL_SITE_INLINE_SLOTS 16
 
 /* One call of `function` under `region`. Slots stand in the order of localsplus: positional, keyword-only, *args,
- * **kwargs. Behind them, if the code has free variables, the closure tuple for check_fn. All borrowed from the frame,
- * the caller or the function, except what `owned` holds. The struct must not move: slots may point into it. */
+ * **kwargs. Behind them, if the code has free variables, the closure tuple for check_fn. Slots are borrowed from the
+ * frame or the caller, or owned where binding has put them together: a check_fn may let another thread replace the
+ * function's code or defaults. The struct must not move: slots may point into it. */
 typedef struct {
     Region *region;
     PyFunctionObject *function;
+    PyCodeObject *code; /* strong: the function's code when it was called */
     PyObject *const *slots;
     Py_ssize_t argument_count;
     Py_ssize_t check_count; /* argument_count, and one more if there is a closure */
-    PyObject *varargs;      /* strong, or NULL: made while binding */
-    PyObject *varkeywords;  /* strong, or NULL: made while binding */
+    Py_ssize_t owned;       /* how many slots, from the first, are strong references */
     PyObject **heap;        /* NULL, or the slots if they do not fit inline */
     PyObject *inline_slots[CALL_SITE_INLINE_SLOTS];
 } CallSite;

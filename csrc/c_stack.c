@@ -1,0 +1,59 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* pthread_getattr_np */
+#endif
+
+#include "c_stack.h"
+
+#include <pthread.h>
+
+static _Thread_local struct {
+    CStackLimits limits;
+    int known;
+} stack;
+
+/* The lowest address and the size of this thread's stack; size 0 if the system does not say. */
+static void
+stack_bounds(const char **lowest, size_t *size)
+{
+    *lowest = NULL;
+    *size = 0;
+#if defined(__linux__)
+    pthread_attr_t attributes;
+    void *address;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        if (pthread_attr_getstack(&attributes, &address, size) == 0) {
+            *lowest = address;
+        }
+        pthread_attr_destroy(&attributes);
+    }
+#elif defined(__APPLE__)
+    *size = pthread_get_stacksize_np(pthread_self());
+    *lowest = (const char *)pthread_get_stackaddr_np(pthread_self()) - *size;
+#endif
+}
+
+const CStackLimits *
+c_stack_limits(void)
+{
+    if (!stack.known) {
+        const size_t megabyte = 1 << 20;
+        const char *lowest;
+        size_t size;
+        stack_bounds(&lowest, &size);
+        stack.limits.low = lowest + Py_MIN(size / 3, 2 * megabyte);
+        stack.limits.exhausted = lowest + Py_MIN(size / 6, megabyte);
+        stack.known = 1;
+    }
+    return &stack.limits;
+}
+
+int
+c_stack_check(void)
+{
+    if ((const char *)__builtin_frame_address(0) < c_stack_limits()->exhausted) {
+        PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded: the C stack is used up by nested "
+                                              "calls of traced functions");
+        return -1;
+    }
+    return 0;
+}
