@@ -19,7 +19,6 @@ from tracer.api.settings import STATE, Settings, dispatcher_in
 if TYPE_CHECKING:
     from tracer.convert_frame import RegionState
 
-_INSTANCE_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _CALLED_AS_MODULES_ARE = (torch.nn.Module.__call__, ModuleProxy.__call__)
 
 
@@ -42,32 +41,37 @@ class CompiledCall:
         self.in_place = in_place
         self._tracer_state: RegionState = settings.new_region(module)
         self._dispatchers: dict[types.FunctionType, Dispatcher] = {}
+        self._plain: tuple[Any, ...] = (None,) * 4  # the class, its __call__ and forward, the dispatcher of forward
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         module = self.module
+        cls, call, forward, dispatcher = self._plain
+        if type(module) is cls and cls.__call__ is call and cls.forward is forward and not runs_more(module):
+            return dispatcher(module, *args, **kwargs)
+        return self._call_any(module, args, kwargs)
+
+    def _call_any(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if hasattr(module, "_initialize_hook"):
             _initialise_lazy(module, args, kwargs)
         target = self._frame_of(module)
         dispatcher = self._dispatchers.get(target)
         if dispatcher is None:
             dispatcher = self._dispatchers[target] = dispatcher_in(self._tracer_state, target)
+        cls = type(module)
+        if target not in (call_with_hooks, call_overridden):
+            self._plain = cls, cls.__call__, cls.forward, dispatcher
         return dispatcher(module, *args, **kwargs)
 
     def _frame_of(self, module: torch.nn.Module) -> Any:
         """The function, of the module and the call's arguments, that is traced."""
         cls = type(module)
-        if (
-            not self.in_place
-            and cls.__call__ not in _CALLED_AS_MODULES_ARE
-            and not isinstance(module, torch.fx.GraphModule)
-        ):
+        called_as_usual = cls.__call__ in _CALLED_AS_MODULES_ARE or isinstance(module, torch.fx.GraphModule)
+        if not (called_as_usual or self.in_place):
             return call_overridden
-        forward = cls.forward
-        if type(forward) is Dispatcher:
-            forward = forward.function
-        if type(forward) is not types.FunctionType or "forward" in module.__dict__ or runs_hooks(module):
+        forward = cls.forward.function if type(cls.forward) is Dispatcher else cls.forward
+        if type(forward) is not types.FunctionType or cls._call_impl is not torch.nn.Module._call_impl:
             return call_with_hooks
-        return forward
+        return call_with_hooks if runs_more(module) else forward
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
         return None
@@ -76,10 +80,17 @@ class CompiledCall:
         return type(None), ()
 
 
-def runs_hooks(module: torch.nn.Module) -> bool:
-    """Whether calling the module does more than its forward."""
+def runs_more(module: torch.nn.Module) -> bool:
+    """Whether a call is more than the class's forward: there are hooks, or the module has a forward of its own."""
     state = module.__dict__
-    return any(state[name] for name in _INSTANCE_HOOKS) or torch_module._has_any_global_hook()
+    return bool(
+        state["_forward_hooks"]
+        or state["_forward_pre_hooks"]
+        or state["_backward_hooks"]
+        or state["_backward_pre_hooks"]
+        or "forward" in state
+        or torch_module._has_any_global_hook()
+    )
 
 
 def _initialise_lazy(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
