@@ -25,6 +25,7 @@ from tracer.variables.objects import ClassVariable, SuperVariable, UserObjectVar
 from tracer.variables.sequences import ListVariable, RangeVariable, SequenceVariable, SliceVariable, TupleVariable
 from tracer.variables.symbolic import SymNodeVariable
 from tracer.variables.tensor import TensorVariable
+from tracer.variables.text import formatted
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -196,12 +197,22 @@ def _float(tx: Tracer, *args: Value) -> Value:
 
 @models(str)
 def _str(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
-    return _convert(tx, str, "__str__", args, kwargs)
+    return formatted(tx, str, list(args), kwargs)
 
 
 @models(repr)
-def _repr(tx: Tracer, obj: Value) -> Value:
-    return _convert(tx, repr, "__repr__", (obj,), {})
+def _repr(tx: Tracer, obj: Value, /) -> Value:
+    return formatted(tx, repr, [obj], {})
+
+
+@models(ascii)
+def _ascii(tx: Tracer, obj: Value, /) -> Value:
+    return formatted(tx, ascii, [obj], {})
+
+
+@models(format)
+def _format(tx: Tracer, obj: Value, spec: Value = ConstantVariable(""), /) -> Value:
+    return formatted(tx, format, [obj, spec], {})
 
 
 def _convert(tx: Tracer, function: Any, special: str, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
