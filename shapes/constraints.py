@@ -57,13 +57,13 @@ class Violation:
 
     name: str
     constraint: DimConstraint
-    forced: str  # "== 5", "<= 49"
+    forced: str  # "L['a'].size()[0] == 5"
     causes: tuple[Any, ...]  # ShapeGuards
     lines: tuple[str, ...]  # the causes as text over labels
 
     def text(self) -> str:
         marked = f"marked dynamic ({self.constraint.bounds_text()})" if self.constraint.bounded else "marked dynamic"
-        told = [f"{self.name} was {marked}, but the program forces {self.name} {self.forced}"]
+        told = [f"{self.name} was {marked}, but the program forces {self.forced}"]
         if self.lines:
             told[0] += ", by " + ("this line:" if len(self.lines) == 1 else f"these {len(self.lines)} lines together:")
             told += [f"  - {line}" for line in self.lines]

@@ -125,22 +125,26 @@ def _boolean(b: BoolExpr) -> Any:
         return sympy.And(*args)
     if b.kind == "or":
         return sympy.Or(*args)
+    # Of floats SymPy may decide nothing: x == x is False for nan, and `not x < y` is not `x >= y`.
     if b.kind == "not":
-        return sympy.Not(*args)
-    return _RELATIONS[b.kind.removeprefix("float_")](*args)
+        return sympy.Not(*args, evaluate=False)
+    return _RELATIONS[b.kind.removeprefix("float_")](*args, evaluate=False)
 
 
 def _two_sided(kind: str, p: IntExpr) -> Any:
-    """`a - b - 1 >= 0` as `a >= b + 1`: positive terms on the left; a lone constant on the right."""
-    positive = tuple((m, c) for m, c in p.terms if c > 0)
-    negative = tuple((m, -c) for m, c in p.terms if c < 0)
-    if positive and all(m == () for m, _ in positive):  # 5 - s0 >= 0 is s0 <= 5
-        swapped = {"eq": sympy.Eq, "ne": sympy.Ne, "ge": sympy.Le}[kind]
-        return swapped(_sum(p, negative), _sum(p, positive))
+    """p == 0, p != 0 or p >= 0 with each term on the side where it is positive; a lone constant on the right."""
+    positive = _sum(p, tuple((m, c) for m, c in p.terms if m and c > 0))
+    negative = _sum(p, tuple((m, -c) for m, c in p.terms if m and c < 0))
     constant = p.constant_term()
-    if constant > 0:  # s0 + 3 >= s1 is s1 - s0 <= 3; keep the constant with the positive side
-        return _RELATIONS[kind](_sum(p, positive), _sum(p, negative))
-    return _RELATIONS[kind](_sum(p, positive), _sum(p, negative))
+    if not negative:  # s0 - 5 >= 0 is s0 >= 5
+        return _RELATIONS[kind](positive, -constant)
+    if not positive:  # 5 - s0 >= 0 is s0 <= 5
+        return {"eq": sympy.Eq, "ne": sympy.Ne, "ge": sympy.Le}[kind](negative, constant)
+    if kind == "ge" and constant == -1:  # s0 - s1 - 1 >= 0 is s0 > s1
+        return sympy.Gt(positive, negative)
+    if constant >= 0:
+        return _RELATIONS[kind](positive + constant, negative)
+    return _RELATIONS[kind](positive, negative - constant)
 
 
 def as_asked(b: BoolExpr) -> Any:

@@ -148,37 +148,59 @@ def check_constraints(env: ShapeEnv) -> None:
     violations = []
     for symbol, constraint in env.constraints.items():
         if constraint.strict:
-            violations += [_violation(env, symbol, constraint, op, value) for op, value in _contradictions(env, symbol)]
+            violations += [_violation(env, symbol, constraint, forced) for forced in _contradictions(env, symbol)]
     if violations:
         raise violation_error(violations)
 
 
-def _contradictions(env: ShapeEnv, symbol: Symbol) -> list[tuple[str, int]]:
-    """`== 5`, or the bounds narrower than the mark's."""
+def _contradictions(env: ShapeEnv, symbol: Symbol) -> list[Any]:
+    """What the program makes of a marked symbol: one value, or, against its bounds, a part of them."""
+    value = _forced_value(env, symbol)
+    if value is not None:
+        return [sympy.Eq(symbol.sympy, value)]
+    constraint = env.constraints[symbol]
+    if not constraint.bounded:
+        return []
+    low, high = env.facts.range(symbol.expr)
+    found = []
+    if constraint.min is not None and low > symbol.base[0]:
+        found.append(symbol.sympy >= int(low))
+    if constraint.max is not None and high < symbol.base[1]:
+        found.append(symbol.sympy <= int(high))
+    found += [
+        guard.sympy
+        for guard in env.guards
+        if env.algebra.symbols(guard.expr) == [symbol] and _bound(guard.sympy) is None
+    ]
+    return found
+
+
+def _forced_value(env: ShapeEnv, symbol: Symbol) -> int | None:
+    """The one value that the decisions leave to a symbol, unless its bounds do so by themselves."""
+    if symbol.base[0] == symbol.base[1]:
+        return None
     low, high = env.facts.range(symbol.expr)
     if low == high:
-        return [("==", int(low))] if symbol.base[0] != symbol.base[1] else []
-    if not env.constraints[symbol].bounded:
-        return []
-    narrower = []
-    if low > symbol.base[0] and env.constraints[symbol].min is not None:
-        narrower.append((">=", int(low)))
-    if high < symbol.base[1] and env.constraints[symbol].max is not None:
-        narrower.append(("<=", int(high)))
-    return narrower
+        return int(low)
+    if not any(symbol in env.algebra.symbols(guard.expr) for guard in env.guards):
+        return None
+    return solver.forced_value([*_given(env), *(guard.sympy for guard in env.guards)], symbol.sympy)
 
 
-_RELATIONS: dict[str, Callable[..., Any]] = {"==": sympy.Eq, ">=": sympy.Ge, "<=": sympy.Le}
+def _given(env: ShapeEnv) -> list[Any]:
+    """What holds of the symbols before the program has decided anything."""
+    base = [condition for symbol in env.symbols() for condition, _ in _base_conditions(env, symbol)]
+    return [*base, *trusted_facts(env)]
 
 
-def _violation(env: ShapeEnv, symbol: Symbol, constraint: DimConstraint, op: str, value: int) -> Violation:
-    causes = _causes(env, _RELATIONS[op](symbol.sympy, value))
+def _violation(env: ShapeEnv, symbol: Symbol, constraint: DimConstraint, forced: Any) -> Violation:
+    causes = _causes(env, forced)
     readable = {s: label.name for s, label in labels(env).items()}
     assert symbol.label is not None
     return Violation(
         name=symbol.label.name,
         constraint=constraint,
-        forced=f"{op} {value}",
+        forced=python_source(forced, readable),
         causes=tuple(causes),
         lines=tuple(_cause_text(cause, readable) for cause in causes),
     )
@@ -186,8 +208,7 @@ def _violation(env: ShapeEnv, symbol: Symbol, constraint: DimConstraint, op: str
 
 def _causes(env: ShapeEnv, goal: Any) -> list[ShapeGuard]:
     """The fewest decisions that together force the goal; all of them if that cannot be proved."""
-    base = [condition for symbol in env.symbols() for condition, _ in _base_conditions(env, symbol)]
-    found = solver.core([guard.sympy for guard in env.guards], goal, given=[*base, *trusted_facts(env)])
+    found = solver.core([guard.sympy for guard in env.guards], goal, given=_given(env))
     return list(env.guards) if found is None else [env.guards[index] for index in found]
 
 

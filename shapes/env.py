@@ -199,16 +199,15 @@ class ShapeEnv:
 
     def evaluate_int(self, expr: Any) -> int:
         """The value of an int expression, on which the trace relies from now on: `L['n'] == 3`."""
-        p = self.facts.replacements.reduce(self.integer(expr))
-        if p.const is not None:
-            return p.const
+        p = self.integer(expr)
         low, high = self.facts.range(p)
         if low == high:
             return int(low)
-        if p.hint is None:
+        hint = self.hint_of(p)
+        if hint is None:
             raise DataDependent(p.sympy)
-        self._require(self.algebra.relation("eq", p, self.algebra.integer(p.hint)), Why.SPECIALIZED)
-        return p.hint
+        self._require(self.algebra.relation("eq", p, self.algebra.integer(hint)), Why.SPECIALIZED)
+        return hint
 
     def evaluate_float(self, expr: Any) -> float:
         """The same for a float expression."""

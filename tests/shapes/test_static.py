@@ -43,7 +43,9 @@ def satisfying(env, symbols, domain):
     return [values for values in tuples if all(value(guard, values) for guard in guards)]
 
 
-@given(st.lists(st.integers(2, HIGHEST), min_size=3, max_size=3), st.lists(relations, min_size=1, max_size=5), relations)
+@given(
+    st.lists(st.integers(2, HIGHEST), min_size=3, max_size=3), st.lists(relations, min_size=1, max_size=5), relations
+)
 @settings(max_examples=400, deadline=None)
 def test_facts_about_sizes(hints, told, asked) -> None:
     env = ShapeEnv()
