@@ -267,7 +267,10 @@ class RegionState:
         gm: Any,
         graph_name: str | None,
     ) -> _C.Entry:
-        trace.output.world.env.check_constraints()
+        env = trace.output.world.env
+        if env.symbols():
+            logs.emit("dynamic", lambda: log_texts.shapes(env.symbols(), env.guards))
+        env.check_constraints()
         all_guards = [guards.GlobalStateMatch(snapshot), *trace.output.guards, *_distinct(trace), *_shape_guards(trace)]
         manager = guards.CheckFunctionManager(all_guards, function.__code__, function.__globals__)
         guarded = GuardedCode(None if output is None else output.code, manager, gm, graph_name)

@@ -150,7 +150,7 @@ def guards_text(manager: CheckFunctionManager) -> str:
     described = manager.described()
     width = min(max((len(line) for line, _ in described), default=0), 90)
     lines += [_with_cause(line, guard, width) for line, guard in described]
-    return "\n".join([*lines, "", manager.exec_text])
+    return "\n".join([*lines, "", guard_list(manager.guards), "", manager.exec_text])
 
 
 def _with_cause(line: str, guard: Guard, width: int) -> str:
@@ -165,6 +165,12 @@ def _with_cause(line: str, guard: Guard, width: int) -> str:
 def guard_list(guards: Iterable[Guard]) -> str:
     """` - local 'a' TENSOR_MATCH`, a line each."""
     return "\n".join(["GUARDS:", *[f" - {name}" for name in dict.fromkeys(guard.log_name() for guard in guards)]])
+
+
+def shapes(symbols: Iterable[Any], shape_guards: Iterable[Any]) -> str:
+    """The symbols of a trace, and the decisions on them in the order in which they were made."""
+    lines = [f"create_symbol {symbol.describe()}" for symbol in symbols]
+    return "\n".join([*lines, *[shape_guard_added(str(guard.recorded), guard.where) for guard in shape_guards]])
 
 
 def shape_guard_added(expression: str, place: UserLocation | None) -> str:

@@ -338,7 +338,7 @@ def _class(builder: VariableBuilder, tx: Tracer, value: type, source: Source) ->
 
 @tracks_subclasses(types.ModuleType)
 def _module(builder: VariableBuilder, tx: Tracer, value: types.ModuleType, source: Source) -> VariableTracker:
-    builder.guard(guards.IdMatch(source, value))
+    builder.guard(guards.FunctionMatch(source, value))
     return builder.remember(value, PythonModuleVariable(value, source))
 
 
