@@ -231,7 +231,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 @torch.no_grad()
 def main(arguments: list[str] | None = None) -> int:
     chosen = parse(arguments)
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 110)
     console.print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {chosen.layers} layers")
     models = {name: build(name, chosen.layers) for name in chosen.models}
     warm_imports()

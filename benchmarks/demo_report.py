@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from benchmarks.demo import Serving
 
 
+LINE = 104  # characters of a guard that are shown
+
+
 def summary(servings: list[Serving]) -> Table:
     """One line per model and stream."""
     table = Table(title="Served", title_justify="left")
     for heading in ("model", "seed", "requests", "shapes", "entries", "graphs", "recompiles", "breaks"):
         table.add_column(heading, justify="left" if heading == "model" else "right")
-    for heading in ("largest difference", "bitwise", "random state"):
+    for heading in ("max diff", "bitwise", "random state"):
         table.add_column(heading, justify="right")
     for serving in servings:
         graphs = len(serving.captures)
@@ -54,8 +57,10 @@ def captures(serving: Serving) -> Table:
 
 
 def check_fn(serving: Serving, lines: int) -> Panel:
-    """The newest entry's guards, as Python; the middle is left out where they are many."""
+    """The newest entry's guards, as Python; the middle and the ends of long lines are left out unless `lines` is 0."""
     text = serving.check_fn.splitlines()
+    if lines:
+        text = [line if len(line) <= LINE else line[: LINE - 1] + "…" for line in text]
     if lines and len(text) > lines:
         head = lines // 2
         omitted = [f"# ... {len(text) - lines} more lines (--guards 0 shows all) ..."]
