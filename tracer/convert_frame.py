@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from tracer import _C, config, errors, guards, log_texts, logs
+from tracer import _C, config, errors, guards, log_texts, logs, user_marks
 from tracer.cache import GuardedCode, entries_of, make_entry
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.frame_state import DynamismPolicy, FrameState
@@ -271,7 +271,13 @@ class RegionState:
         if env.symbols():
             logs.emit("dynamic", lambda: log_texts.shapes(env.symbols(), env.guards))
         env.check_constraints()
-        all_guards = [guards.GlobalStateMatch(snapshot), *trace.output.guards, *_distinct(trace), *_shape_guards(trace)]
+        all_guards = [
+            guards.GlobalStateMatch(snapshot),
+            *trace.output.guards,
+            *_marks(trace),
+            *_distinct(trace),
+            *_shape_guards(trace),
+        ]
         manager = guards.CheckFunctionManager(all_guards, function.__code__, function.__globals__)
         guarded = GuardedCode(None if output is None else output.code, manager, gm, graph_name)
         logs.emit("guards", lambda: log_texts.guards_text(manager))
@@ -407,6 +413,13 @@ def _distinct(trace: Trace) -> list[guards.Guard]:
         if len(sources) > 1:
             found.append(guards.Distinct(tuple(sources)))
     return found
+
+
+def _marks(trace: Trace) -> list[guards.Guard]:
+    """The marks on the dims of inputs that the trace knew."""
+    if not trace.marks:
+        return []
+    return [guards.MarksMatch.of(user_marks.DIMS, trace.marks, user_marks.changes, trace.marks_counted)]
 
 
 def _shape_guards(trace: Trace) -> list[guards.Guard]:

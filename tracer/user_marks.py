@@ -6,6 +6,7 @@ Functions are known by identity, never by equality, and are not kept alive. Tens
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import weakref
 from typing import Any
 
@@ -70,17 +71,34 @@ class DimMark:
     max: int | None = None
 
 
-_DIMS = "_tracer_dims"
+DIMS = "_tracer_dims"  # the attribute of a tensor that holds its marks
+
+
+class Changes:
+    """How often a dim was marked in this process: a guard on marks looks at tensors only if that went up."""
+
+    __slots__ = ("count", "_next")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._next = itertools.count(1)
+
+    def note(self) -> None:
+        self.count = next(self._next)
+
+
+changes = Changes()
 
 
 def dim_marks(tensor: object) -> dict[int, DimMark]:
     """dim (never negative) -> mark; empty for a tensor nobody marked."""
-    return getattr(tensor, "__dict__", {}).get(_DIMS) or {}
+    return getattr(tensor, "__dict__", {}).get(DIMS) or {}
 
 
 def set_dim_marks(tensor: object, marks: dict[int, DimMark]) -> None:
     """Adds to the marks of a tensor; a dim marked again takes the new mark."""
-    setattr(tensor, _DIMS, {**dim_marks(tensor), **marks})
+    setattr(tensor, DIMS, {**dim_marks(tensor), **marks})
+    changes.note()
 
 
 def is_opaque(function: object) -> bool:

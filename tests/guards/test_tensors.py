@@ -1,5 +1,7 @@
 """TENSOR_MATCH and the guards beside it: marks, torch's global state, sizes."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -128,11 +130,16 @@ def test_what_hangs_off_a_tensor_is_read_after_the_tensor_was_checked():
 def test_marks_count_if_the_trace_knew_them():
     plain, marked = torch.ones(3), torch.ones(3)
     marked._tracer_dims = {0: "dynamic"}
-    none, known = MarksMatch(X, "_tracer_dims"), MarksMatch(X, "_tracer_dims", {0: "dynamic", 1: "static"})
+    changes = SimpleNamespace(count=3)
+    none = MarksMatch.of("_tracer_dims", {X: {}}, changes, 2)
+    known = MarksMatch.of("_tracer_dims", {X: {0: "dynamic", 1: "static"}}, changes, 2)
     assert holds(none, plain) and not holds(none, marked) and holds(known, plain) and holds(known, marked)
     marked._tracer_dims = {0: "static"}
     assert not holds(known, marked)
     assert known.lines() == ["marks of L['x'] within {0: dynamic, 1: static}"]
+    assert manager_of(none).explain((marked,)).message == "marks of L['x'] changed"
+    changes.count = 2  # none was set since the trace
+    assert holds(none, marked)
 
 
 def test_global_state_is_checked_first_and_its_change_is_named():

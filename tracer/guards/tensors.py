@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
 
@@ -123,47 +123,74 @@ def _key_names(keys: int) -> str:
     return str(torch._C.DispatchKeySet.from_raw_repr(keys))
 
 
+class Changes(Protocol):
+    """Counts the marks that were set in this process."""
+
+    count: int
+
+
+Marks = frozenset[tuple[int, Any]]
+
+
 @guard_kind
 class MarksMatch(Guard):
-    """The marks that the user set on a tensor's dims are among those that the trace took into account.
+    """The marks that the user set on the dims of tensors are among those that the trace took into account.
 
-    They lie in the tensor's own `attribute` as a dict from dim to mark; an unmarked tensor always passes.
+    They lie in the tensor's own `attribute` as a dict from dim to mark; an unmarked tensor always passes. They are
+    looked at only if marks were set since the trace, when `changes.count` was `count`.
     """
 
-    source: Source
+    group: tuple[Source, ...]
     attribute: str
-    marks: frozenset[tuple[int, Any]] = frozenset()
+    marks: tuple[Marks, ...]
+    changes: Changes
+    count: int
     kind: ClassVar[str] = "DYNAMIC_MARKS"
-    rank: ClassVar[int] = 6
 
-    def __post_init__(self) -> None:
-        if isinstance(self.marks, Mapping):
-            object.__setattr__(self, "marks", frozenset(self.marks.items()))
+    @classmethod
+    def of(
+        cls, attribute: str, marks: Mapping[Source, Mapping[int, Any]], changes: Changes, count: int
+    ) -> MarksMatch:
+        """From the marks that each tensor had in the trace."""
+        known = tuple([frozenset(of_dim.items()) for of_dim in marks.values()])
+        return cls(tuple(marks), attribute, known, changes, count)
 
     def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
+        return self.group
 
     def check(self, code: CheckScope) -> str | None:
-        value = code.read(self.source)
-        known = code.const(self.marks, "marks") if self.marks else "()"
-        return f"___marks_within({value}, {self.attribute!r}, {known})"
+        values = ", ".join(code.read(source) for source in self.group)
+        known = code.const(self.marks, "marks")
+        changes = code.const(self.changes, "changes")
+        return f"{changes}.count == {self.count} or ___marks_within({self.attribute!r}, {known}, {values})"
 
     def lines(self) -> list[str]:
-        return [f"marks of {self.source.name} within {_marks_text(self.marks)}"]
+        return [f"marks of {source.name} within {_marks_text(known)}" for source, known in zip(self.group, self.marks)]
 
     def explain(self, *seen: Any) -> Mismatch:
-        own = _C.instance_dict(seen[0]) or {}
-        now = _marks_text(frozenset(own.get(self.attribute, {}).items()))
-        return Mismatch(f"marks of {self.source.name} changed", _marks_text(self.marks), now)
+        for source, known, tensor in zip(self.group, self.marks, seen, strict=True):
+            if not marks_within(self.attribute, (known,), tensor):
+                now = frozenset(own_marks(tensor, self.attribute).items())
+                return Mismatch(f"marks of {source.name} changed", _marks_text(known), _marks_text(now))
+        return Mismatch("marks changed", "", "")
+
+    def log_name(self) -> str:
+        return f"{len(self.group)} inputs {self.kind}"
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.group, self.attribute, self.marks, self.count
 
 
-def _marks_text(marks: frozenset[tuple[int, Any]]) -> str:
+def _marks_text(marks: Marks) -> str:
     return f"{{{', '.join(f'{dim}: {mark}' for dim, mark in sorted(marks, key=lambda item: item[0]))}}}"
 
 
-def marks_within(tensor: Any, attribute: str, known: Collection[tuple[int, Any]]) -> bool:
-    own = _C.instance_dict(tensor)
-    if not own:
-        return True
-    marks = own.get(attribute)
-    return not marks or all(item in known for item in marks.items())
+def own_marks(tensor: Any, attribute: str) -> Mapping[int, Any]:
+    try:
+        return _C.raw_attr(tensor, attribute) or {}
+    except AttributeError:
+        return {}
+
+
+def marks_within(attribute: str, known: tuple[Marks, ...], *tensors: Any) -> bool:
+    return all(own_marks(tensor, attribute).items() <= marks for marks, tensor in zip(known, tensors, strict=True))

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tracer import user_marks
 from tracer.effects.log import Effects
 from tracer.graph.fake_tensors import FakeWorld
 from tracer.graph.output_graph import OutputGraph
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tracer.frame_state import DynamismPolicy
     from tracer.guards import Guard
     from tracer.interpreter.translator import InstructionTranslator
+    from tracer.sources import Source
 
 
 class BreakHere(Exception):
@@ -43,6 +45,8 @@ class Trace:
         self.frame: InstructionTranslator | None = None  # the innermost one
         self.handled: VariableTracker | None = None  # sys.exception()
         self.input_tensors: list[TensorVariable] = []
+        self.marks: dict[Source, dict[int, user_marks.DimMark]] = {}  # of each of them
+        self.marks_counted = user_marks.changes.count
 
     def guard(self, guard: Guard) -> None:
         guards = self.output.guards

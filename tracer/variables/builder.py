@@ -195,6 +195,7 @@ def _tensor(builder: VariableBuilder, tx: Tracer, value: torch.Tensor, source: S
     variable = TensorVariable(node, fake, source, cls)
     output.track(fake, variable)
     trace.input_tensors.append(variable)
+    trace.marks[source] = user_marks.dim_marks(value)
     return builder.remember(value, variable)
 
 
@@ -278,7 +279,8 @@ def _mapping_proxy(builder: VariableBuilder, tx: Tracer, value: Any, source: Sou
 
 @tracks(types.FunctionType)
 def _function(builder: VariableBuilder, tx: Tracer, value: types.FunctionType, source: Source) -> VariableTracker:
-    builder.guard(guards.FunctionMatch(source, value))
+    nested = "<locals>" in value.__qualname__  # one of the many functions that a def inside a function makes
+    builder.guard(guards.CodeMatch(source, value) if nested else guards.FunctionMatch(source, value))
     if model_of(value) is not None or is_in_graph(value) or user_marks.is_opaque(value):
         return builder.remember(value, CallableVariable(value, source))
     return builder.remember(value, UserFunctionVariable(value, source))
