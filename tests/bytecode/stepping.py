@@ -144,7 +144,10 @@ class Stepper:
             pending.extend(c for c in code.co_consts if isinstance(c, types.CodeType))
 
     def run(self, function, arguments, at=None, on_stop=None):
-        """Run, calling `on_stop(Stop)` at the `at`-th opcode; returns (outcome, per opcode: activation, results)."""
+        """Run, calling `on_stop(Stop)` at the `at`-th opcode.
+
+        Returns (outcome, for each opcode that ran its activation, code and offset, result of each activation).
+        """
         activations, results, seen = {}, {}, []
 
         def trace(frame, event, argument):
@@ -157,7 +160,7 @@ class Stepper:
             elif event == "return":
                 results[number] = shown(argument)
             elif event == "opcode":
-                seen.append(number)
+                seen.append((number, frame.f_code, frame.f_lasti))
                 if at == len(seen) - 1:
                     sys.settrace(None)
                     frame.f_trace = None
@@ -177,9 +180,25 @@ class Stepper:
         return final, seen, results
 
 
-def check_every_stop(function, make_arguments, *, only_live=True, stride=1):
+def choose_stops(seen, at_most):
+    """Indices into `seen`: all, or few of them, first those that stand at different instructions."""
+    if at_most is None or len(seen) <= at_most:
+        return range(len(seen))
+    visits = {}
+    for at, (_, code, offset) in enumerate(seen):
+        visits.setdefault((code, offset), []).append(at)
+    ranked = []
+    for turn, places in enumerate(visits.values()):
+        # The middle visit of one instruction, the last of the next: states differ between rounds of a loop.
+        ranked.append((places[(len(places) - 1) * (turn % 3) // 2], turn))
+    step = max(1, len(ranked) // at_most)
+    return sorted(at for at, _ in ranked)[::step]
+
+
+def check_every_stop(function, make_arguments, *, only_live=True, at_most=None):
     """Resuming before each opcode that runs gives the result, and the arguments, that the whole function gives.
 
+    `at_most` limits the stops to so many, spread over the instructions that run and over their repetitions.
     Returns the opcode names stopped at.
     """
     stepper = Stepper(function)
@@ -189,8 +208,8 @@ def check_every_stop(function, make_arguments, *, only_live=True, stride=1):
     assert expected == outcome(function, make_arguments()), "tracing changed the outcome"
     cache, names = {}, set()
 
-    for at in range(0, len(seen), stride):
-        activation = seen[at]
+    for at in choose_stops(seen, at_most):
+        activation, *_ = seen[at]
         arguments = make_arguments()
         stops = []
 
