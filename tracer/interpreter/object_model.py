@@ -23,7 +23,7 @@ from tracer.sources import (
     Source,
     TypeSource,
 )
-from tracer.variables.base import VariableTracker
+from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.constant import NONE, ConstantVariable, boolean, fold
 from tracer.variables.functions import (
     BoundMethodVariable,
@@ -134,7 +134,7 @@ class ObjectModel:
         value = cls.value
         model = model_of(value)
         if model is not None:
-            return model(tx, *args, **kwargs)
+            return invoke(model, (tx, *args), kwargs)
         owner, call = lookup(type(value), "__call__")
         if isinstance(value, enum.EnumMeta):
             return fold(tx, value, *(arg.constant() for arg in args))
@@ -181,6 +181,8 @@ class ObjectModel:
                 unsupported("unsupported-call", value=f"exception class {value.__qualname__}")
             return UserObjectVariable(value, storage=TupleVariable(args))
         base = storage_base(value)
+        if not issubclass(base, lookup(value, "__new__")[0]) and not _has_python_new(value):  # type: ignore[arg-type]
+            unsupported("unsupported-call", value=f"class {value.__qualname__}, whose instances are made in C")
         if base is object:
             return UserObjectVariable(value)
         if base is tuple:
@@ -242,6 +244,12 @@ class ObjectModel:
         tx: Any = self
         if owner.source is not None:
             tx.guard(guards.HasAttr(owner.source, name, False))
+
+    def guard_identity(self, function: UserFunctionVariable) -> None:
+        """Nested functions are guarded by their code; where the object itself counts, by identity too."""
+        tx: Any = self
+        if function.source is not None:
+            tx.guard(guards.FunctionMatch(function.source, function.value))
 
     def delete_attribute(self, owner: VariableTracker, name: str) -> None:
         tx: Any = self
@@ -413,6 +421,11 @@ _PLAIN_EXCEPTIONS = frozenset(
     for cls in vars(builtins).values()
     if isinstance(cls, type) and issubclass(cls, BaseException) and cls.__basicsize__ == BaseException.__basicsize__
 ) | {StopIteration, AttributeError, NameError, ImportError}
+
+
+def _has_python_new(cls: type) -> bool:
+    static = lookup(cls, "__new__")[1]
+    return isinstance(static, staticmethod) and isinstance(static.__func__, types.FunctionType)
 
 
 def importable_source(cls: type) -> Source | None:

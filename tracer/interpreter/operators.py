@@ -1,16 +1,26 @@
 """The operators of Python on tracked values: which operand is asked first, and what happens when none answers."""
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import DUNDER, boolean
+from tracer.variables.functions import UserFunctionVariable
 from tracer.variables.symbolic import SymNodeVariable
 
 _MIRROR = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
 _VALUE_TYPES = (int, float, complex, str, bytes, tuple, frozenset)
+
+
+class _SortKey:
+    def __init__(self, tx: Any, key: VariableTracker, item: VariableTracker) -> None:
+        self.tx = tx
+        self.key = key
+        self.item = item
+
+    def __lt__(self, other: _SortKey) -> bool:
+        return self.tx.binary_truth("<", self.key, other.key)  # type: ignore[no-any-return]
 
 
 class Operators:
@@ -49,10 +59,11 @@ class Operators:
 
     def same_or_equal(self, left: VariableTracker, right: VariableTracker) -> bool:
         """`left is right or left == right`, as containers compare their items."""
-        return left is right or self.binary_truth("==", left, right)
+        return left is right or left.identity() is right.identity() or self.binary_truth("==", left, right)
 
     def is_same(self, left: VariableTracker, right: VariableTracker) -> bool:
         """`left is right`"""
+        tx: Any = self
         if left is right:
             return True
         if isinstance(left, SymNodeVariable) or isinstance(right, SymNodeVariable):
@@ -60,6 +71,9 @@ class Operators:
             if other.is_constant() and not isinstance(other.constant(), _VALUE_TYPES):
                 return False
             unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
+        for side in (left, right):
+            if isinstance(side, UserFunctionVariable):
+                tx.guard_identity(side)
         mine, theirs = left.identity(), right.identity()
         if mine is theirs:
             return True
@@ -83,21 +97,15 @@ class Operators:
         return f"__{prefix}{DUNDER[op]}__"
 
     def sorted(
-        self, items: list[VariableTracker], key: VariableTracker | None, reverse: VariableTracker | None
+        self, items: list[VariableTracker], key: VariableTracker, reverse: VariableTracker
     ) -> list[VariableTracker]:
+        """The items in the order that CPython's own sort finds, by the comparisons that it makes."""
         tx: Any = self
-        plain = key is None or (key.is_constant() and key.constant() is None)
-        keys = items if plain else [key.call(tx, [item], {}) for item in items]  # type: ignore[union-attr]
-
-        def order(left: tuple[VariableTracker, VariableTracker], right: tuple[VariableTracker, VariableTracker]) -> int:
-            if self.binary_truth("<", left[0], right[0]):
-                return -1
-            return 1 if self.binary_truth("<", right[0], left[0]) else 0
-
-        pairs = sorted(
-            zip(keys, items), key=functools.cmp_to_key(order), reverse=reverse is not None and reverse.truth(tx)
-        )
-        return [item for _, item in pairs]
+        plain = key.is_constant() and key.constant() is None
+        keys = items if plain else [key.call(tx, [item], {}) for item in items]
+        rows = [_SortKey(tx, key, item) for key, item in zip(keys, items)]
+        rows.sort(reverse=reverse.truth(tx))
+        return [row.item for row in rows]
 
     # -- exceptions of the traced program --------------------------------------------------------------------------
 

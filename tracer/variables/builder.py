@@ -121,7 +121,8 @@ class VariableBuilder:
         return (variable for _, variable in self._by_identity.values())
 
     def _guard_same(self, variable: VariableTracker, value: Any, source: Source) -> None:
-        if isinstance(variable, (UserFunctionVariable, ClassVariable, CallableVariable, PythonModuleVariable)):
+        lasting = isinstance(variable, (UserFunctionVariable, ClassVariable, CallableVariable, PythonModuleVariable))
+        if lasting and not is_nested_function(value):
             self.guard(guards.IdMatch(source, value))
         elif variable.source is not None and variable.source != source:
             self.guard(guards.SameObject(variable.source, source))
@@ -279,11 +280,16 @@ def _mapping_proxy(builder: VariableBuilder, tx: Tracer, value: Any, source: Sou
 
 @tracks(types.FunctionType)
 def _function(builder: VariableBuilder, tx: Tracer, value: types.FunctionType, source: Source) -> VariableTracker:
-    nested = "<locals>" in value.__qualname__  # one of the many functions that a def inside a function makes
+    nested = is_nested_function(value)
     builder.guard(guards.CodeMatch(source, value) if nested else guards.FunctionMatch(source, value))
     if model_of(value) is not None or is_in_graph(value) or user_marks.is_opaque(value):
         return builder.remember(value, CallableVariable(value, source))
     return builder.remember(value, UserFunctionVariable(value, source))
+
+
+def is_nested_function(value: Any) -> bool:
+    """Whether a function is one of the many that a `def` inside of a function makes."""
+    return isinstance(value, types.FunctionType) and "<locals>" in value.__qualname__
 
 
 @tracks(types.MethodType)

@@ -109,6 +109,7 @@ class UserFunctionVariable(FunctionVariable):
     __repr__ = describe
 
     def hash_key(self, tx: Tracer) -> Any:
+        tx.guard_identity(self)
         return self.value
 
     def identity(self) -> Any:

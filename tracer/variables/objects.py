@@ -453,6 +453,9 @@ def storage_base(cls: type) -> type:
 _HEAP_TYPE = 1 << 9
 
 
+_DTYPE_OF_CLASS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+
+
 class ClassVariable(VariableTracker):
     """A class."""
 
@@ -486,7 +489,9 @@ class ClassVariable(VariableTracker):
         return self.value
 
     def graph_arg(self) -> Any:
-        return self.value
+        """Operations take the classes of Python's numbers for dtypes."""
+        dtype = _DTYPE_OF_CLASS.get(self.value)
+        return super().graph_arg() if dtype is None else dtype
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         pending = tx.effects.attribute(self, name)
