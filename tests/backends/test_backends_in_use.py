@@ -1,0 +1,173 @@
+"""Backends behind the decorator: right results at many sizes, training, and failures that change nothing."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import tracer
+from tracer.backends.calling import resolve_backend
+from tracer.exc import BackendCompilerFailed
+
+BACKENDS = ["eager", "aot_eager", "inductor"]
+
+
+def mlp(x, weight, bias):
+    h = torch.nn.functional.linear(x, weight, bias)
+    return h.relu().reshape(-1, 2).sum(0) * x.shape[0]
+
+
+def weights():
+    torch.manual_seed(0)
+    return torch.randn(4, 3, requires_grad=True), torch.randn(4, requires_grad=True)
+
+
+def gradients(fn, x, weight, bias):
+    return torch.autograd.grad(fn(x, weight, bias).sum(), [weight, bias])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_two_compiles_serve_every_size_forward_and_backward(backend):
+    compiles = []
+
+    def counting(gm, example_inputs):
+        compiles.append(gm)
+        return resolve_backend(backend)(gm, example_inputs)
+
+    fn, (weight, bias) = tracer.compile(mlp, backend=counting), weights()
+    for rows in (6, 7, 12, 5, 33):
+        x = torch.randn(rows, 3)
+        torch.testing.assert_close(fn(x, weight, bias), mlp(x, weight, bias))
+        torch.testing.assert_close(gradients(fn, x, weight, bias), gradients(mlp, x, weight, bias))
+    assert len(compiles) == 2
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_module_is_trained(backend):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    x, y = torch.randn(16, 3), torch.randn(16, 1)
+
+    def trained(module):
+        model.load_state_dict(start)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            (module(x) - y).square().mean().backward()
+            optimizer.step()
+        return [p.detach().clone() for p in model.parameters()]
+
+    torch.testing.assert_close(trained(tracer.compile(model, backend=backend)), trained(model))
+
+
+def test_the_example_inputs_are_what_torchs_own_tools_accept():
+    from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+
+    seen = []
+
+    def theirs(gm, example_inputs):
+        seen.append(example_inputs)
+        return aot_module_simplified(gm, example_inputs, fw_compiler=lambda g, _: make_boxed_func(g.forward))
+
+    fn, (weight, bias) = tracer.compile(mlp, backend=theirs), weights()
+    for rows in (6, 7, 12):
+        x = torch.randn(rows, 3)
+        torch.testing.assert_close(gradients(fn, x, weight, bias), gradients(mlp, x, weight, bias))
+    assert len(seen) == 2 and any(isinstance(value, torch.SymInt) for value in seen[1])
+
+
+def test_real_inputs_are_the_programs_own():
+    given = []
+
+    @tracer.register_backend("keeps_real_inputs", real_inputs=True)
+    def keeps_real_inputs(gm, example_inputs):
+        given.extend(example_inputs)
+        return gm.forward
+
+    x = torch.randn(2, 3)
+    tracer.compile(lambda x: x + 1, backend="keeps_real_inputs")(x)
+    assert given == [x]
+
+
+class Broken:
+    """A backend that fails until it is repaired."""
+
+    def __init__(self, failure):
+        self.failure = failure
+
+    def __call__(self, gm, example_inputs):
+        return gm.forward if self.failure is None else self.failure()
+
+
+def raise_error(kind):
+    def fail():
+        raise kind("not today")
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"), [(raise_error(ZeroDivisionError), "ZeroDivisionError: not today"), (lambda: 3, "returned 3")]
+)
+@pytest.mark.parametrize("suppress", [True, False])
+def test_a_failing_backend_is_an_error_and_leaves_nothing_behind(failure, words, suppress):
+    backend, effects = Broken(failure), []
+
+    def program(x):
+        effects.append(len(effects))
+        return x + 1
+
+    fn, x = tracer.optimize(backend)(program), torch.ones(2)
+    with tracer.config.patch(suppress_errors=suppress), pytest.raises(BackendCompilerFailed, match=words):
+        fn(x)
+    assert effects == [] and tracer.region_of(fn).entries() == []
+    backend.failure = None
+    assert torch.equal(fn(x), x + 1) and effects == [0]
+    assert len(tracer.region_of(fn).entries()) == 1
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_interrupts_in_a_backend_are_never_swallowed(stop):
+    fn = tracer.optimize(Broken(raise_error(stop)))(lambda x: x + 1)
+    with tracer.config.patch(suppress_errors=True), pytest.raises(stop):
+        fn(torch.ones(2))
+
+
+def test_a_backend_may_call_decorated_code():
+    inner = tracer.compile(lambda x: x * 3)
+
+    def backend(gm, example_inputs):
+        assert torch.equal(inner(torch.ones(2)), torch.full((2,), 3.0))
+        return gm.forward
+
+    fn = tracer.optimize(backend)(lambda x: x - 1)
+    assert torch.equal(fn(torch.ones(2)), torch.zeros(2))
+    assert len(tracer.region_of(inner).entries()) == 1
+
+
+def test_inductor_takes_modes_and_options():
+    fn = tracer.compile(lambda x: x.sin() + 1, backend="inductor", options={"max_fusion_size": 8})
+    torch.testing.assert_close(fn(torch.ones(5)), torch.ones(5).sin() + 1)
+    bad = tracer.compile(lambda x: x.sin() + 1, backend="inductor", mode="no such mode")
+    with pytest.raises(BackendCompilerFailed, match="no such mode"):
+        bad(torch.ones(5))
+
+
+def test_guards_of_a_backend_belong_to_the_entry():
+    def looks_at_sizes(gm, example_inputs):
+        from tracer.backends.torch_bridge import compile_with
+
+        def decide(graph, inputs):
+            sizes = [value for value in inputs if isinstance(value, torch.SymInt)]
+            assert all(size % 2 == 0 for size in sizes)
+            return graph.forward
+
+        return compile_with(decide, gm, example_inputs)
+
+    fn = tracer.compile(lambda x: x + 1, backend=looks_at_sizes, dynamic=True)
+    fn(torch.ones(6))
+    assert "% 2 == 0" in tracer.region_of(fn).entries()[0].guarded_code.guards_text
+    fn(torch.ones(8))
+    assert len(tracer.region_of(fn).entries()) == 1
