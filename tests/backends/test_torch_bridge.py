@@ -125,7 +125,7 @@ def test_unknown_options_are_refused():
 
 
 def captured_dynamic(fn, *inputs, **options):
-    """As `captured`, with the dims that are not 0 or 1 symbolic and their SymInt placeholders first; gives the world too."""
+    """As `captured`, over symbolic dims, their SymInt placeholders first; gives the world and a caller too."""
     world = FakeWorld(**options)
     fakes = [world.fakify(t, LocalSource(f"x{i}")) for i, t in enumerate(inputs)]
     symbols = [symbol for symbol in world.env.symbols() if symbol.kind is Kind.SIZE]
