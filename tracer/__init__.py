@@ -23,6 +23,7 @@ from tracer.api.marks import (
 from tracer.api.modules import OptimizedModule
 from tracer.api.settings import region_of, reset
 from tracer.backends.registry import list_backends, register_backend
+from tracer.logs import set_logs
 from tracer.metrics import counters
 
 __version__ = "0.1.0"
@@ -54,4 +55,5 @@ __all__ = [
     "register_backend",
     "reset",
     "run",
+    "set_logs",
 ]
