@@ -2,20 +2,10 @@
 #ifndef TRACER_REGION_H
 #define TRACER_REGION_H
 
+#include "bucket.h"
 #include "compat.h"
 #include "entry.h"
 #include "pointer_map.h"
-
-/* The entries of one (code, globals) pair. `entries` is never changed, only replaced: a reader that holds the tuple
- * is safe whatever a check_fn lets other threads do meanwhile. */
-typedef struct Bucket {
-    PyObject_HEAD
-    PyObject *entries; /* tuple of Entry, the last hit first */
-    PyObject *globals;
-    const PyCodeObject *code; /* an address to compare with; not to be used while detached */
-    struct Bucket *next;      /* strong: another globals of the same code */
-    int detached;             /* no longer the region's: look it up anew */
-} Bucket;
 
 struct Region {
     PyObject_HEAD
@@ -26,7 +16,6 @@ struct Region {
 };
 
 extern PyTypeObject Region_Type;
-extern PyTypeObject Bucket_Type;
 #define Region_Check(object) Py_IS_TYPE((object), &Region_Type)
 
 /* Borrowed; NULL without an exception if there is none. */
@@ -37,10 +26,6 @@ Bucket *region_get_bucket(Region *region, PyCodeObject *code, PyObject *globals)
 int region_install(Region *region, PyCodeObject *code, PyObject *globals, Entry *entry); /* at the front */
 int region_skip(Region *region, PyCodeObject *code);
 int region_is_skipped(Region *region, PyCodeObject *code);
-
-/* After a hit at `index` of `seen`: that entry to the front, and what is invalid dropped. An optimisation: nothing
- * happens if the entries were replaced meanwhile. */
-void bucket_tidy(Bucket *bucket, PyObject *seen, Py_ssize_t index);
 
 /* What the callback answers for "leave this code alone for good". */
 extern PyObject *region_skip_sentinel;
