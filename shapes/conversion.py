@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import sympy
 
 from shapes import functions as f
-from shapes.floats import MATH_FUNCTIONS, FloatExpr
+from shapes.floats import FloatExpr
+from shapes.math_functions import MATH_FUNCTIONS
 from shapes.polynomial import IntExpr, Terms
 from shapes.printing import python_source
 from shapes.relations import BoolExpr
@@ -50,8 +51,12 @@ def _float_sub(a: Any, b: Any) -> Any:
     return f.FloatAdd(a, f.FloatNeg(b))  # a - b and a + -b are one operation in IEEE arithmetic
 
 
-def _float_abs(a: Any) -> Any:
-    return f.Max(a, f.FloatNeg(a))
+def _float_max(a: Any, b: Any) -> Any:
+    return f.Where(sympy.Gt(b, a, evaluate=False), b, a)  # Python's max, also of nan and -0.0
+
+
+def _float_min(a: Any, b: Any) -> Any:
+    return f.Where(sympy.Lt(b, a, evaluate=False), b, a)
 
 
 _FLOAT_CLASSES: dict[str, Callable[..., Any]] = {
@@ -59,17 +64,18 @@ _FLOAT_CLASSES: dict[str, Callable[..., Any]] = {
     "int_truediv": f.TrueDiv,
     "truediv": f.TrueDiv,
     "neg": f.FloatNeg,
-    "abs": _float_abs,
+    "abs": f.FloatAbs,
     "add": f.FloatAdd,
     "sub": _float_sub,
     "mul": f.FloatMul,
     "floordiv": f.FloatFloorDiv,
     "mod": f.FloatMod,
     "pow": f.Pow,
-    "max": f.Max,
-    "min": f.Min,
+    "max": _float_max,
+    "min": _float_min,
     "round_digits": f.RoundDecimal,
     "where": f.Where,
+    **MATH_FUNCTIONS,
 }
 _RELATIONS: dict[str, Callable[..., Any]] = {
     "eq": sympy.Eq,
@@ -190,6 +196,11 @@ def _float_function(op: str) -> Builder:
     return build
 
 
+def _absolute(algebra: Algebra, expr: Any) -> Any:
+    value = algebra.from_sympy(expr.args[0])
+    return abs(value) if isinstance(value, IntExpr) else algebra.float_operation("abs", value)
+
+
 def _rounding(kind: str) -> Builder:
     def build(algebra: Algebra, expr: Any) -> Any:
         arg = algebra.from_sympy(expr.args[0])
@@ -281,6 +292,8 @@ SYMPY_FUNCTIONS: dict[type, Builder] = {
     f.FloatAdd: _float_function("add"),
     f.FloatMul: _float_function("mul"),
     f.FloatNeg: _float_function("neg"),
+    f.FloatAbs: _float_function("abs"),
+    sympy.Abs: _absolute,
     f.FloatFloorDiv: _float_function("floordiv"),
     f.FloatMod: _float_function("mod"),
     f.RoundDecimal: _round_digits,
@@ -294,6 +307,7 @@ SYMPY_FUNCTIONS: dict[type, Builder] = {
     sympy.Gt: _relational("gt"),
     sympy.Le: _relational("le"),
     sympy.Lt: _relational("lt"),
+    **{cls: _float_function(name) for name, cls in MATH_FUNCTIONS.items()},
 }
 
 
@@ -316,4 +330,4 @@ def from_sympy(algebra: Algebra, expr: Any) -> Any:
     return build(algebra, expr)
 
 
-__all__ = ["MATH_FUNCTIONS", "SYMPY_FUNCTIONS", "NotAnExpression", "as_asked", "from_sympy", "show", "to_sympy"]
+__all__ = ["SYMPY_FUNCTIONS", "NotAnExpression", "as_asked", "from_sympy", "show", "to_sympy"]

@@ -256,6 +256,12 @@ class ShapeEnv:
             self.facts.learn(condition)
         return True
 
+    def trust(self, expr: Any) -> None:
+        """Holds by itself, as the size of a result that an operator promises to be in range: nothing checks it."""
+        condition = self.boolean(expr)
+        if self.hint_of(condition) is None and self.facts.decide(condition) is None:
+            self.facts.learn(condition)
+
     def hint_of(self, expr: Any) -> Any:
         """The value in the traced call; None where it depends on data."""
         if expr.hint is not None:

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from shapes.math_functions import MATH_FUNCTIONS
 from shapes.polynomial import ATOM_KINDS, IntExpr
 from shapes.ranges import EXACT_FLOAT
 
@@ -49,21 +50,8 @@ FLOAT_OPERATIONS: dict[str, Callable[..., float]] = {
     "min": _float_min,
     "round_digits": round,
     "where": _where,
-    "sqrt": math.sqrt,
-    "exp": math.exp,
-    "log": math.log,
-    "log2": math.log2,
-    "sin": math.sin,
-    "cos": math.cos,
-    "tan": math.tan,
-    "asin": math.asin,
-    "acos": math.acos,
-    "atan": math.atan,
-    "sinh": math.sinh,
-    "cosh": math.cosh,
-    "tanh": math.tanh,
+    **{name: getattr(math, name) for name in MATH_FUNCTIONS},
 }
-MATH_FUNCTIONS = ("sqrt", "exp", "log", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
 
 
 class FloatExpr:

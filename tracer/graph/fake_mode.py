@@ -69,8 +69,11 @@ class OperatorEffects(NamedTuple):
 @functools.cache
 def operator_effects(func: Any) -> OperatorEffects | None:
     """None for an operator that only computes. Batch norm's schema does not say that it updates its statistics."""
-    arguments = func._schema.arguments
-    statistics = ("running_mean", "running_var") if "batch_norm" in func._schema.name else ()
+    schema = getattr(func, "_schema", None)  # higher-order operators have none
+    if schema is None:
+        return None
+    arguments = schema.arguments
+    statistics = ("running_mean", "running_var") if "batch_norm" in schema.name else ()
     written = tuple(
         (position, argument.name)
         for position, argument in enumerate(arguments)
@@ -117,7 +120,7 @@ class FakeMode(FakeTensorMode):
         for position, name in effects.written:
             written = args[position] if position < len(args) else kwargs.get(name)
             for tensor in written if isinstance(written, (list, tuple)) else (written,):
-                if isinstance(tensor, torch.Tensor):
+                if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided:
                     self.written_storages.add(tensor.untyped_storage()._cdata)
 
     def _entry(self, state: KeyState, key: Any, func: Any, args: Any, kwargs: Any, output: Any) -> Any:

@@ -42,12 +42,13 @@ def recorded(torch_operator: Callable[..., Any], *, guards: bool = False) -> Cal
         @functools.wraps(compute)
         def operation(self: SymNode, *others: Any) -> SymNode:
             if not proxies_active():
-                if guards:
-                    return compute(self, *others)
                 key = (name, *others)
                 result = self.results.get(key)
                 if result is None:
-                    result = self.results[key] = compute(self, *others)
+                    _need_one_trace(self, others)
+                    result = compute(self, *others)
+                    if not guards:
+                        self.results[key] = result
                 return result
             if get_proxy_mode() is None or all_constant((self, *others)):
                 return compute(self, *others)
@@ -57,6 +58,12 @@ def recorded(torch_operator: Callable[..., Any], *, guards: bool = False) -> Cal
         return operation
 
     return decorate
+
+
+def _need_one_trace(node: SymNode, others: tuple[Any, ...]) -> None:
+    for other in others:
+        if getattr(other, "shape_env", node.shape_env) is not node.shape_env:
+            raise ValueError(f"the symbolic numbers {node} and {other} belong to two different traces")
 
 
 def all_constant(values: tuple[Any, ...]) -> bool:

@@ -23,10 +23,11 @@ from shapes.polynomial import IntExpr
 from shapes.ranges import INF, Range
 from shapes.relations import BoolExpr
 from shapes.symbols import Symbol
-from tracer.graph import torch_sympy
+from tracer.graph import sym_operators, torch_sympy
 from tracer.graph.sym_node import SymNode
 
 torch_sympy.register()
+OPERATORS = sym_operators  # installed by importing it
 
 NO_HINT_FALLBACK = 8192  # what PyTorch assumes of a size it knows nothing of
 
@@ -243,9 +244,9 @@ class TorchShapeEnv:
     def _constrain_range(self, a: Any, min: Any, max: Any) -> None:
         value = self.algebra.from_sympy(a)
         if isinstance(min, int):
-            self.env.assume(value >= min, "range of a size")
+            self.env.trust(value >= min)
         if isinstance(max, int) and max < sys.maxsize - 1:
-            self.env.assume(value <= max, "range of a size")
+            self.env.trust(value <= max)
 
     def _constrain_range_for_size(self, a: Any, min: int | None = None, max: int | None = None) -> None:
         self.size_like.add(a)

@@ -193,7 +193,10 @@ class SymNode:
         return self.guard_int("", 0)
 
     def bool_(self) -> bool:
-        return self.guard_bool("", 0) if self.pytype is bool else bool(self.evaluate())
+        if self.pytype is bool:
+            return self.guard_bool("", 0)
+        zero = self.node(self.algebra.zero) if self.pytype is int else self.wrap_float(0.0)
+        return self._compare("ne", zero).guard_bool("", 0)
 
     # -- arithmetic ----------------------------------------------------------------------------------------------
 
@@ -457,19 +460,3 @@ def _math_method(name: str, torch_function: Callable[..., Any]) -> Callable[...,
 SymNode.str = SymNode.__str__  # type: ignore[attr-defined]
 for _name in ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2"):
     setattr(SymNode, f"sym_{_name}", _math_method(_name, getattr(torch, f"_sym_{_name}")))
-
-
-def _install_sym_ite() -> None:
-    """torch.SymBool.__sym_ite__ asks for torch's own node class; nodes of ours go past that question."""
-    theirs = torch.SymBool.__sym_ite__
-
-    @functools.wraps(theirs)
-    def sym_ite(self: torch.SymBool, then: Any, other: Any) -> Any:
-        if type(self.node) is not SymNode:
-            return theirs(self, then, other)
-        return wrap(self.node.sym_ite(self.node.node_of(then), self.node.node_of(other)))
-
-    torch.SymBool.__sym_ite__ = sym_ite  # type: ignore[method-assign]
-
-
-_install_sym_ite()

@@ -12,6 +12,7 @@ from torch.utils._sympy.numbers import int_oo
 from shapes import conversion
 from shapes import functions as f
 from shapes.conversion import SYMPY_FUNCTIONS
+from shapes.math_functions import MATH_FUNCTIONS
 
 _TO_TORCH: dict[type, Any] = {
     f.FloorDiv: t.FloorDiv,
@@ -27,6 +28,8 @@ _TO_TORCH: dict[type, Any] = {
     f.FloatAdd: sympy.Add,
     f.FloatMul: sympy.Mul,
     f.FloatNeg: lambda a: -a,
+    f.FloatAbs: sympy.Abs,
+    **{cls: getattr(t, f"OpaqueUnaryFn_{name}") for name, cls in MATH_FUNCTIONS.items()},
     f.FloorToInt: t.FloorToInt,
     f.CeilToInt: t.CeilToInt,
     f.TruncToInt: t.TruncToInt,
@@ -82,6 +85,7 @@ def register() -> None:
         t.RoundToInt: f.RoundToInt,
         t.RoundDecimal: f.RoundDecimal,
     }
+    same_meaning.update({getattr(t, f"OpaqueUnaryFn_{name}"): cls for name, cls in MATH_FUNCTIONS.items()})
     for theirs, ours in same_meaning.items():
         SYMPY_FUNCTIONS[theirs] = SYMPY_FUNCTIONS[ours]
     SYMPY_FUNCTIONS[type(int_oo)] = _infinity(1)
