@@ -8,7 +8,7 @@ from tracer.guards.attributes import ClassHasAttr, HasAttr
 from tracer.guards.base import Guard, Mismatch
 from tracer.guards.code import CheckCode, argument_slots
 from tracer.guards.constants import EqualsMatch, is_guardable_constant
-from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch, NotInGlobals, SetMatch
+from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch, NotInGlobals, SetMatch, SetOrderMatch
 from tracer.guards.identity import (
     BoolMatch,
     ClassAttrMatch,
@@ -52,6 +52,7 @@ __all__ = [
     "NotInGlobals",
     "SameObject",
     "SetMatch",
+    "SetOrderMatch",
     "ShapeGuards",
     "ShapeLine",
     "TensorMatch",

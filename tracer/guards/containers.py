@@ -257,6 +257,31 @@ class SetMatch(Guard):
         return self.source, constant_key(self.members)
 
 
+@guard_kind
+class SetOrderMatch(Guard):
+    """The order in which a set of plain constants is iterated, which depends on how it was made."""
+
+    source: Source
+    members: tuple[Any, ...]
+    kind: ClassVar[str] = "SET_ORDER"
+    rank: ClassVar[int] = 3
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self.source,)
+
+    def check(self, code: CheckScope) -> str | None:
+        return f"___same_constant(tuple({code.read(self.source)}), {code.const(self.members, 'members')})"
+
+    def lines(self) -> list[str]:
+        return [f"list({self.source.name}) == [{', '.join(map(shown, self.members))}]"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        return Mismatch(f"order of {self.source.name} changed", self.lines()[0].partition(" == ")[2], shown(seen[0]))
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.source, constant_key(self.members)
+
+
 def set_match(seen: Any, members: frozenset[Any]) -> bool:
     if type(seen) not in (set, frozenset) or len(seen) != len(members):
         return False

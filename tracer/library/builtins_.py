@@ -10,7 +10,7 @@ from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.variables import symbolic
 from tracer.variables.base import ObservedException, VariableTracker
-from tracer.variables.constant import NONE, ConstantVariable, boolean, fold
+from tracer.variables.constant import FALSE, NONE, ConstantVariable, boolean, fold
 from tracer.variables.functions import CallableVariable, FunctionVariable
 from tracer.variables.iterators import (
     EnumerateIterator,
@@ -108,7 +108,7 @@ def _reversed(tx: Tracer, obj: Value) -> Value:
 
 
 @models(sorted)
-def _sorted(tx: Tracer, iterable: Value, *, key: Value | None = None, reverse: Value | None = None) -> Value:
+def _sorted(tx: Tracer, iterable: Value, /, *, key: Value = NONE, reverse: Value = FALSE) -> Value:
     return ListVariable(tx.sorted(iterable.unpack(tx), key, reverse))
 
 

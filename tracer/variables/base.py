@@ -184,7 +184,7 @@ class Models:
 
     def __call__(self, *keys: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def register(model: Callable[..., Any]) -> Callable[..., Any]:
-            for key in keys:
+            for key in dict.fromkeys(keys):
                 if key in self.table:
                     raise ValueError(f"two models for {self.what} {key!r}")
                 self.table[key] = model

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 SCALARS = (int, float, bool, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
-TORCH_CONSTANTS = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.qscheme, torch.iinfo, torch.finfo)
+TORCH_CONSTANTS = (
+    torch.dtype, torch.device, torch.layout, torch.memory_format, torch.qscheme, torch.iinfo, torch.finfo
+)  # fmt: skip
 CONSTANT_TYPES: frozenset[type] = frozenset(SCALARS + TORCH_CONSTANTS + (types.CodeType,))
 _CONTAINERS = (tuple, frozenset, range, slice)
 
@@ -43,6 +45,7 @@ DUNDER = {
 }  # fmt: skip
 LARGEST_FOLDED_POWER = 100_000  # bits
 LARGEST_TEXT = 1_000_000  # characters
+_PURE_DUNDERS = ("__eq__", "__ne__", "__hash__", "__repr__", "__str__")
 _TEXT_METHODS = frozenset(("format", "format_map", "__mod__", "__format__"))
 
 
@@ -54,7 +57,8 @@ def refuse_large(op: str, left: Any, right: Any) -> None:
     if op == "*":
         for sequence, times in ((left, right), (right, left)):
             if isinstance(sequence, (str, bytes)) and isinstance(times, int) and len(sequence) * times > LARGEST_TEXT:
-                unsupported("constant-too-large", value=f"a {type(sequence).__name__} of {len(sequence) * times} characters")
+                size = len(sequence) * times
+                unsupported("constant-too-large", value=f"a {type(sequence).__name__} of {size} characters")
 
 
 def is_constant_value(value: Any) -> bool:
@@ -243,7 +247,7 @@ def _lookup(cls: type, name: str) -> Any:
 
 def _is_pure(value: Any, name: str) -> bool:
     """Whether a method may be called while tracing: entering a torch.device, say, changes the process."""
-    return not isinstance(value, TORCH_CONSTANTS) or not name.startswith("__") or name in ("__eq__", "__hash__", "__repr__")
+    return not isinstance(value, TORCH_CONSTANTS) or not name.startswith("__") or name in _PURE_DUNDERS
 
 
 def _join_argument(tx: Tracer, argument: VariableTracker) -> VariableTracker:

@@ -5,10 +5,13 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
+
+
+MOST_ITEMS = 1_000_000
 
 
 class IteratorVariable(VariableTracker):
@@ -29,36 +32,69 @@ class IteratorVariable(VariableTracker):
     def advance(self, tx: Tracer) -> VariableTracker | None:
         raise NotImplementedError
 
+    def unpack(self, tx: Tracer) -> list[VariableTracker]:
+        items: list[VariableTracker] = []
+        while (item := self.next(tx)) is not None:
+            items.append(item)
+            if len(items) > MOST_ITEMS:
+                unsupported("trace-too-long", value=MOST_ITEMS)
+        return items
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        """Goes on up to the item, as CPython does."""
+        while (mine := self.next(tx)) is not None:
+            if tx.same_or_equal(mine, item):
+                return tx.literal(True)
+        return tx.literal(False)
+
     def truth(self, tx: Tracer) -> bool:
         return True
+
+    def length(self, tx: Tracer) -> VariableTracker:
+        tx.raise_error(TypeError, f"object of type {self.python_type().__name__!r} has no len()")
 
     def hash_key(self, tx: Tracer) -> Any:
         return self
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        return tx.bound_builtin_method(self, name)
+        if hasattr(self.python_type(), name):
+            return tx.bound_builtin_method(self, name)
+        tx.raise_error(AttributeError, f"{self.python_type().__name__!r} object has no attribute {name!r}")
 
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
+        if args or kwargs or name not in ("__iter__", "__next__"):
+            unsupported("unsupported-method", value=self.describe(), name=name)
         if name == "__iter__":
             return self
-        if name == "__next__":
-            item = self.next(tx)
-            if item is None:
-                tx.raise_error(StopIteration)
-            return item
-        unsupported("unsupported-method", value=self.describe(), name=name)
+        item = self.next(tx)
+        if item is None:
+            tx.raise_error(StopIteration)
+        return item
+
+
+def next_of_each(tx: Tracer, iterators: list[VariableTracker]) -> list[VariableTracker] | None:
+    """One item of each, None as soon as one is exhausted."""
+    items = []
+    for iterator in iterators:
+        item = iterator.next(tx)
+        if item is None:
+            return None
+        items.append(item)
+    return items
 
 
 class SequenceIterator(IteratorVariable):
     """iter(list or tuple): reads the sequence as it is when the item is asked for."""
 
-    cls = type(iter([]))
-
     def __init__(self, sequence: Any, position: int = 0) -> None:
         self.sequence: Any = sequence
         self.position = position
+        self._type: type = type(iter([])) if issubclass(sequence.cls, list) else type(iter(()))
+
+    def python_type(self) -> type:
+        return self._type
 
     def advance(self, tx: Tracer) -> VariableTracker | None:
         if self.sequence is None or self.position >= len(self.sequence._items):
@@ -72,40 +108,51 @@ class SequenceIterator(IteratorVariable):
 
     def reconstruct(self, cg: Any) -> None:
         if self.sequence is None:
-            cg.asm.emit("BUILD_TUPLE", 0)
+            cg.asm.emit("BUILD_LIST" if self._type is type(iter([])) else "BUILD_TUPLE", 0)
             cg.asm.emit("GET_ITER")
             return
         cg.load(self.sequence)
         cg.asm.emit("GET_ITER")
         if self.position:
-            cg.asm.emit("COPY", 1)
-            cg.load_attr("__setstate__")
-            cg.call_top(lambda: cg.load_const(self.position))
-            cg.asm.emit("POP_TOP")
+            _set_state(cg, self.position)
 
 
 class ReversedIterator(IteratorVariable):
-    """reversed(list): the items from the end, as they are when asked for."""
-
-    cls = type(reversed([]))
+    """reversed(list or tuple): the items from the end, as they are when asked for."""
 
     def __init__(self, sequence: Any) -> None:
         self.sequence = sequence
         self.position = len(sequence._items)
+        self._type: type = type(reversed([])) if issubclass(sequence.cls, list) else reversed
+
+    def python_type(self) -> type:
+        return self._type
 
     def advance(self, tx: Tracer) -> VariableTracker | None:
-        if not 0 < self.position <= len(self.sequence._items):
-            self.position = 0
+        if self.sequence is None or not 0 < self.position <= len(self.sequence._items):
+            self.sequence = None
             return None
         self.position -= 1
         return self.sequence.item(tx, self.position)
 
     def children(self) -> Iterable[VariableTracker]:
-        return (self.sequence,)
+        return () if self.sequence is None else (self.sequence,)
 
     def reconstruct(self, cg: Any) -> None:
-        remaining = self.sequence._items[: self.position]
-        cg.call_object(iter, lambda: cg.build_sequence("BUILD_LIST", remaining[::-1]))
+        if self.sequence is None:
+            opname = "BUILD_LIST" if self._type is type(reversed([])) else "BUILD_TUPLE"
+            cg.call_object(reversed, lambda: cg.asm.emit(opname, 0))
+            return
+        cg.call_object(reversed, lambda: cg.load(self.sequence))
+        _set_state(cg, self.position - 1)
+
+
+def _set_state(cg: Any, state: int) -> None:
+    """iterator -> iterator, standing elsewhere"""
+    cg.asm.emit("COPY", 1)
+    cg.load_attr("__setstate__")
+    cg.call_top(lambda: cg.load_const(state))
+    cg.asm.emit("POP_TOP")
 
 
 class EnumerateIterator(IteratorVariable):
@@ -147,7 +194,7 @@ class ZipIterator(IteratorVariable):
                     self._check_strict(tx, position)
                 return None
             items.append(item)
-        return self._make_tuple(items) if items else None
+        return self._make_tuple(items) if items else None  # zip() of nothing is empty
 
     def _check_strict(self, tx: Tracer, position: int) -> None:
         if position > 0:
@@ -174,13 +221,8 @@ class MapIterator(IteratorVariable):
         self.iterators = iterators
 
     def advance(self, tx: Tracer) -> VariableTracker | None:
-        items = []
-        for iterator in self.iterators:
-            item = iterator.next(tx)
-            if item is None:
-                return None
-            items.append(item)
-        return self.function.call(tx, items, {})
+        items = next_of_each(tx, self.iterators)
+        return None if items is None else self.function.call(tx, items, {})
 
     def children(self) -> Iterable[VariableTracker]:
         return (self.function, *self.iterators)
@@ -190,7 +232,8 @@ class MapIterator(IteratorVariable):
 
 
 class FilterIterator(IteratorVariable):
-    cls = filter
+    cls: type = filter
+    keeps = True  # what the function says of the items that are given
 
     def __init__(self, function: VariableTracker, iterator: VariableTracker) -> None:
         self.function = function
@@ -200,7 +243,7 @@ class FilterIterator(IteratorVariable):
         identity = self.function.is_constant() and self.function.constant() is None
         while (item := self.iterator.next(tx)) is not None:
             kept = item if identity else self.function.call(tx, [item], {})
-            if kept.truth(tx):
+            if kept.truth(tx) is self.keeps:
                 return item
         return None
 
@@ -208,7 +251,7 @@ class FilterIterator(IteratorVariable):
         return (self.function, self.iterator)
 
     def reconstruct(self, cg: Any) -> None:
-        cg.call_object(filter, lambda: cg.load(self.function), lambda: cg.load(self.iterator))
+        cg.call_object(self.cls, lambda: cg.load(self.function), lambda: cg.load(self.iterator))
 
 
 class SentinelIterator(IteratorVariable):
@@ -219,13 +262,25 @@ class SentinelIterator(IteratorVariable):
     def __init__(self, function: VariableTracker, sentinel: VariableTracker) -> None:
         self.function = function
         self.sentinel = sentinel
+        self.exhausted = False
 
     def advance(self, tx: Tracer) -> VariableTracker | None:
-        item = self.function.call(tx, [], {})
-        return None if tx.same_or_equal(item, self.sentinel) else item
+        if self.exhausted:
+            return None
+        try:
+            item = self.function.call(tx, [], {})
+        except ObservedException as raised:
+            if tx.is_exception(raised.value, StopIteration):
+                self.exhausted = True
+                return None
+            raise
+        self.exhausted = tx.same_or_equal(self.sentinel, item)
+        return None if self.exhausted else item
 
     def children(self) -> Iterable[VariableTracker]:
         return (self.function, self.sentinel)
 
     def reconstruct(self, cg: Any) -> None:
+        if self.exhausted:
+            unsupported("cannot-reconstruct", value="an exhausted iter(callable, sentinel)")
         cg.call_object(iter, lambda: cg.load(self.function), lambda: cg.load(self.sentinel))

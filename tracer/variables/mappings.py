@@ -1,23 +1,25 @@
-"""dict and its subclasses, dict views, set and frozenset."""
+"""dict, OrderedDict, defaultdict and mappingproxy. Views are in `views`, sets in `sets`."""
 from __future__ import annotations
 
 import collections
+import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import Models, VariableTracker
-from tracer.variables.constant import ConstantVariable, boolean
-from tracer.variables.iterators import IteratorVariable
+from tracer.variables.base import Models, VariableTracker, invoke
+from tracer.variables.constant import NONE, TRUE, ConstantVariable, boolean
 from tracer.variables.lazy import Unwrapped, realize
-from tracer.variables.sequences import TupleVariable
+from tracer.variables.sets import FrozenSetVariable, SetVariable, elements
+from tracer.variables.text import form, formatted
+from tracer.variables.tuples import TupleVariable
+from tracer.variables.views import KINDS, DictIterator, DictViewVariable
 
 if TYPE_CHECKING:
     from tracer.sources import Source
     from tracer.variables.protocol import Tracer
 
 Pair = tuple[VariableTracker, Any]
-NONE = ConstantVariable(None)
 
 
 class _Values:
@@ -34,7 +36,10 @@ class _Values:
 
 
 class DictVariable(VariableTracker):
-    """A dict: `entries` maps the hash key of each key to (key, value), in insertion order."""
+    """A dict: `entries` maps the hash key of each key to (key, value), in insertion order.
+
+    `version` changes with the keys. Of a dict that existed before the frame, `original` holds the keys that it had and
+    `changed` those that got a new value."""
 
     methods = Models("dict method")
 
@@ -49,6 +54,9 @@ class DictVariable(VariableTracker):
         self.source = source
         self.cls = cls
         self.default_factory = default_factory
+        self.version = 0
+        self.original: dict[Any, VariableTracker] | None = None
+        self.changed: set[Any] = set()
         self._values = _Values(entries)
 
     def python_type(self) -> type:
@@ -68,6 +76,9 @@ class DictVariable(VariableTracker):
     def values(self, tx: Tracer) -> list[VariableTracker]:
         return [self.value(tx, key) for key in self.entries]
 
+    def pairs(self, tx: Tracer) -> list[tuple[VariableTracker, VariableTracker]]:
+        return list(zip(self.keys(), self.values(tx)))
+
     def children(self) -> Iterable[VariableTracker]:
         for key, value in self.entries.values():
             yield key
@@ -84,6 +95,23 @@ class DictVariable(VariableTracker):
             result[key.constant()] = value.graph_arg()
         return result
 
+    def form(self, tx: Tracer) -> Any:
+        items = [(form(tx, key), form(tx, value)) for key, value in self.pairs(tx)]
+        if self.cls is collections.defaultdict:
+            unsupported("format-of-runtime-value", value=self.describe())
+        proxy = self.cls is types.MappingProxyType
+        return types.MappingProxyType(dict(items)) if proxy else self.cls(items)
+
+    def text(self, tx: Tracer, kind: str) -> str:
+        return repr(form(tx, self))
+
+    @property
+    def real_keys(self) -> bool:
+        """Whether CPython's sets take it for a plain dict, whose size they know beforehand."""
+        if self.cls is not dict:
+            raise AttributeError("real_keys")
+        return True
+
     # -- protocol ------------------------------------------------------------------------------------------------
 
     def truth(self, tx: Tracer) -> bool:
@@ -94,6 +122,9 @@ class DictVariable(VariableTracker):
 
     def iterate(self, tx: Tracer) -> VariableTracker:
         return DictIterator(self, "keys")
+
+    def reverse_iterate(self, tx: Tracer) -> VariableTracker:
+        return DictIterator(self, "keys", backwards=True)
 
     def unpack(self, tx: Tracer) -> list[VariableTracker]:
         return self.keys()
@@ -117,20 +148,40 @@ class DictVariable(VariableTracker):
         raise AssertionError
 
     def missing(self, tx: Tracer, key: VariableTracker) -> None:
-        tx.raise_error(KeyError, key.constant() if key.is_constant() else key.describe())
+        tx.raise_value(tx.new_exception(KeyError, key))
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         hashed = key.hash_key(tx)
-        tx.effects.mutate(self)
         old = self.entries.get(hashed)
+        self._mutate(tx, keys=old is None)
+        self.changed.add(hashed)
         self.entries[hashed] = (key if old is None else old[0], value)
 
     def del_item(self, tx: Tracer, key: VariableTracker) -> None:
         hashed = key.hash_key(tx)
         if hashed not in self.entries:
             self.missing(tx, key)
-        tx.effects.mutate(self)
+        self._mutate(tx, keys=True)
         del self.entries[hashed]
+
+    def clear(self, tx: Tracer) -> None:
+        self._mutate(tx, keys=True)
+        self.entries.clear()
+
+    def reorder(self, tx: Tracer, entries: dict[Any, Pair]) -> None:
+        """The same entries in another order."""
+        self._mutate(tx, keys=True)
+        self.entries.clear()
+        self.entries.update(entries)
+
+    def _mutate(self, tx: Tracer, keys: bool) -> None:
+        if self.cls is types.MappingProxyType:
+            unsupported("mutation-of-input", value="a mappingproxy")
+        tx.effects.mutate(self)
+        if self.source is not None and self.original is None:
+            self.original = {hashed: pair[0] for hashed, pair in self.entries.items()}
+        if keys:
+            self.version += 1
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
         return boolean(item.hash_key(tx) in self.entries)
@@ -140,29 +191,33 @@ class DictVariable(VariableTracker):
             self.set_item(tx, key, value)
 
     def copy(self, tx: Tracer) -> DictVariable:
+        self.values(tx)
         return DictVariable(dict(self.entries), cls=self.cls, default_factory=self.default_factory)
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if op == "%" and reflected and other.is_constant() and isinstance(other.constant(), str):
+            return formatted(tx, lambda text, value: text % value, [other, self], {})
         if op != "|" or reflected or not isinstance(other, DictVariable):
             return None
+        if types.MappingProxyType in (self.cls, other.cls):
+            return None
         result = self.copy(tx)
+        if other.cls is not dict and self.cls is dict:  # the method of the right operand's class comes first
+            result = DictVariable(result.entries, cls=other.cls, default_factory=other.default_factory)
         result.update(tx, other.pairs(tx))
         return result
 
     def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
-        if op != "|":
+        if op != "|" or self.cls is types.MappingProxyType:
             return None
-        self.update(tx, pairs_of(tx, other))
+        update_from(tx, self, other)
         return self
-
-    def pairs(self, tx: Tracer) -> list[tuple[VariableTracker, VariableTracker]]:
-        return list(zip(self.keys(), self.values(tx)))
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if op not in ("==", "!=") or not isinstance(other, DictVariable):
             return None
         equal = self.entries.keys() == other.entries.keys() and all(
-            tx.same_or_equal(self.value(tx, key), other.value(tx, key)) for key in self.entries
+            tx.same_or_equal(self.value(tx, key), other.value(tx, key)) for key in list(self.entries)
         )
         if equal and self.cls is other.cls is collections.OrderedDict:
             equal = list(self.entries) == list(other.entries)
@@ -173,6 +228,10 @@ class DictVariable(VariableTracker):
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name == "default_factory" and self.cls is collections.defaultdict:
             return self.default_factory or NONE
+        if name == "__class__":
+            return tx.class_variable(self.cls, self)
+        if name == "__dict__" and self.cls is collections.OrderedDict:
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
         if hasattr(self.cls, name):
             return tx.bound_builtin_method(self, name)
         tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
@@ -181,11 +240,11 @@ class DictVariable(VariableTracker):
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
         model = self.methods.get(name)
+        if not hasattr(self.cls, name):
+            tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
         if model is None:
-            if not hasattr(self.cls, name):
-                tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
             unsupported("unsupported-method", value=self.describe(), name=name)
-        return model(tx, self, *args, **kwargs)
+        return invoke(model, (tx, self, *args), kwargs)
 
     # -- code ----------------------------------------------------------------------------------------------------
 
@@ -194,23 +253,52 @@ class DictVariable(VariableTracker):
             self._build(cg)
         elif self.cls is collections.defaultdict:
             cg.call_object(self.cls, lambda: cg.load(self.default_factory or NONE))
+        elif self.cls is types.MappingProxyType:
+            cg.call_object(self.cls, lambda: self._build(cg))
         else:
             cg.call_object(self.cls)
 
     def fill(self, cg: Any) -> None:
+        if self.cls is types.MappingProxyType:
+            return
         if self.entries and (self.cls is not dict or cg.reaches_itself(self)):
-            cg.call_object(dict.update, lambda: cg.load(self), lambda: self._build(cg))
+            cg.call_object(self._base().update, lambda: cg.load(self), lambda: self._build(cg))
             cg.asm.emit("POP_TOP")
 
+    def _base(self) -> Any:
+        """The class whose methods change the dict without running those of a subclass."""
+        return collections.OrderedDict if issubclass(self.cls, collections.OrderedDict) else dict
+
     def replay(self, cg: Any) -> None:
-        """self.clear(); self.update(entries), with the methods of the built-in class"""
-        base = collections.OrderedDict if issubclass(self.cls, collections.OrderedDict) else dict
-        self._build(cg)
-        contents = cg.store_temporary()
-        cg.call_object(base.clear, lambda: cg.load(self))
-        cg.asm.emit("POP_TOP")
-        cg.call_object(base.update, lambda: cg.load(self), lambda: cg.asm.load_fast(contents))
-        cg.asm.emit("POP_TOP")
+        """Deletes the keys that are gone or stand elsewhere, then stores what is new, so that iterators that are alive
+        see no more change than there was."""
+        original = self.original or {}
+        kept = self._keys_in_place(list(original))
+        for hashed, key in original.items():
+            if hashed not in kept:
+                cg.call_object(self._base().__delitem__, lambda: cg.load(self), lambda key=key: cg.load(key))
+                cg.asm.emit("POP_TOP")
+        for hashed, (key, value) in self.entries.items():
+            if hashed not in kept or hashed in self.changed:
+                cg.call_object(
+                    self._base().__setitem__,
+                    lambda: cg.load(self),
+                    lambda key=key: cg.load(key),
+                    lambda value=value: cg.load(value),
+                )
+                cg.asm.emit("POP_TOP")
+
+    def _keys_in_place(self, before: list[Any]) -> set[Any]:
+        """The keys that can stay where they are: those now first, as long as they come in the old order."""
+        kept: set[Any] = set()
+        position = 0
+        for hashed in self.entries:
+            while position < len(before) and before[position] != hashed:
+                position += 1
+            if position == len(before):
+                break
+            kept.add(hashed)
+        return kept
 
     def _build(self, cg: Any) -> None:
         cg.asm.emit("BUILD_MAP", 0)
@@ -222,72 +310,119 @@ class DictVariable(VariableTracker):
 
 def pairs_of(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTracker, VariableTracker]]:
     """The pairs that dict(value) would hold: of a mapping, or of an iterable of pairs."""
+    mapping = _mapping_pairs(tx, value)
+    return list(_each_pair(tx, value)) if mapping is None else mapping
+
+
+def _mapping_pairs(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTracker, VariableTracker]] | None:
     if isinstance(value, DictVariable):
         return value.pairs(tx)
-    mapping = tx.as_mapping(value)
-    if mapping is not None:
-        return mapping
-    pairs = []
-    for position, item in enumerate(value.unpack(tx)):
+    return tx.as_mapping(value)  # type: ignore[no-any-return]
+
+
+def _each_pair(tx: Tracer, value: VariableTracker) -> Iterable[tuple[VariableTracker, VariableTracker]]:
+    iterator, position = value.iterate(tx), 0
+    while (item := iterator.next(tx)) is not None:
         pair = item.unpack(tx)
         if len(pair) != 2:
             tx.raise_error(
-                ValueError,
-                f"dictionary update sequence element #{position} has length {len(pair)}; 2 is required",
+                ValueError, f"dictionary update sequence element #{position} has length {len(pair)}; 2 is required"
             )
-        pairs.append((pair[0], pair[1]))
-    return pairs
+        yield pair[0], pair[1]
+        position += 1
+
+
+def update_from(tx: Tracer, target: DictVariable, value: VariableTracker) -> None:
+    """dict.update(target, value): pairs are stored as they come."""
+    mapping = _mapping_pairs(tx, value)
+    target.update(tx, _each_pair(tx, value) if mapping is None else mapping)
 
 
 _dict = DictVariable.methods
 
 
+@_dict("__init__", "update")
+def _update(tx: Tracer, self: DictVariable, /, *others: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    if len(others) > 1:
+        unsupported("call-arguments", error=f"update expected at most 1 argument, got {len(others)}")
+    for other in others:
+        update_from(tx, self, other)
+    self.update(tx, ((ConstantVariable(key), value) for key, value in kwargs.items()))
+    return NONE
+
+
 @_dict("__len__")
-def _len(tx: Tracer, self: DictVariable) -> VariableTracker:
+def _len(tx: Tracer, self: DictVariable, /) -> VariableTracker:
     return self.length(tx)
 
 
 @_dict("__getitem__")
-def _getitem(tx: Tracer, self: DictVariable, key: VariableTracker) -> VariableTracker:
+def _getitem(tx: Tracer, self: DictVariable, key: VariableTracker, /) -> VariableTracker:
     return self.get_item(tx, key)
 
 
 @_dict("__setitem__")
-def _setitem(tx: Tracer, self: DictVariable, key: VariableTracker, value: VariableTracker) -> VariableTracker:
+def _setitem(tx: Tracer, self: DictVariable, key: VariableTracker, value: VariableTracker, /) -> VariableTracker:
     self.set_item(tx, key, value)
     return NONE
 
 
 @_dict("__delitem__")
-def _delitem(tx: Tracer, self: DictVariable, key: VariableTracker) -> VariableTracker:
+def _delitem(tx: Tracer, self: DictVariable, key: VariableTracker, /) -> VariableTracker:
     self.del_item(tx, key)
     return NONE
 
 
 @_dict("__contains__")
-def _contains(tx: Tracer, self: DictVariable, key: VariableTracker) -> VariableTracker:
+def _contains(tx: Tracer, self: DictVariable, key: VariableTracker, /) -> VariableTracker:
     return self.contains(tx, key)
 
 
 @_dict("__iter__")
-def _iter(tx: Tracer, self: DictVariable) -> VariableTracker:
+def _iter(tx: Tracer, self: DictVariable, /) -> VariableTracker:
     return self.iterate(tx)
 
 
+@_dict("__reversed__")
+def _reversed(tx: Tracer, self: DictVariable, /) -> VariableTracker:
+    return self.reverse_iterate(tx)
+
+
 @_dict("__eq__")
-def _eq(tx: Tracer, self: DictVariable, other: VariableTracker) -> VariableTracker:
+def _eq(tx: Tracer, self: DictVariable, other: VariableTracker, /) -> VariableTracker:
     return self.compare(tx, "==", other) or ConstantVariable(NotImplemented)
 
 
+@_dict("__ne__")
+def _ne(tx: Tracer, self: DictVariable, other: VariableTracker, /) -> VariableTracker:
+    return self.compare(tx, "!=", other) or ConstantVariable(NotImplemented)
+
+
+@_dict("__or__")
+def _or(tx: Tracer, self: DictVariable, other: VariableTracker, /) -> VariableTracker:
+    return self.binary(tx, "|", other, False) or ConstantVariable(NotImplemented)
+
+
+@_dict("__ior__")
+def _ior(tx: Tracer, self: DictVariable, other: VariableTracker, /) -> VariableTracker:
+    update_from(tx, self, other)
+    return self
+
+
+@_dict("__repr__", "__str__")
+def _repr(tx: Tracer, self: DictVariable, /) -> VariableTracker:
+    return ConstantVariable(self.text(tx, "repr"))
+
+
 @_dict("get")
-def _get(tx: Tracer, self: DictVariable, key: VariableTracker, default: VariableTracker = NONE) -> VariableTracker:
+def _get(tx: Tracer, self: DictVariable, key: VariableTracker, default: VariableTracker = NONE, /) -> VariableTracker:
     found = self.find(tx, key)
     return default if found is None else found
 
 
 @_dict("setdefault")
 def _setdefault(
-    tx: Tracer, self: DictVariable, key: VariableTracker, default: VariableTracker = NONE
+    tx: Tracer, self: DictVariable, key: VariableTracker, default: VariableTracker = NONE, /
 ) -> VariableTracker:
     found = self.find(tx, key)
     if found is None:
@@ -297,390 +432,85 @@ def _setdefault(
 
 
 @_dict("pop")
-def _pop(tx: Tracer, self: DictVariable, key: VariableTracker, *default: VariableTracker) -> VariableTracker:
+def _pop(
+    tx: Tracer, self: DictVariable, key: VariableTracker, /, *more: VariableTracker, default: Any = None
+) -> VariableTracker:
+    if len(more) > 1 or (default is not None and self.cls is not collections.OrderedDict):
+        unsupported("call-arguments", error="pop")
     found = self.find(tx, key)
     if found is None:
-        if not default:
+        default = more[0] if more else default
+        if default is None:
             self.missing(tx, key)
-        return default[0]
+            raise AssertionError
+        return default
     self.del_item(tx, key)
     return found
 
 
 @_dict("popitem")
 def _popitem(tx: Tracer, self: DictVariable, last: VariableTracker | None = None) -> VariableTracker:
+    ordered = self.cls is collections.OrderedDict
+    if last is not None and not ordered:
+        unsupported("call-arguments", error="dict.popitem() takes no arguments")
     if not self.entries:
-        tx.raise_error(KeyError, "popitem(): dictionary is empty")
+        tx.raise_error(KeyError, "dictionary is empty" if ordered else "popitem(): dictionary is empty")
     hashed = next(iter(self.entries)) if last is not None and not last.truth(tx) else next(reversed(self.entries))
-    pair = TupleVariable([self.entries[hashed][0], self.value(tx, hashed)])
-    tx.effects.mutate(self)
-    del self.entries[hashed]
-    return pair
-
-
-@_dict("update")
-def _update(tx: Tracer, self: DictVariable, *others: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    for other in others:
-        self.update(tx, pairs_of(tx, other))
-    self.update(tx, ((ConstantVariable(key), value) for key, value in kwargs.items()))
-    return NONE
+    key, value = self.entries[hashed][0], self.value(tx, hashed)
+    self.del_item(tx, key)
+    return TupleVariable([key, value])
 
 
 @_dict("clear")
-def _clear(tx: Tracer, self: DictVariable) -> VariableTracker:
-    tx.effects.mutate(self)
-    self.entries.clear()
+def _clear(tx: Tracer, self: DictVariable, /) -> VariableTracker:
+    self.clear(tx)
     return NONE
 
 
 @_dict("copy", "__copy__")
-def _copy(tx: Tracer, self: DictVariable) -> VariableTracker:
+def _copy(tx: Tracer, self: DictVariable, /) -> VariableTracker:
+    if self.cls is types.MappingProxyType:
+        self.values(tx)
+        return DictVariable(dict(self.entries))
     return self.copy(tx)
+
+
+@_dict("fromkeys")
+def _fromkeys(
+    tx: Tracer, self: DictVariable, keys: VariableTracker, value: VariableTracker = NONE, /
+) -> VariableTracker:
+    if self.cls not in (dict, collections.OrderedDict):
+        unsupported("unsupported-method", value=self.describe(), name="fromkeys")
+    result = DictVariable({}, cls=self.cls)
+    result.update(tx, ((key, value) for key in keys.unpack(tx)))
+    return result
 
 
 @_dict("move_to_end")
 def _move_to_end(
-    tx: Tracer, self: DictVariable, key: VariableTracker, last: VariableTracker = ConstantVariable(True)
+    tx: Tracer, self: DictVariable, key: VariableTracker, last: VariableTracker = TRUE
 ) -> VariableTracker:
     hashed = key.hash_key(tx)
     if hashed not in self.entries:
         self.missing(tx, key)
-    tx.effects.mutate(self)
-    pair = self.entries.pop(hashed)
-    rest = list(self.entries.items())
-    self.entries.clear()
-    self.entries.update([*rest, (hashed, pair)] if last.truth(tx) else [(hashed, pair), *rest])
+    rest = {other: pair for other, pair in self.entries.items() if other != hashed}
+    moved = {hashed: self.entries[hashed]}
+    self.reorder(tx, {**rest, **moved} if last.truth(tx) else {**moved, **rest})
     return NONE
 
 
-for _kind in ("keys", "values", "items"):
-    _dict(_kind)(lambda tx, self, kind=_kind: DictViewVariable(self, kind))
-
-
-class DictViewVariable(VariableTracker):
-    """dict.keys(), .values() or .items(): sees later changes of its dict."""
-
-    _TYPES = {"keys": type({}.keys()), "values": type({}.values()), "items": type({}.items())}
-
-    def __init__(self, owner: DictVariable, kind: str, source: Source | None = None) -> None:
-        self.owner = owner
-        self.kind = kind
-        self.source = source
-
-    def python_type(self) -> type:
-        return self._TYPES[self.kind]
-
-    def children(self) -> Iterable[VariableTracker]:
-        return (self.owner,)
-
-    def truth(self, tx: Tracer) -> bool:
-        return bool(self.owner.entries)
-
-    def length(self, tx: Tracer) -> VariableTracker:
-        return self.owner.length(tx)
-
-    def unpack(self, tx: Tracer) -> list[VariableTracker]:
-        return [self.item(tx, key) for key in self.owner.entries]
-
-    def item(self, tx: Tracer, hashed: Any) -> VariableTracker:
-        if self.kind == "keys":
-            return self.owner.entries[hashed][0]
-        value = self.owner.value(tx, hashed)
-        return value if self.kind == "values" else TupleVariable([self.owner.entries[hashed][0], value])
-
-    def iterate(self, tx: Tracer) -> VariableTracker:
-        return DictIterator(self.owner, self.kind)
-
-    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
-        if self.kind == "keys":
-            return self.owner.contains(tx, item)
-        return boolean(any(tx.same_or_equal(mine, item) for mine in self.unpack(tx)))
-
-    def as_set(self, tx: Tracer) -> SetVariable:
-        return SetVariable({item.hash_key(tx): item for item in self.unpack(tx)})
-
-    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        if self.kind == "values" or op not in ("&", "|", "-", "^") or reflected:
-            return None
-        return set_operation(tx, op, self.as_set(tx), other.unpack(tx), SetVariable)
-
-    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
-        if self.kind == "values" or not isinstance(other, (DictViewVariable, SetVariable)):
-            return None
-        theirs = other.as_set(tx) if isinstance(other, DictViewVariable) else other
-        return self.as_set(tx).compare(tx, op, theirs)
-
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        return tx.bound_builtin_method(self, name)
-
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        methods = {"__iter__": self.iterate, "__len__": self.length, "__contains__": self.contains}
-        if name in methods:
-            return methods[name](tx, *args)  # type: ignore[operator]
-        if name == "isdisjoint":
-            return self.as_set(tx).call_method(tx, name, args, kwargs)
-        unsupported("unsupported-method", value=self.describe(), name=name)
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.call_object(getattr(dict, self.kind), lambda: cg.load(self.owner))
-
-
-class DictIterator(IteratorVariable):
-    """Iterates over keys, values or items; a change of size meanwhile raises as in CPython."""
-
-    cls = type(iter({}))
-
-    def __init__(self, owner: DictVariable, kind: str) -> None:
-        self.view = DictViewVariable(owner, kind)
-        self.keys = list(owner.entries)
-        self.position = 0
-
-    def advance(self, tx: Tracer) -> VariableTracker | None:
-        if self.position >= len(self.keys) and len(self.keys) == len(self.view.owner.entries):
-            return None
-        if len(self.view.owner.entries) != len(self.keys):
-            tx.raise_error(RuntimeError, "dictionary changed size during iteration")
-        key = self.keys[self.position]
-        if key not in self.view.owner.entries:
-            tx.raise_error(RuntimeError, "dictionary keys changed during iteration")
-        self.position += 1
-        return self.view.item(tx, key)
-
-    def children(self) -> Iterable[VariableTracker]:
-        return (self.view,)
-
-    def reconstruct(self, cg: Any) -> None:
-        if self.position == 0:
-            cg.load(self.view)
-            cg.asm.emit("GET_ITER")
-            return
-        unsupported("cannot-reconstruct", value="a half-consumed dict iterator")
-
-
-# -- sets ------------------------------------------------------------------------------------------------------------
-
-
-class SetVariable(VariableTracker):
-    """A set: `entries` maps the hash key of each element to the element. Order is CPython's only for iteration of
-    constants, so that iterating over a set of more than one element that existed before breaks the graph."""
-
-    cls: type = set
-    methods = Models("set method")
-
-    def __init__(self, entries: dict[Any, VariableTracker], source: Source | None = None) -> None:
-        self.entries = entries
-        self.source = source
-
-    def python_type(self) -> type:
-        return self.cls
-
-    def children(self) -> Iterable[VariableTracker]:
-        return self.entries.values()
-
-    def truth(self, tx: Tracer) -> bool:
-        return bool(self.entries)
-
-    def length(self, tx: Tracer) -> VariableTracker:
-        return ConstantVariable(len(self.entries))
-
-    def ordered(self, tx: Tracer) -> list[VariableTracker]:
-        """The elements in the order in which CPython would iterate."""
-        if len(self.entries) < 2:
-            return list(self.entries.values())
-        if all(item.is_constant() for item in self.entries.values()):
-            order = self.cls(item.constant() for item in self.entries.values())
-            return [self.entries[key] for key in order]
-        unsupported("set-order", value=self.describe())
-
-    def unpack(self, tx: Tracer) -> list[VariableTracker]:
-        return self.ordered(tx)
-
-    def iterate(self, tx: Tracer) -> VariableTracker:
-        return TupleVariable(self.ordered(tx)).iterate(tx)
-
-    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
-        return boolean(item.hash_key(tx) in self.entries)
-
-    def hash_key(self, tx: Tracer) -> Any:
-        tx.raise_error(TypeError, f"unhashable type: {self.cls.__name__!r}")
-
-    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        if op not in ("&", "|", "-", "^") or reflected or not isinstance(other, (SetVariable, DictViewVariable)):
-            return None
-        theirs = other.as_set(tx) if isinstance(other, DictViewVariable) else other
-        return set_operation(tx, op, self, list(theirs.entries.values()), type(self))
-
-    def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
-        if self.cls is not set:
-            return None
-        result = self.binary(tx, op, other, False)
-        if not isinstance(result, SetVariable):
-            return None
-        self.replace(tx, result.entries)
-        return self
-
-    def replace(self, tx: Tracer, entries: dict[Any, VariableTracker]) -> None:
-        tx.effects.mutate(self)
-        self.entries = dict(entries)
-
-    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
-        if not isinstance(other, SetVariable):
-            return None
-        mine, theirs = self.entries.keys(), other.entries.keys()
-        results = {"==": mine == theirs, "!=": mine != theirs, "<=": mine <= theirs, "<": mine < theirs,
-                   ">=": mine >= theirs, ">": mine > theirs}  # fmt: skip
-        return boolean(results[op])
-
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if hasattr(self.cls, name):
-            return tx.bound_builtin_method(self, name)
-        tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
-
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        model = self.methods.get(name)
-        if model is None or not hasattr(self.cls, name):
-            self.get_attr(tx, name)
-            unsupported("unsupported-method", value=self.describe(), name=name)
-        return model(tx, self, *args, **kwargs)
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.build_sequence("BUILD_SET", list(self.entries.values()))
-
-    def replay(self, cg: Any) -> None:
-        cg.build_sequence("BUILD_LIST", list(self.entries.values()))
-        contents = cg.store_temporary()
-        cg.call_object(set.clear, lambda: cg.load(self))
-        cg.asm.emit("POP_TOP")
-        cg.call_object(set.update, lambda: cg.load(self), lambda: cg.asm.load_fast(contents))
-        cg.asm.emit("POP_TOP")
-
-
-class FrozenSetVariable(SetVariable):
-    cls = frozenset
-    methods = Models("frozenset method")
-
-    def is_constant(self) -> bool:
-        return all(item.is_constant() for item in self.entries.values())
-
-    def constant(self) -> Any:
-        return frozenset(item.constant() for item in self.entries.values())
-
-    def hash_key(self, tx: Tracer) -> Any:
-        return frozenset(self.entries)
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.call_object(frozenset, lambda: cg.build_sequence("BUILD_LIST", list(self.entries.values())))
-
-
-def set_operation(
-    tx: Tracer, op: str, mine: SetVariable, others: list[VariableTracker], make: type[SetVariable]
-) -> SetVariable:
-    theirs = {item.hash_key(tx): item for item in others}
-    if op == "|":
-        return make({**mine.entries, **{k: v for k, v in theirs.items() if k not in mine.entries}})
-    if op == "&":
-        return make({k: v for k, v in mine.entries.items() if k in theirs})
-    rest = {k: v for k, v in mine.entries.items() if k not in theirs}
-    if op == "^":
-        rest.update({k: v for k, v in theirs.items() if k not in mine.entries})
-    return make(rest)
-
-
-def _combining(op: str) -> Any:
-    def method(tx: Tracer, self: SetVariable, *others: VariableTracker) -> VariableTracker:
-        result = type(self)(dict(self.entries))
-        for other in others:
-            result = set_operation(tx, op, result, elements(tx, other), type(self))
-        return result
+def _viewing(kind: str) -> Any:
+    def method(tx: Tracer, self: DictVariable, /) -> VariableTracker:
+        return DictViewVariable(self, kind)
 
     return method
 
 
-def _updating(op: str) -> Any:
-    def method(tx: Tracer, self: SetVariable, *others: VariableTracker) -> VariableTracker:
-        for other in others:
-            self.replace(tx, set_operation(tx, op, self, elements(tx, other), SetVariable).entries)
-        return NONE
-
-    return method
+for _kind in KINDS:
+    _dict(_kind)(_viewing(_kind))
 
 
-def elements(tx: Tracer, value: VariableTracker) -> list[VariableTracker]:
-    """The elements of an iterable that goes into a set, where order does not matter."""
-    return list(value.entries.values()) if isinstance(value, SetVariable) else value.unpack(tx)
-
-
-def _comparing(op: str) -> Any:
-    def method(tx: Tracer, self: SetVariable, other: VariableTracker) -> VariableTracker:
-        theirs = SetVariable({item.hash_key(tx): item for item in elements(tx, other)})
-        return self.compare(tx, op, theirs) or NONE
-
-    return method
-
-
-def _isdisjoint(tx: Tracer, self: SetVariable, other: VariableTracker) -> VariableTracker:
-    return boolean(not any(item.hash_key(tx) in self.entries for item in elements(tx, other)))
-
-
-for _table in (SetVariable.methods, FrozenSetVariable.methods):
-    for _name, _op in (("union", "|"), ("intersection", "&"), ("difference", "-"), ("symmetric_difference", "^")):
-        _table(_name)(_combining(_op))
-    for _name, _op in (("issubset", "<="), ("issuperset", ">=")):
-        _table(_name)(_comparing(_op))
-    _table("isdisjoint")(_isdisjoint)
-    _table("copy", "__copy__")(lambda tx, self: type(self)(dict(self.entries)))
-    _table("__len__")(lambda tx, self: self.length(tx))
-    _table("__iter__")(lambda tx, self: self.iterate(tx))
-    _table("__contains__")(lambda tx, self, item: self.contains(tx, item))
-
-_set = SetVariable.methods
-for _name, _op in (("update", "|"), ("intersection_update", "&"), ("difference_update", "-"),
-                   ("symmetric_difference_update", "^")):  # fmt: skip
-    _set(_name)(_updating(_op))
-
-
-@_set("add")
-def _add(tx: Tracer, self: SetVariable, item: VariableTracker) -> VariableTracker:
-    tx.effects.mutate(self)
-    self.entries.setdefault(item.hash_key(tx), item)
-    return NONE
-
-
-@_set("discard")
-def _discard(tx: Tracer, self: SetVariable, item: VariableTracker) -> VariableTracker:
-    tx.effects.mutate(self)
-    self.entries.pop(item.hash_key(tx), None)
-    return NONE
-
-
-@_set("remove")
-def _remove(tx: Tracer, self: SetVariable, item: VariableTracker) -> VariableTracker:
-    hashed = item.hash_key(tx)
-    if hashed not in self.entries:
-        tx.raise_error(KeyError, item.constant() if item.is_constant() else item.describe())
-    tx.effects.mutate(self)
-    del self.entries[hashed]
-    return NONE
-
-
-@_set("clear")
-def _set_clear(tx: Tracer, self: SetVariable) -> VariableTracker:
-    self.replace(tx, {})
-    return NONE
-
-
-@_set("pop")
-def _set_pop(tx: Tracer, self: SetVariable) -> VariableTracker:
-    if not self.entries:
-        tx.raise_error(KeyError, "pop from an empty set")
-    item = self.ordered(tx)[0]
-    tx.effects.mutate(self)
-    del self.entries[item.hash_key(tx)]
-    return item
-
-
-__all__ = ["DictIterator", "DictVariable", "DictViewVariable", "FrozenSetVariable", "SetVariable"]
+__all__ = [
+    "DictIterator", "DictVariable", "DictViewVariable", "FrozenSetVariable", "SetVariable", "elements", "pairs_of",
+    "update_from",
+]  # fmt: skip

@@ -1,7 +1,7 @@
 """str(), repr() and formatting of tracked values.
 
-CPython does the formatting itself, on `form`s: plain Python values, whose parts that are no constants are stand-ins that
-answer `__str__`, `__repr__` and `__format__` by tracing those of the value (`VariableTracker.text`).
+CPython does the formatting itself, on `form`s: plain Python values, in which a stand-in takes the place of each part
+that is no constant and answers `__str__`, `__repr__` and `__format__` by tracing those of the value.
 """
 from __future__ import annotations
 

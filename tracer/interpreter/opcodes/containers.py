@@ -9,7 +9,7 @@ from tracer.interpreter.registry import handles
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE
 from tracer.variables.literals import from_python
-from tracer.variables.mappings import DictVariable, SetVariable, elements
+from tracer.variables.mappings import DictVariable, SetVariable
 from tracer.variables.sequences import ListVariable, SliceVariable, TupleVariable
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def build_set(tx: Frame, inst: Instruction) -> None:
     items = tx.pop_many(inst.arg)  # type: ignore[arg-type]
     result = SetVariable({})
     for item in items:
-        result.entries.setdefault(item.hash_key(tx), item)
+        result.add(tx, item)
     tx.push(result)
 
 
@@ -94,10 +94,8 @@ def set_add(tx: Frame, inst: Instruction) -> None:
 @handles("SET_UPDATE")
 def set_update(tx: Frame, inst: Instruction) -> None:
     """set..., iterable -> set..."""
-    items = elements(tx, tx.pop())
-    target = tx.stack[-inst.arg]  # type: ignore[operator]
-    for item in items:
-        target.call_method(tx, "add", [item], {})
+    items = tx.pop()
+    tx.stack[-inst.arg].call_method(tx, "update", [items], {})  # type: ignore[operator]
 
 
 @handles("MAP_ADD")

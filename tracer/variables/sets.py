@@ -1,0 +1,460 @@
+"""set and frozenset.
+
+The order of a set is a matter of hashes and of its history. A set whose elements have the same hash at every call keeps
+a `twin`: a real set of their hash keys, on which CPython does each operation too. Iteration follows the twin; without
+one (tensors, new objects) it breaks the graph.
+"""
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer import guards
+from tracer.graph_breaks import unsupported
+from tracer.variables.base import Models, VariableTracker, invoke
+from tracer.variables.constant import BINARY, NONE, ConstantVariable, boolean
+from tracer.variables.iterators import IteratorVariable
+from tracer.variables.text import form
+
+if TYPE_CHECKING:
+    from tracer.sources import Source
+    from tracer.variables.protocol import Tracer
+
+Entries = dict[Any, VariableTracker]
+BY_INSERTION = object()  # a twin made by inserting one element after the other
+_SET_OPERATORS = ("&", "|", "-", "^")
+
+
+def is_fixed(item: VariableTracker) -> bool:
+    """Whether the hash of an element is the same at every call that the entry serves."""
+    return item.is_constant() or isinstance(
+        item.identity(), (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
+    )
+
+
+def real_elements(entries: Entries) -> list[Any] | None:
+    """The hash keys, if CPython hashes them as it would hash the elements."""
+    return list(entries) if all(map(is_fixed, entries.values())) else None
+
+
+def entries_of(tx: Tracer, items: Iterable[VariableTracker]) -> Entries:
+    entries: Entries = {}
+    for item in items:
+        entries.setdefault(item.hash_key(tx), item)
+    return entries
+
+
+class SetVariable(VariableTracker):
+    """A set: `entries` maps the hash key of each element to the element."""
+
+    cls: type = set
+    methods = Models("set method")
+
+    def __init__(self, entries: Entries, source: Source | None = None, twin: Any = BY_INSERTION) -> None:
+        self.entries = entries
+        self.source = source
+        self.log: list[tuple[str, VariableTracker | None]] = []  # mutations of a set that existed before the frame
+        if twin is BY_INSERTION:
+            elements = real_elements(entries) if source is None else None
+            twin = None if elements is None else self._real(elements)
+        self.twin = twin
+
+    def _real(self, elements: Iterable[Any]) -> Any:
+        """A real set of this kind, made as CPython's set displays are: element by element."""
+        made: set[Any] = set()
+        for element in elements:
+            made.add(element)
+        return made if self.cls is set else frozenset(made)
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def describe(self) -> str:
+        return f"{type(self).__name__}(length={len(self.entries)})"
+
+    __repr__ = describe
+
+    def children(self) -> Iterable[VariableTracker]:
+        return self.entries.values()
+
+    def truth(self, tx: Tracer) -> bool:
+        return bool(self.entries)
+
+    def length(self, tx: Tracer) -> VariableTracker:
+        return ConstantVariable(len(self.entries))
+
+    def form(self, tx: Tracer) -> Any:
+        items = self.ordered(tx)
+        return self.cls(form(tx, item) for item in items) if len(items) < 2 else self.twin
+
+    def text(self, tx: Tracer, kind: str) -> str:
+        return repr(form(tx, self))
+
+    # -- order ---------------------------------------------------------------------------------------------------
+
+    def ordered(self, tx: Tracer) -> list[VariableTracker]:
+        """The elements in the order in which CPython would iterate."""
+        if len(self.entries) < 2:
+            return list(self.entries.values())
+        if self.source is not None and not self.log:
+            members = tuple(item.constant() for item in self.entries.values())
+            tx.guard(guards.SetOrderMatch(self.source, members))
+            return list(self.entries.values())
+        if self.twin is None:
+            unsupported("set-order", value=self.describe())
+        return [self.entries[key] for key in self.twin]
+
+    def unpack(self, tx: Tracer) -> list[VariableTracker]:
+        return self.ordered(tx)
+
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        return SetIterator(self, self.ordered(tx))
+
+    # -- protocol ------------------------------------------------------------------------------------------------
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        return boolean(searched_key(tx, item) in self.entries)
+
+    def hash_key(self, tx: Tracer) -> Any:
+        tx.raise_error(TypeError, f"unhashable type: {self.cls.__name__!r}")
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if op not in _SET_OPERATORS or reflected or not isinstance(other, SetVariable):
+            return None
+        return combined(tx, op, self, other, type(self))
+
+    def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        if self.cls is not set or op not in _SET_OPERATORS or not isinstance(other, SetVariable):
+            return None
+        self.update_by(tx, op, other)
+        return self
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        theirs = set_form(tx, other)
+        if theirs is None:
+            return None
+        left, right = self.entries.keys(), theirs.entries.keys()
+        results = {"==": left == right, "!=": left != right, "<=": left <= right, "<": left < right,
+                   ">=": left >= right, ">": left > right}  # fmt: skip
+        return boolean(results[op])
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "__class__":
+            return tx.class_variable(self.cls, self)
+        if hasattr(self.cls, name):
+            return tx.bound_builtin_method(self, name)
+        tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        model = self.methods.get(name)
+        if model is None or not hasattr(self.cls, name):
+            self.get_attr(tx, name)
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        return invoke(model, (tx, self, *args), kwargs)
+
+    # -- changes -------------------------------------------------------------------------------------------------
+
+    def changed(self, tx: Tracer, method: str, operand: VariableTracker | None = None) -> None:
+        """Called before each change, with the call that will repeat it on a set that existed before the frame."""
+        tx.effects.mutate(self)
+        if self.source is not None:
+            self.log.append((method, operand))
+
+    def add(self, tx: Tracer, item: VariableTracker) -> None:
+        key = item.hash_key(tx)
+        if key in self.entries:
+            return
+        self.changed(tx, "add", item)
+        self.entries[key] = item
+        if self.twin is not None:
+            self.twin.add(key) if is_fixed(item) else self._lose_order()
+
+    def discard(self, tx: Tracer, key: Any) -> None:
+        if key in self.entries:
+            self.changed(tx, "discard", self.entries[key])
+            del self.entries[key]
+            if self.twin is not None:
+                self.twin.discard(key)
+
+    def clear(self, tx: Tracer) -> None:
+        self.changed(tx, "clear")
+        self.entries.clear()
+        self.twin = set()
+
+    def _lose_order(self) -> None:
+        self.twin = None
+
+    def update_by(self, tx: Tracer, op: str, theirs: SetVariable) -> None:
+        """self op= theirs"""
+        result = combined(tx, op, self, theirs, SetVariable)
+        self.changed(tx, _IN_PLACE[op], SetVariable(dict(theirs.entries), twin=_copied(theirs.twin)))
+        if self.twin is not None and theirs.twin is not None:
+            getattr(self.twin, _IN_PLACE[op])(theirs.twin)
+            self.entries = {key: result.entries[key] for key in self.twin}
+        else:
+            self.entries, self.twin = result.entries, None
+
+    # -- code ----------------------------------------------------------------------------------------------------
+
+    def reconstruct(self, cg: Any) -> None:
+        items = list(self.entries.values())
+        if self.twin is not None and list(self._real(self.entries)) != list(self.twin):
+            items = [self.entries[key] for key in self.twin]
+            if list(self._real(self.twin)) != list(self.twin):
+                unsupported("cannot-reconstruct", value="a set whose order follows from how it was made")
+        self._build(cg, items)
+
+    def _build(self, cg: Any, items: list[VariableTracker]) -> None:
+        cg.asm.emit("BUILD_SET", 0)
+        for item in items:
+            cg.load(item)
+            cg.asm.emit("SET_ADD", 1)
+
+    def replay(self, cg: Any) -> None:
+        """The changes again, one by one."""
+        for method, operand in self.log:
+            loads = [lambda: cg.load(self)]
+            if operand is not None:
+                loads.append(lambda operand=operand: cg.load(operand))
+            cg.call_object(getattr(set, method), *loads)
+            cg.asm.emit("POP_TOP")
+
+
+_IN_PLACE = {
+    "|": "update", "&": "intersection_update", "-": "difference_update", "^": "symmetric_difference_update",
+}  # fmt: skip
+
+
+def _copied(twin: Any) -> Any:
+    return None if twin is None else twin.copy()
+
+
+class FrozenSetVariable(SetVariable):
+    cls = frozenset
+    methods = Models("frozenset method")
+
+    def is_constant(self) -> bool:
+        return all(item.is_constant() for item in self.entries.values())
+
+    def constant(self) -> Any:
+        if self.twin is not None:
+            return self.twin
+        return frozenset(item.constant() for item in self.entries.values())
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return frozenset(self.entries)
+
+    def _build(self, cg: Any, items: list[VariableTracker]) -> None:
+        cg.call_object(frozenset, lambda: cg.build_sequence("BUILD_LIST", items))
+
+
+class SetIterator(IteratorVariable):
+    """iter(set): a change of size meanwhile raises as in CPython, any other change breaks the graph."""
+
+    cls = type(iter(set()))
+
+    def __init__(self, owner: SetVariable, items: list[VariableTracker]) -> None:
+        self.owner = owner
+        self.items = items
+        self.keys = list(owner.entries)
+        self.position = 0
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        if self.position < 0:
+            return None
+        if len(self.owner.entries) != len(self.keys):
+            self.position = -1
+            tx.raise_error(RuntimeError, "Set changed size during iteration")
+        if list(self.owner.entries) != self.keys:
+            unsupported("set-order", value="a set that changes during iteration")
+        if self.position == len(self.items):
+            self.position = -1
+            return None
+        self.position += 1
+        return self.items[self.position - 1]
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.owner, *self.items)
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.position == 0 and list(self.owner.entries) == self.keys:
+            cg.load(self.owner)
+            cg.asm.emit("GET_ITER")
+            return
+        unsupported("cannot-reconstruct", value="a half-consumed iterator over a set")
+
+
+# -- operations --------------------------------------------------------------------------------------------------------
+
+
+def searched_key(tx: Tracer, item: VariableTracker) -> Any:
+    """The hash key under which an item is looked for: a set is looked for as a frozenset."""
+    if type(item) is SetVariable:
+        return frozenset(item.entries)
+    return item.hash_key(tx)
+
+
+def set_form(tx: Tracer, value: VariableTracker) -> SetVariable | None:
+    """What a set is compared with: a set, a frozenset, or the elements of a view of keys or items."""
+    if isinstance(value, SetVariable):
+        return value
+    as_set = getattr(value, "as_set", None)
+    return None if as_set is None else as_set(tx)
+
+
+def combined(tx: Tracer, op: str, mine: SetVariable, theirs: SetVariable, make: type[SetVariable]) -> SetVariable:
+    """mine op theirs"""
+    left, right = mine.entries, theirs.entries
+    if op == "|":
+        entries = {**left, **{k: v for k, v in right.items() if k not in left}}
+    elif op == "&":
+        entries = {k: v for k, v in left.items() if k in right}
+    else:
+        entries = {k: v for k, v in left.items() if k not in right}
+        if op == "^":
+            entries.update({k: v for k, v in right.items() if k not in left})
+    twin = None
+    if mine.twin is not None and theirs.twin is not None:
+        twin = BINARY[op](mine.twin, theirs.twin)
+        entries = {key: entries[key] for key in twin}
+    return make(entries, twin=twin)
+
+
+def made_of(tx: Tracer, value: VariableTracker | None, make: type[SetVariable]) -> SetVariable:
+    """set(value) or frozenset(value)"""
+    if value is None:
+        return make({})
+    if isinstance(value, SetVariable):
+        if make is FrozenSetVariable and type(value) is FrozenSetVariable:
+            return value
+        return _copy_as(value, make)
+    real = getattr(value, "real_keys", None)
+    if real is None:  # element by element
+        return make(entries_of(tx, value.unpack(tx)))
+    entries = entries_of(tx, value.unpack(tx))
+    elements = real_elements(entries)  # a dict: its size is known beforehand
+    return make(entries, twin=None if elements is None else make.cls(dict.fromkeys(elements)))
+
+
+def _copy_as(value: SetVariable, make: type[SetVariable]) -> SetVariable:
+    twin = None if value.twin is None else make.cls(value.twin)
+    entries = dict(value.entries) if twin is None else {key: value.entries[key] for key in twin}
+    return make(entries, twin=twin)
+
+
+def elements(tx: Tracer, value: VariableTracker) -> list[VariableTracker]:
+    """The elements of an iterable that goes into a set, where order does not matter."""
+    return list(value.entries.values()) if isinstance(value, SetVariable) else value.unpack(tx)
+
+
+def _combining(op: str) -> Any:
+    def method(tx: Tracer, self: SetVariable, /, *others: VariableTracker) -> VariableTracker:
+        result = _copy_as(self, type(self))
+        for other in others:
+            result = combined(tx, op, result, made_of(tx, other, SetVariable), type(self))
+        return result
+
+    return method
+
+
+def _updating(op: str) -> Any:
+    def method(tx: Tracer, self: SetVariable, /, *others: VariableTracker) -> VariableTracker:
+        for other in others:
+            if op == "|" and not isinstance(other, SetVariable) and not hasattr(other, "real_keys"):
+                iterator = other.iterate(tx)
+                while (item := iterator.next(tx)) is not None:
+                    self.add(tx, item)
+            else:
+                self.update_by(tx, op, made_of(tx, other, SetVariable))
+        return NONE
+
+    return method
+
+
+def _comparing(op: str) -> Any:
+    def method(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
+        return self.compare(tx, op, SetVariable(entries_of(tx, elements(tx, other)))) or NONE
+
+    return method
+
+
+def _dunder_compare(op: str) -> Any:
+    def method(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
+        return self.compare(tx, op, other) or ConstantVariable(NotImplemented)
+
+    return method
+
+
+def _isdisjoint(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
+    return boolean(not any(item.hash_key(tx) in self.entries for item in elements(tx, other)))
+
+
+def _copy(tx: Tracer, self: SetVariable, /) -> VariableTracker:
+    return self if type(self) is FrozenSetVariable else _copy_as(self, type(self))
+
+
+for _table in (SetVariable.methods, FrozenSetVariable.methods):
+    for _name, _op in (("union", "|"), ("intersection", "&"), ("difference", "-"), ("symmetric_difference", "^")):
+        _table(_name)(_combining(_op))
+    for _name, _op in (("issubset", "<="), ("issuperset", ">=")):
+        _table(_name)(_comparing(_op))
+    for _name, _op in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
+        _table(f"__{_name}__")(_dunder_compare(_op))
+    _table("isdisjoint")(_isdisjoint)
+    _table("copy", "__copy__")(_copy)
+    _table("__len__")(lambda tx, self, /: self.length(tx))
+    _table("__iter__")(lambda tx, self, /: self.iterate(tx))
+    _table("__contains__")(lambda tx, self, item, /: self.contains(tx, item))
+    _table("__repr__", "__str__")(lambda tx, self, /: ConstantVariable(self.text(tx, "repr")))
+
+_set = SetVariable.methods
+for _op, _name in _IN_PLACE.items():
+    _set(_name)(_updating(_op))
+
+
+@_set("add")
+def _add(tx: Tracer, self: SetVariable, item: VariableTracker, /) -> VariableTracker:
+    self.add(tx, item)
+    return NONE
+
+
+@_set("discard")
+def _discard(tx: Tracer, self: SetVariable, item: VariableTracker, /) -> VariableTracker:
+    self.discard(tx, searched_key(tx, item))
+    return NONE
+
+
+@_set("remove")
+def _remove(tx: Tracer, self: SetVariable, item: VariableTracker, /) -> VariableTracker:
+    key = searched_key(tx, item)
+    if key not in self.entries:
+        tx.raise_value(tx.new_exception(KeyError, item))
+    self.discard(tx, key)
+    return NONE
+
+
+@_set("clear")
+def _clear(tx: Tracer, self: SetVariable, /) -> VariableTracker:
+    self.clear(tx)
+    return NONE
+
+
+@_set("pop")
+def _pop(tx: Tracer, self: SetVariable, /) -> VariableTracker:
+    if not self.entries:
+        tx.raise_error(KeyError, "pop from an empty set")
+    if len(self.entries) > 1 and self.source is not None:
+        unsupported("set-order", value=self.describe())
+    item = self.ordered(tx)[0]
+    key = item.hash_key(tx)
+    self.changed(tx, "discard", item)
+    del self.entries[key]
+    if self.twin is not None:
+        assert self.twin.pop() == key
+    return item
+
+
+__all__ = ["FrozenSetVariable", "SetVariable", "combined", "elements", "entries_of", "made_of", "set_form"]

@@ -1,0 +1,157 @@
+"""tuple, torch.Size and named tuples."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer.graph_breaks import unsupported
+from tracer.variables.base import Models, VariableTracker
+from tracer.variables.constant import ConstantVariable
+from tracer.variables.sequence_base import SHARED, Item, SequenceVariable
+from tracer.variables.text import form
+
+if TYPE_CHECKING:
+    from tracer.sources import Source
+    from tracer.variables.protocol import Tracer
+
+
+class TupleVariable(SequenceVariable):
+    cls = tuple
+    methods = Models("tuple method")
+
+    def is_constant(self) -> bool:
+        return all(isinstance(item, VariableTracker) and item.is_constant() for item in self._items)
+
+    def constant(self) -> Any:
+        return tuple(item.constant() for item in self._realized())
+
+    def form(self, tx: Tracer) -> Any:
+        return tuple(form(tx, item) for item in self.items(tx))
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return tuple(item.hash_key(tx) for item in self.items(tx))
+
+    def like(self, items: list[VariableTracker]) -> VariableTracker:
+        """A slice of everything is the very tuple."""
+        whole = len(items) == len(self._items) and all(map(_is, items, self._items))
+        return self if whole and type(self) is TupleVariable else type(self)(items)
+
+    def joined(self, items: list[VariableTracker]) -> VariableTracker:
+        return TupleVariable(items)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.build_sequence("BUILD_TUPLE", self._items)
+
+
+def _is(left: object, right: object) -> bool:
+    return left is right
+
+
+@TupleVariable.methods("__hash__")
+def _hash(tx: Tracer, self: TupleVariable, /) -> VariableTracker:
+    if not self.is_constant():
+        unsupported("unhashable-in-trace", value=self.describe())
+    return ConstantVariable(hash(self.constant()))
+
+
+class SizeVariable(TupleVariable):
+    """torch.Size"""
+
+    cls = torch.Size
+    methods = Models("torch.Size method")
+
+    def constant(self) -> Any:
+        return torch.Size(super().constant())
+
+    def form(self, tx: Tracer) -> Any:
+        return torch.Size(super().form(tx))
+
+    def like(self, items: list[VariableTracker]) -> VariableTracker:
+        return SizeVariable(items)
+
+    def joined(self, items: list[VariableTracker]) -> VariableTracker:
+        return SizeVariable(items)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(torch.Size, lambda: cg.build_sequence("BUILD_TUPLE", self._items))
+
+
+@SizeVariable.methods("numel")
+def _numel(tx: Tracer, self: SizeVariable, /) -> VariableTracker:
+    product: VariableTracker = ConstantVariable(1)
+    for item in self.items(tx):
+        product = tx.binary("*", product, item)
+    return product
+
+
+class NamedTupleVariable(TupleVariable):
+    """An instance of a `collections.namedtuple` class or of a structure that torch returns."""
+
+    methods = Models("named tuple method")
+
+    def __init__(self, items: Iterable[Item], cls: type, source: Source | None = None) -> None:
+        super().__init__(items, source)
+        self.cls = cls
+
+    def is_constant(self) -> bool:
+        return False
+
+    @property
+    def fields(self) -> Sequence[str]:
+        names = getattr(self.cls, "_fields", None)
+        if names is None:  # a structseq, such as torch.return_types.max
+            names = list(self.cls.__match_args__)  # type: ignore[attr-defined]
+        return names
+
+    def text(self, tx: Tracer, kind: str) -> str:
+        result = self.get_attr(tx, "__repr__").call(tx, [], {}) if hasattr(self.cls, "_fields") else None
+        return super().text(tx, kind) if result is None else result.constant()
+
+    def like(self, items: list[VariableTracker]) -> VariableTracker:
+        return TupleVariable(items)
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name in self.fields:
+            return self.item(tx, list(self.fields).index(name))
+        if name == "_fields":
+            return tx.literal(tuple(self.fields))
+        if name == "__class__":
+            return tx.class_variable(self.cls, self)
+        return tx.named_tuple_attr(self, name)
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if name in self.fields:
+            tx.raise_error(AttributeError, "can't set attribute")
+        super().set_attr(tx, name, value)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if (self.methods.get(name) or SHARED.get(name)) is None:
+            return self.get_attr(tx, name).call(tx, args, kwargs)
+        return super().call_method(tx, name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        if hasattr(self.cls, "_make"):
+            items = self._items
+            cg.call_object(
+                tuple.__new__, lambda: cg.load_object(self.cls), lambda: cg.build_sequence("BUILD_TUPLE", items)
+            )
+        else:
+            cg.call_object(self.cls, lambda: cg.build_sequence("BUILD_TUPLE", self._items))
+
+
+@NamedTupleVariable.methods("_replace")
+def _replace(tx: Tracer, self: NamedTupleVariable, /, **kwargs: VariableTracker) -> VariableTracker:
+    unknown = [name for name in kwargs if name not in self.fields]
+    if unknown:
+        tx.raise_error(ValueError, f"Got unexpected field names: {unknown!r}")
+    items = [kwargs.get(name) or item for name, item in zip(self.fields, self.items(tx))]
+    return NamedTupleVariable(items, self.cls)
+
+
+@NamedTupleVariable.methods("_asdict")
+def _asdict(tx: Tracer, self: NamedTupleVariable, /) -> VariableTracker:
+    return tx.new_dict(dict(zip(self.fields, self.items(tx))))

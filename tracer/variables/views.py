@@ -1,0 +1,221 @@
+"""Views of dicts, and iterators over them."""
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer.graph_breaks import unsupported
+from tracer.variables.base import VariableTracker, no_keywords
+from tracer.variables.constant import BINARY, boolean
+from tracer.variables.iterators import IteratorVariable
+from tracer.variables.sets import SetVariable, combined, entries_of, made_of, real_elements, set_form
+from tracer.variables.text import form
+from tracer.variables.tuples import TupleVariable
+
+if TYPE_CHECKING:
+    from tracer.sources import Source
+    from tracer.variables.protocol import Tracer
+
+KINDS = ("keys", "values", "items")
+_ORDERED = collections.OrderedDict[Any, Any]()
+
+
+class DictViewVariable(VariableTracker):
+    """dict.keys(), .values() or .items(): sees later changes of its dict."""
+
+    def __init__(self, owner: Any, kind: str, source: Source | None = None) -> None:
+        self.owner = owner
+        self.kind = kind
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(getattr(_ORDERED if issubclass(self.owner.cls, collections.OrderedDict) else {}, self.kind)())
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.owner,)
+
+    def form(self, tx: Tracer) -> Any:
+        return getattr(form(tx, self.owner), self.kind)()
+
+    def text(self, tx: Tracer, kind: str) -> str:
+        return repr(form(tx, self))
+
+    def truth(self, tx: Tracer) -> bool:
+        return bool(self.owner.entries)
+
+    def length(self, tx: Tracer) -> VariableTracker:
+        return self.owner.length(tx)
+
+    def unpack(self, tx: Tracer) -> list[VariableTracker]:
+        return [self.item(tx, key) for key in self.owner.entries]
+
+    def item(self, tx: Tracer, hashed: Any) -> VariableTracker:
+        if self.kind == "keys":
+            return self.owner.entries[hashed][0]
+        value = self.owner.value(tx, hashed)
+        return value if self.kind == "values" else TupleVariable([self.owner.entries[hashed][0], value])
+
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        return DictIterator(self.owner, self.kind)
+
+    def reverse_iterate(self, tx: Tracer) -> VariableTracker:
+        return DictIterator(self.owner, self.kind, backwards=True)
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        if self.kind == "keys":
+            return self.owner.contains(tx, item)
+        if self.kind == "items":
+            return boolean(self._has_pair(tx, item))
+        return boolean(any(tx.same_or_equal(mine, item) for mine in self.unpack(tx)))
+
+    def _has_pair(self, tx: Tracer, item: VariableTracker) -> bool:
+        if not isinstance(item, TupleVariable):
+            unsupported("unsupported-subscript", value=self.describe(), key=item.describe())
+        pair = item.items(tx)
+        found = self.owner.find(tx, pair[0]) if len(pair) == 2 else None
+        return found is not None and tx.same_or_equal(found, pair[1])
+
+    def as_set(self, tx: Tracer) -> SetVariable | None:
+        """The set that set operators take it for; views of values have none."""
+        if self.kind == "values":
+            return None
+        if self.kind == "keys" and self.owner.cls is dict:
+            return made_of(tx, self.owner, SetVariable)
+        return SetVariable(entries_of(tx, self.unpack(tx)))
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        mine = self.as_set(tx)
+        if mine is None or op not in ("&", "|", "-", "^"):
+            return None
+        if reflected and not isinstance(other, SetVariable):
+            return None
+        theirs = set_form(tx, other)
+        if theirs is None:
+            theirs = SetVariable(entries_of(tx, other.unpack(tx)))
+        left, right = (theirs, mine) if reflected else (mine, theirs)
+        result = combined(tx, op, left, right, SetVariable)
+        result.twin = self._twin(op, other, reflected)
+        if result.twin is not None:
+            result.entries = {key: result.entries[key] for key in result.twin}
+        return result
+
+    def _twin(self, op: str, other: VariableTracker, reflected: bool) -> set[Any] | None:
+        """What CPython makes of views of dicts with these very keys."""
+        mine = self._real_view()
+        if isinstance(other, DictViewVariable):
+            theirs = other._real_view()
+        else:
+            theirs = other.twin if isinstance(other, SetVariable) else None
+        if mine is None or theirs is None:
+            return None
+        return BINARY[op](theirs, mine) if reflected else BINARY[op](mine, theirs)  # type: ignore[no-any-return]
+
+    def _real_view(self) -> Any:
+        if self.kind != "keys" or self.owner.cls is not dict:
+            return None
+        keys = real_elements({key: pair[0] for key, pair in self.owner.entries.items()})
+        return None if keys is None else dict.fromkeys(keys).keys()
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        mine, theirs = self.as_set(tx), set_form(tx, other)
+        return None if mine is None or theirs is None else mine.compare(tx, op, theirs)
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if hasattr(self.python_type(), name):
+            if name == "mapping":
+                unsupported("unsupported-attribute", value=self.describe(), name=name)
+            return tx.bound_builtin_method(self, name)
+        tx.raise_error(AttributeError, f"{self.python_type().__name__!r} object has no attribute {name!r}")
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        no_keywords(tx, name, kwargs)
+        methods = {"__iter__": self.iterate, "__len__": self.length, "__reversed__": self.reverse_iterate}
+        if name in methods and not args:
+            return methods[name](tx)
+        if name == "__contains__" and len(args) == 1:
+            return self.contains(tx, args[0])
+        if name == "isdisjoint" and len(args) == 1 and self.kind != "values":
+            mine = self.as_set(tx)
+            assert mine is not None
+            return mine.call_method(tx, name, args, kwargs)
+        unsupported("unsupported-method", value=self.describe(), name=name)
+
+    def reconstruct(self, cg: Any) -> None:
+        base = collections.OrderedDict if issubclass(self.owner.cls, collections.OrderedDict) else dict
+        cg.call_object(getattr(base, self.kind), lambda: cg.load(self.owner))
+
+
+class DictIterator(IteratorVariable):
+    """Iterates over keys, values or items; a change of size meanwhile raises as in CPython."""
+
+    def __init__(self, owner: Any, kind: str, backwards: bool = False) -> None:
+        self.view = DictViewVariable(owner, kind)
+        self.backwards = backwards
+        self.keys = list(owner.entries)[:: -1 if backwards else 1]
+        self.version = owner.version
+        self.position = 0
+        self.exhausted = False
+
+    def python_type(self) -> type:
+        owner: Any = _ORDERED if issubclass(self.view.owner.cls, collections.OrderedDict) else {}
+        view = getattr(owner, self.view.kind)()
+        return type(reversed(view)) if self.backwards else type(iter(view))
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        if self.exhausted:
+            return None
+        if len(self.view.owner.entries) != len(self.keys):
+            self._refuse_ordered()
+            self.exhausted = True
+            tx.raise_error(RuntimeError, "dictionary changed size during iteration")
+        if not self._is_unchanged():
+            unsupported("unsupported-iteration", value="a dict whose keys change during iteration")
+        if self.position == len(self.keys):
+            self.exhausted = True
+            return None
+        self.position += 1
+        return self.view.item(tx, self.keys[self.position - 1])
+
+    def _is_unchanged(self) -> bool:
+        return self.view.owner.version == self.version  # type: ignore[no-any-return]
+
+    def _refuse_ordered(self) -> None:
+        if issubclass(self.view.owner.cls, collections.OrderedDict):  # it has other rules and other messages
+            unsupported("unsupported-iteration", value="an OrderedDict that changes during iteration")
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.view,)
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.exhausted:
+            cg.call_object(_exhausted, lambda: self._fresh(cg, lambda: cg.asm.emit("BUILD_MAP", 0)))
+            return
+        if not self._is_unchanged():
+            unsupported("cannot-reconstruct", value="an iterator over a dict that changed since")
+        if self.position == 0:
+            self._fresh(cg, lambda: cg.load(self.view.owner))
+        else:
+            fresh = lambda: self._fresh(cg, lambda: cg.load(self.view.owner))  # noqa: E731
+            cg.call_object(_skipped, fresh, lambda: cg.load_const(self.position))
+
+    def _fresh(self, cg: Any, load: Any) -> None:
+        base = collections.OrderedDict if issubclass(self.view.owner.cls, collections.OrderedDict) else dict
+        cg.call_object(
+            reversed if self.backwards else iter, lambda: cg.call_object(getattr(base, self.view.kind), load)
+        )
+
+
+def _skipped(iterator: Any, count: int) -> Any:
+    """The iterator, having given its first `count` items."""
+    for _ in range(count):
+        next(iterator)
+    return iterator
+
+
+def _exhausted(iterator: Any) -> Any:
+    for _ in iterator:
+        pass
+    return iterator
