@@ -3,44 +3,13 @@
 import pytest
 import sympy
 
-from shapes.printing import NAMESPACE, group, python_source
+from shapes.printing import group, python_source
 from shapes.solver import equivalent, implies, prune
-from tests.shapes.equivalence.sampling import border, sizes
-from tests.shapes.equivalence.table import GuardSet, all_sets, recorded_sets
+from tests.shapes.equivalence.checks import RLIMIT, disagreements, pruned
+from tests.shapes.equivalence.table import all_sets, recorded_sets
 
 SETS = all_sets()
 FEW, MANY = 60, 10_000
-RLIMIT = 200_000
-
-
-def compiled(lines, symbols):
-    """The emitted lines as one function of the sizes, which is what a check_fn runs."""
-    names = {symbol: symbol.name for symbol in symbols}
-    text = " and ".join(f"({python_source(line.expr, names)})" for line in lines) or "True"
-    function = eval(f"lambda {', '.join(names.values())}: {text}", {**NAMESPACE})
-
-    def holds(point):
-        try:
-            return function(*point)
-        except (ArithmeticError, ValueError):
-            return False
-
-    return holds
-
-
-def disagreements(guards: GuardSet, count: int) -> tuple[list, int, int]:
-    """Sizes at which the emitted text and the program differ; how many were inside, how many outside."""
-    kept = prune(guards.guards, guards.facts).kept
-    emitted = compiled(group(kept), guards.symbols)
-    wrong, inside, outside = [], 0, 0
-    for point in sizes(guards, count, border(guards, kept)):
-        truth = guards.holds(point)
-        if truth is None:
-            continue
-        inside, outside = inside + truth, outside + (not truth)
-        if emitted(point) is not truth:
-            wrong.append(point)
-    return wrong, inside, outside
 
 
 def test_the_table_is_large_and_broad():
@@ -70,7 +39,7 @@ def test_emitted_and_recorded_are_proved_equivalent(record_property):
     verdicts = {}
     unknown = 0
     for guards in SETS:
-        result = prune(guards.guards, guards.facts, rlimit=RLIMIT)
+        result = pruned(guards)
         unknown += result.unknown
         proved = equivalent(result.kept, guards.guards, guards.facts, rlimit=10 * RLIMIT)
         assert proved is not False, guards.name
@@ -85,7 +54,7 @@ def test_emitted_and_recorded_are_proved_equivalent(record_property):
 def test_no_emitted_guard_is_implied_by_the_others():
     unknown = 0
     for guards in SETS:
-        result = prune(guards.guards, guards.facts, rlimit=RLIMIT)
+        result = pruned(guards)
         implied = [
             guard
             for guard in result.kept
@@ -108,7 +77,7 @@ def test_the_emitted_text_depends_on_the_guards_alone():
 
 def test_a_dropped_guard_names_guards_that_imply_it():
     for guards in recorded_sets()[::4]:
-        result = prune(guards.guards, guards.facts)
+        result = pruned(guards)
         for drop in result.dropped:
             by = [guards.guards[index] for index in drop.by]
             assert implies(by, drop.expr, guards.facts, rlimit=10 * RLIMIT), (guards.name, drop)

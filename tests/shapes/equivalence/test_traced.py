@@ -2,48 +2,21 @@
 
 import pytest
 
-from shapes.printing import NAMESPACE
 from shapes.solver import equivalent, implies
-from tests.shapes.equivalence.sampling import sizes
+from tests.shapes.equivalence.checks import trace_disagreements
 from tests.shapes.equivalence.table import recorded_sets
-from tests.shapes.equivalence.traced import Trace, trace, traces
+from tests.shapes.equivalence.traced import trace, traces
 
 SETS = recorded_sets()
 FEW, MANY = 40, 10_000
 RLIMIT = 100_000
 
 
-def compiled(found: Trace):
-    """The emitted guards as `check_fn` runs them."""
-    texts = [text.executable(lambda label: label.name) for text in found.texts]
-    arguments = ", ".join(symbol.name for symbol in found.guards.symbols)
-    function = eval(f"lambda {arguments}: {' and '.join(f'({text})' for text in texts) or True}", {**NAMESPACE})
-
-    def holds(point):
-        try:
-            return function(*point)
-        except (ArithmeticError, ValueError):
-            return False
-
-    return holds
-
-
-def disagreements(found: Trace, count: int) -> tuple[list, int]:
-    emitted, wrong, inside = compiled(found), [], 0
-    for point in sizes(found.guards, count, []):
-        truth = found.guards.holds(point)
-        if truth is not None:
-            inside += truth
-            if emitted(point) is not truth:
-                wrong.append(point)
-    return wrong, inside
-
-
 @pytest.mark.parametrize("guards", SETS, ids=[guards.name for guards in SETS])
 def test_what_the_env_emits_holds_where_the_program_takes_the_traced_path(guards):
     found = trace(guards)
     assert found.decisions == guards.decisions
-    wrong, inside = disagreements(found, FEW)
+    wrong, inside = trace_disagreements(found, FEW)
     assert not wrong, [text.readable for text in found.texts]
     assert inside
 
@@ -51,7 +24,7 @@ def test_what_the_env_emits_holds_where_the_program_takes_the_traced_path(guards
 @pytest.mark.full
 @pytest.mark.parametrize("guards", SETS, ids=[guards.name for guards in SETS])
 def test_what_the_env_emits_holds_on_the_traced_path_at_ten_thousand_sizes(guards):
-    wrong, _ = disagreements(trace(guards), MANY)
+    wrong, _ = trace_disagreements(trace(guards), MANY)
     assert not wrong
 
 

@@ -40,8 +40,8 @@ def agree(expr, points, facts=()):
             assert problem.ask([*at, Assumption(sympy.Eq(expr, value))]) == "sat", (expr, values, value)
 
 
-def grid(*symbols, over=RANGE):
-    return [dict(zip(symbols, point, strict=True)) for point in itertools.product(over, repeat=len(symbols))]
+def grid(*symbols, over=None):
+    return [dict(zip(symbols, point)) for point in itertools.product(over or RANGE, repeat=len(symbols))]
 
 
 UNARY = [
