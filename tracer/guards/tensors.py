@@ -90,7 +90,9 @@ class TensorMatch(Guard):
     def explain(self, *seen: Any) -> Mismatch:
         if type(seen[0]) is not self.spec.cls:
             return type_mismatch(self.source, class_name(self.spec.cls), seen[0])
-        found = _C.TensorMatch((self.spec,)).first_mismatch(seen[0])
+        # Most differences show in the dispatch keys too, but say more by themselves.
+        without_keys = _C.TensorMatch((self.spec._replace(dispatch_keys=None),))
+        found = without_keys.first_mismatch(seen[0]) or _C.TensorMatch((self.spec,)).first_mismatch(seen[0])
         if found is None:
             return Mismatch(self.lines()[0], "", shown(seen[0]))
         return _sentence(self.source, *found[1:])
@@ -165,7 +167,8 @@ class MarksMatch(Guard):
         return f"{changes}.count == {self.count} or ___marks_within({self.attribute!r}, {known}, {values})"
 
     def lines(self) -> list[str]:
-        return [f"marks of {source.name} within {_marks_text(known)}" for source, known in zip(self.group, self.marks)]
+        marked = [(source.name, known) for source, known in zip(self.group, self.marks, strict=True) if known]
+        return [f"marks of {name} within {_marks_text(known)}" for name, known in marked]
 
     def explain(self, *seen: Any) -> Mismatch:
         for source, known, tensor in zip(self.group, self.marks, seen, strict=True):
@@ -175,7 +178,7 @@ class MarksMatch(Guard):
         return Mismatch("marks changed", "", "")
 
     def log_name(self) -> str:
-        return f"{len(self.group)} inputs {self.kind}"
+        return self.kind
 
     def _key(self) -> tuple[Any, ...]:
         return self.group, self.attribute, self.marks, self.count
