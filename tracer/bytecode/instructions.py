@@ -6,6 +6,7 @@ per code object. Flow analysis lives in `stack_shape` and `liveness`, encoding i
 """
 
 import dis
+import functools
 import inspect
 import weakref
 from bisect import bisect_right
@@ -160,9 +161,14 @@ def program(code: CodeType) -> Program:
     known = _programs.get(key)
     if known is not None:
         return known
-    decoded = _decode(code, weakref.ref(code, lambda _, key=key: _programs.pop(key, None)))  # type: ignore[misc]
+    decoded = _decode(code, weakref.ref(code, functools.partial(_forget, _programs, key)))
     _programs[key] = decoded
     return decoded
+
+
+def _forget(programs: dict[int, Program], key: int, _: object) -> None:
+    """Holds the dict itself: at the end of the process, code outlives the globals of this module."""
+    programs.pop(key, None)
 
 
 _programs: dict[int, Program] = {}
