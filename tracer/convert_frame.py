@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from shapes import ConstraintViolationError
 from tracer import _C, config, errors, guards, log_texts, logs, user_marks
 from tracer.cache import GuardedCode, entries_of, make_entry
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
@@ -82,7 +83,7 @@ class RegionState:
         self.guard_filter_fn = guard_filter_fn
         self.frames: dict[tuple[int, int], FrameState] = {}
         self.roots: set[int] = set()  # ids of code objects that the user decorated, traced wherever they are defined
-        self.resumes: set[int] = set()
+        self.resumes: dict[tuple[int, int], _C.Dispatcher] = {}  # by code and globals, which they keep alive
         self.region = _C.Region(_callback_of(self))
         ALL_REGIONS.add(self)
 
@@ -93,6 +94,7 @@ class RegionState:
         """Forgets every entry and what was learnt about varying sizes."""
         self.region.clear()
         self.frames.clear()
+        self.resumes.clear()
 
     def add_root(self, code: types.CodeType) -> None:
         self.roots.add(id(code))
@@ -137,6 +139,9 @@ class RegionState:
         except GaveUp as gave_up:
             counters["frames"]["skipped"] += 1
             return self._given_up(function, gave_up)
+        except ConstraintViolationError as contradicted:
+            message, _, hint = str(contradicted).partition("\n  Try: ")
+            raise errors.ConstraintViolationError(message, hint=hint) from None
         finally:
             counters["frames"]["total"] += 1
             counters["seconds"]["tracing"] += time.perf_counter() - started  # type: ignore[assignment]
@@ -303,12 +308,15 @@ class RegionState:
             )
 
     def _make_resume(self, code: types.CodeType, globals_: dict[str, Any]) -> _C.Dispatcher:
+        known = self.resumes.get((id(code), id(globals_)))
+        if known is not None:
+            return known
         closure = tuple(types.CellType() for _ in code.co_freevars) or None
         function = types.FunctionType(code, globals_, code.co_name, None, closure)
         function.__qualname__ = code.co_qualname
         self.add_root(code)
-        self.resumes.add(id(code))
-        return _C.Dispatcher(self.region, function, RESUME_LIMIT)
+        dispatcher = self.resumes[id(code), id(globals_)] = _C.Dispatcher(self.region, function, RESUME_LIMIT)
+        return dispatcher
 
     # -- recompiles --------------------------------------------------------------------------------------------------
 

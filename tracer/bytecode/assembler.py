@@ -85,8 +85,14 @@ class Assembler:
         self._locations: dict[tuple, InstrLocation] = {}
         self._consts: dict[Any, _Const] = {}
         self._fresh = itertools.count()
+        #: Once finished: for each instruction of the code, which emit it came from (negative in the prologue).
+        self.emitted: list[int] = []
 
     # Instructions
+
+    def position(self) -> int:
+        """How many instructions were emitted so far."""
+        return len(self._ops)
 
     def emit(self, opname: str, arg: Any = None) -> None:
         """Append an instruction.
@@ -246,6 +252,8 @@ class Assembler:
         listing.flags = CompilerFlags(flags)
         listing.docstring = self._const(docstring)  # type: ignore[assignment]
         listing.extend(self._listing(layout, depths))
+        skipped = len(layout.ops) - len(self._ops)
+        self.emitted = [index - skipped for index, depth in enumerate(depths) if depth is not None]
         code = listing.to_code(stacksize=max(deepest, 1), compute_exception_stack_depths=False)
         return code.replace(co_consts=tuple(const.value for const in code.co_consts))
 

@@ -7,6 +7,7 @@ the resume function is called is codegen's business.
 
 import dis
 import inspect
+import weakref
 from types import CodeType
 from typing import Literal
 
@@ -57,6 +58,7 @@ def resume_code(
 
     ResumeError: generators, class bodies, an index never reached, a stack of another depth.
     """
+    code, index = original_position(code, index)
     whole = program(code)
     made = whole.facts.setdefault("resume_codes", {})
     key = index, stack, locals, exc_handled
@@ -84,9 +86,9 @@ def _assemble(
     _rebuild_stack(assembler, stack, shape, exc_handled, names, offset)
     labels = {at: assembler.label() for at in whole.labels | {target}}
     assembler.jump(labels[target])
-    _copy_body(assembler, whole, labels)
+    origins = _copy_body(assembler, whole, labels)
     docstring = code.co_consts[0] if code.co_consts and isinstance(code.co_consts[0], str) else None
-    return assembler.finish(
+    resumed = assembler.finish(
         NAME_PREFIX + code.co_name.removeprefix(NAME_PREFIX),
         _qualified_name(code, whole[target]),
         code.co_filename,
@@ -96,6 +98,31 @@ def _assemble(
         flags=FUNCTION_FLAGS | code.co_flags & (_FUTURES | inspect.CO_NESTED),
         docstring=docstring,
     )
+    _remember_origin(resumed, code, [origins.get(position) for position in assembler.emitted])
+    return resumed
+
+
+# id of a resume function's code -> (reference to it, reference to the original, index in that of each instruction)
+_origins: dict[int, tuple[weakref.ref[CodeType], weakref.ref[CodeType], list[int | None]]] = {}
+
+
+def _remember_origin(resumed: CodeType, code: CodeType, indices: list[int | None]) -> None:
+    key = id(resumed)
+    forget = weakref.ref(resumed, lambda _, origins=_origins: origins.pop(key, None))  # type: ignore[misc]
+    _origins[key] = forget, weakref.ref(code), indices
+
+
+def original_position(code: CodeType, index: int) -> tuple[CodeType, int]:
+    """The function that the user wrote, and where in it an instruction of one of its resume functions stands.
+
+    Resuming a resume function is resuming the function itself, so that a loop which breaks at every turn has one resume
+    function, not one a turn."""
+    known = _origins.get(id(code))
+    if known is not None:
+        original, origin = known[1](), known[2][index]
+        if original is not None and origin is not None:
+            return original, origin
+    return code, index
 
 
 def _check(
@@ -185,8 +212,9 @@ def _rebuild_stack(
         assembler.delete_fast(name)
 
 
-def _copy_body(assembler: Assembler, whole: Program, labels: dict[int, Label]) -> None:
-    """The instructions of the original, each under its own exception entry."""
+def _copy_body(assembler: Assembler, whole: Program, labels: dict[int, Label]) -> dict[int, int]:
+    """The instructions of the original, each under its own exception entry: position emitted at -> index there."""
+    origins: dict[int, int] = {}
     supers = zero_argument_supers(whole)
     current: ExceptionEntry | None = None
     token = None
@@ -211,9 +239,11 @@ def _copy_body(assembler: Assembler, whole: Program, labels: dict[int, Label]) -
             assembler.emit(instruction.opname, 2)
         else:
             target = None if instruction.target is None else labels[instruction.target]
+            origins[assembler.position()] = instruction.index
             assembler.emit_copy(instruction, target)
     if token is not None:
         assembler.try_end(token)
+    return origins
 
 
 def _pass_super_arguments(assembler: Assembler, whole: Program, positions: dis.Positions) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from tracer.bytecode import Assembler, Instruction, live_names, resume_code
+from tracer.bytecode import Assembler, Instruction, ResumeError, live_names, resume_code
 from tracer.codegen.codegen import Codegen, Extras
 from tracer.effects.replay import replay
 from tracer.graph_breaks import unsupported
@@ -306,7 +306,10 @@ class OutputCodeBuilder:
         name = self._resumes.get(key)
         if name is None:
             layout: Any = kinds + ("value",) * len(results)
-            code = resume_code(frame.code, index, layout, locals_, exc_handled=exc_handled)
+            try:
+                code = resume_code(frame.code, index, layout, locals_, exc_handled=exc_handled)
+            except ResumeError as error:
+                unsupported("cannot-reconstruct", value=str(error))
             offset = frame.program.instructions[index].offset
             name = self._resumes[key] = self._name_resume(offset)
             self.extras.bind(name, self._make_resume(code, frame.globals))
