@@ -1,4 +1,4 @@
-"""Fakes of real tensors: layout, autograd state, symbols and guards; operators on them; tracers of PyTorch over them."""
+"""Fakes of real tensors: layout, autograd state, symbols and guards; operators; PyTorch's own tracers over them."""
 
 from __future__ import annotations
 

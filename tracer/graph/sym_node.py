@@ -6,7 +6,6 @@ PyTorch duck-types its nodes: C++ calls the methods below by name, and the opera
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
