@@ -2,6 +2,7 @@
 
 import gc
 import random
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -218,7 +219,8 @@ def test_no_guard_runs_code_of_a_hostile_value():
             DictKeysMatch(source, ("k",)), DictKeysMatch(source, (1,), ordered_dict=True), kinds.SetMatch(source, {1}),
             kinds.DictContains(source, "k"), kinds.HasAttr(source, "own"), kinds.ClassHasAttr(source, "own"),
             kinds.NoneMatch(source), kinds.BoolMatch(source, True), kinds.WeakrefAlive(source),
-            kinds.CodeMatch(source, frame), kinds.MarksMatch(source, "_marks"), SameObject(source, X),
+            kinds.CodeMatch(source, frame),
+                kinds.MarksMatch.of("_marks", {source: {}}, SimpleNamespace(count=1), 0), SameObject(source, X),
             Distinct((source, X)), TensorMatch(source, tensor_spec(torch.ones(1))),
         ]  # fmt: skip
         for guard in guards:

@@ -190,9 +190,10 @@ def _marks_text(marks: Marks) -> str:
 
 def own_marks(tensor: Any, attribute: str) -> Mapping[int, Any]:
     try:
-        return _C.raw_attr(tensor, attribute) or {}
+        marks = _C.raw_attr(tensor, attribute)
     except AttributeError:
         return {}
+    return marks if type(marks) is dict else {}
 
 
 def marks_within(attribute: str, known: tuple[Marks, ...], *tensors: Any) -> bool:
