@@ -242,3 +242,15 @@ def test_recompile_limit_of_one_decoration(graphs):
     for size in (2, 3, 4, 5):
         assert torch.equal(fn(torch.ones(size)), double(torch.ones(size)))
     assert graphs.count == 2
+
+
+def test_under_optimize_as_a_context_manager_called_functions_are_captured(graphs):
+    scope = tracer.optimize(graphs)
+    for _ in range(2):
+        with scope:
+            assert torch.equal(double(X), X * 2 + 1)
+    assert graphs.count == 1
+    double(torch.ones(7))
+    assert graphs.count == 1
+    with tracer.optimize(disable=True):
+        double(X)

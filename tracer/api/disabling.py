@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 import types
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,50 +15,10 @@ import torch
 from tracer import _C
 from tracer.api.callables import original_of
 from tracer.api.module_proxy import ModuleProxy
+from tracer.api.scopes import Scope
 from tracer.user_marks import Disabled, disabled
 
 RUN_ONLY = 1  # the stance of tracer._C under which a miss runs in CPython and nothing is traced
-
-
-class _Entered(threading.local):
-    """What the `with` blocks that this thread is in have to restore, the innermost last."""
-
-    def __init__(self) -> None:
-        self.states: list[Any] = []
-
-
-_entered = _Entered()
-
-
-class Scope:
-    """Switches something of the running thread, and back; one object serves many threads and nested blocks."""
-
-    def switch(self) -> Any:
-        """Makes the switch; returns what `restore` needs."""
-        raise NotImplementedError
-
-    def restore(self, before: Any) -> None:
-        raise NotImplementedError
-
-    def __enter__(self) -> None:
-        _entered.states.append(self.switch())
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.restore(_entered.states.pop())
-
-    def wrap(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, run inside the scope."""
-        switch, restore = self.switch, self.restore
-
-        def scoped(*args: Any, **kwargs: Any) -> Any:
-            before = switch()
-            try:
-                return fn(*args, **kwargs)
-            finally:
-                restore(before)
-
-        _C.never_trace(scoped.__code__)
-        return functools.wraps(fn)(scoped)
 
 
 class DisabledScope(Scope):

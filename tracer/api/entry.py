@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tracer import _C
 from tracer.api.callables import compiled
 from tracer.api.modules import compile_module_with
+from tracer.api.scopes import Scope
 from tracer.api.settings import Settings
 from tracer.exc import UserError
 
-Decorator = Callable[[Any], Any]
+if TYPE_CHECKING:
+    from tracer.convert_frame import RegionState
+
+
+class Optimizer(Scope):
+    """What `optimize(...)` returns: a decorator, and a context manager: what is called inside runs compiled."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._state: RegionState | None = None
+
+    def __call__(self, target: Any) -> Any:
+        return compiled(target, self.settings)
+
+    def switch(self) -> Any:
+        if self._state is None:
+            self._state = self.settings.new_region(self)
+        return _C.swap_active(self._state.region)
+
+    def restore(self, before: Any) -> None:
+        _C.swap_active(before)
+
+
+class Identity(contextlib.nullcontext):
+    """What `optimize(disable=True)` returns: nothing is changed."""
+
+    def __call__(self, target: Any) -> Any:
+        return target
 
 
 def optimize(
@@ -27,7 +56,7 @@ def optimize(
     guard_fail_fn: Callable[[Any], None] | None = None,
     guard_export_fn: Callable[[Any], None] | None = None,
     guard_filter_fn: Callable[[Any], Any] | None = None,
-) -> Decorator:
+) -> Optimizer | Identity:
     """A decorator for functions, methods, callable objects, modules and classes; also `optimize("eager")(model)`.
 
     `backend`: a name of `list_backends()` or a function `compiler(gm, example_inputs) -> callable`.
@@ -38,7 +67,7 @@ def optimize(
     guards of each new entry, and `guard_filter_fn(guards) -> list[bool]` says which to keep.
     """
     if disable:
-        return lambda target: target
+        return Identity()
     hooks = {"guard_fail_fn": guard_fail_fn, "guard_export_fn": guard_export_fn, "guard_filter_fn": guard_filter_fn}
     settings = Settings(
         backend=backend,
@@ -48,7 +77,7 @@ def optimize(
         recompile_limit=recompile_limit,
         hooks={key: hook for key, hook in hooks.items() if hook is not None},
     )
-    return functools.partial(compiled, settings=settings)
+    return Optimizer(settings)
 
 
 def compile(
@@ -68,9 +97,9 @@ def compile(
     `mode` and `options` are the backend's, as `backend="inductor"` knows them; `name` is how logs call the region.
     """
     if disable:
-        return fn if fn is not None else lambda target: target
+        return Identity() if fn is None else fn
     settings = Settings(backend, fullgraph, dynamic, mode, options, name, recompile_limit)
-    return functools.partial(compiled, settings=settings) if fn is None else compiled(fn, settings)
+    return Optimizer(settings) if fn is None else compiled(fn, settings)
 
 
 def compile_module(
