@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -19,19 +20,22 @@ if TYPE_CHECKING:
 
 
 def recorded_facts(env: ShapeEnv) -> list[Fact]:
-    """Base ranges, equalities of duck-shaped sizes, and every decision, in this order."""
-    facts = []
-    for symbol in env.symbols():
-        if not symbol.labels:
-            continue  # born in the trace: nothing to check at the entry
-        facts += [Fact(condition, why) for condition, why in _base_conditions(env, symbol)]
-        facts += [Fact(sympy.Eq(alias, symbol.sympy, evaluate=False), Why.DUCK) for alias in aliases(symbol)]
-    facts += [
-        Fact(sympy.Eq(alias, expr.sympy, evaluate=False), Why.LAYOUT)
-        for alias, (_, expr) in zip(binding_symbols(env), env.bindings.values(), strict=True)
+    """Base ranges, equalities of values seen at several places, and every decision, in this order."""
+    return [*_base_facts(env), *(Fact(e.condition, e.why) for e in equalities(env)), *_decisions(env)]
+
+
+def _base_facts(env: ShapeEnv) -> list[Fact]:
+    """Of symbols that come from the inputs; what is born in the trace needs no check at the entry."""
+    return [
+        Fact(condition, why)
+        for symbol in env.symbols()
+        if symbol.labels
+        for condition, why in _base_conditions(env, symbol)
     ]
-    facts += [Fact(guard.sympy, guard.why, guard.where, guard.recorded) for guard in env.guards]
-    return facts
+
+
+def _decisions(env: ShapeEnv) -> list[Fact]:
+    return [Fact(guard.sympy, guard.why, guard.where, guard.recorded) for guard in env.guards]
 
 
 def _base_conditions(env: ShapeEnv, symbol: Symbol) -> list[tuple[Any, Why]]:
@@ -48,24 +52,29 @@ def _base_conditions(env: ShapeEnv, symbol: Symbol) -> list[tuple[Any, Why]]:
     return conditions
 
 
-def aliases(symbol: Symbol) -> list[sympy.Symbol]:
-    """One more symbol for each further place where the value of a duck-shaped symbol was seen."""
-    return [sympy.Symbol(f"{symbol.name}_{i}", integer=True) for i in range(1, len(symbol.labels))]
+@dataclasses.dataclass(frozen=True)
+class Equality:
+    """A place whose value is an expression: a further size of a duck-shaped symbol, or a stride."""
+
+    alias: sympy.Symbol  # stands for the value at the label
+    label: Label
+    expr: Any  # IntExpr
+    why: Why
+
+    @property
+    def condition(self) -> Any:
+        return sympy.Eq(self.alias, self.expr.sympy, evaluate=False)
 
 
-def binding_symbols(env: ShapeEnv) -> list[sympy.Symbol]:
-    """A symbol for each place whose value is bound to an expression, such as a stride."""
-    return [sympy.Symbol(f"b{i}", integer=True) for i in range(len(env.bindings))]
-
-
-def labels(env: ShapeEnv) -> dict[sympy.Symbol, Label]:
-    """Where the value of each symbol of `recorded_facts` is found."""
-    found: dict[sympy.Symbol, Label] = {}
-    for symbol in env.symbols():
-        if symbol.labels:
-            found[symbol.sympy] = symbol.labels[0]
-            found.update(zip(aliases(symbol), symbol.labels[1:], strict=True))
-    found.update(zip(binding_symbols(env), (label for label, _ in env.bindings.values()), strict=True))
+def equalities(env: ShapeEnv) -> list[Equality]:
+    found = [
+        Equality(sympy.Symbol(f"{symbol.name}_{i}", integer=True), label, symbol.expr, Why.DUCK)
+        for symbol in env.symbols()
+        for i, label in enumerate(symbol.labels)
+        if i > 0
+    ]
+    for i, (label, expr) in enumerate(env.bindings.values()):
+        found.append(Equality(sympy.Symbol(f"b{i}", integer=True), label, expr, Why.LAYOUT))
     return found
 
 
@@ -79,15 +88,12 @@ def trusted_facts(env: ShapeEnv) -> list[Any]:
 
 def produce(env: ShapeEnv, *, prune: bool) -> list[GuardText]:
     """The recorded facts without what the rest implies, as text, in reading order."""
-    facts = recorded_facts(env)
-    names = labels(env)
-    equalities = [fact for fact in facts if fact.why in (Why.DUCK, Why.LAYOUT)]
-    others = without_weaker_bounds([fact for fact in facts if fact not in equalities])
-    kept = _prune(others, trusted_facts(env)) if prune else [(fact.condition, fact) for fact in others]
-    texts = [_text(fact.condition, [fact], names) for fact in equalities]
-    for line in group([condition for condition, _ in kept]):
-        texts.append(_text(line.expr, [kept[index][1] for index in line.members], names))
-    return texts
+    texts = _Texts(env)
+    equal = [texts.equality(each) for each in equalities(env)]
+    facts = without_weaker_bounds([*_base_facts(env), *_decisions(env)])
+    kept = _prune(facts, trusted_facts(env)) if prune else [(fact.condition, fact) for fact in facts]
+    lines = group([condition for condition, _ in kept])
+    return equal + [texts.condition(line.expr, [kept[index][1] for index in line.members]) for line in lines]
 
 
 def without_weaker_bounds(facts: Sequence[Fact]) -> list[Fact]:
@@ -122,22 +128,46 @@ def _prune(facts: Sequence[Fact], trusted: Sequence[Any]) -> list[tuple[Any, Fac
     return [(condition, facts[index]) for condition, index in zip(result.kept, result.indices, strict=True)]
 
 
-def _text(condition: Any, facts: Sequence[Fact], names: Mapping[sympy.Symbol, Label]) -> GuardText:
-    readable = {symbol: label.name for symbol, label in names.items()}
-    recorded = [fact.condition if fact.recorded is None else fact.recorded for fact in facts]
+def _equals(place: str, value: str) -> str:
+    return f"{place} == ({value})" if " if " in value else f"{place} == {value}"
 
-    def executable(render: Callable[[Label], str]) -> str:
-        used = {symbol: render(names[symbol]) for symbol in condition.free_symbols}
-        return python_source(condition, used)
 
-    return GuardText(
-        readable=python_source(condition, readable),
-        executable=executable,
-        where=next((fact.where for fact in facts if fact.where is not None), None),
-        recorded=" and ".join(python_source(each, readable) for each in recorded),
-        condition=condition,
-        why=facts[0].why,
-    )
+class _Texts:
+    """Text of guards over the places where an env's symbols are found."""
+
+    def __init__(self, env: ShapeEnv) -> None:
+        self.labels = {s.sympy: s.labels[0] for s in env.symbols() if s.labels}
+        self.names = {symbol: label.name for symbol, label in self.labels.items()}
+        self._known: dict[Any, str] = {}
+
+    def over(self, condition: Any, render: Callable[[Label], str]) -> str:
+        return python_source(condition, {symbol: render(self.labels[symbol]) for symbol in condition.free_symbols})
+
+    def readable(self, condition: Any) -> str:
+        text = self._known.get(condition)
+        if text is None:
+            text = self._known[condition] = python_source(condition, self.names)
+        return text
+
+    def equality(self, each: Equality) -> GuardText:
+        expr = each.expr.sympy
+        text = _equals(each.label.name, self.readable(expr))
+
+        def executable(render: Callable[[Label], str]) -> str:
+            return _equals(render(each.label), self.over(expr, render))
+
+        return GuardText(text, executable, None, text, each.condition, each.why)
+
+    def condition(self, condition: Any, facts: Sequence[Fact]) -> GuardText:
+        recorded = [fact.condition if fact.recorded is None else fact.recorded for fact in facts]
+        return GuardText(
+            readable=self.readable(condition),
+            executable=lambda render: self.over(condition, render),
+            where=next((fact.where for fact in facts if fact.where is not None), None),
+            recorded=" and ".join(map(self.readable, recorded)),
+            condition=condition,
+            why=facts[0].why,
+        )
 
 
 # ---------------------------------------------------------------------------------------------------- marks
@@ -195,14 +225,14 @@ def _given(env: ShapeEnv) -> list[Any]:
 
 def _violation(env: ShapeEnv, symbol: Symbol, constraint: DimConstraint, forced: Any) -> Violation:
     causes = _causes(env, forced)
-    readable = {s: label.name for s, label in labels(env).items()}
+    texts = _Texts(env)
     assert symbol.label is not None
     return Violation(
         name=symbol.label.name,
         constraint=constraint,
-        forced=python_source(forced, readable),
+        forced=texts.readable(forced),
         causes=tuple(causes),
-        lines=tuple(_cause_text(cause, readable) for cause in causes),
+        lines=tuple(_cause_text(cause, texts) for cause in causes),
     )
 
 
@@ -212,6 +242,6 @@ def _causes(env: ShapeEnv, goal: Any) -> list[ShapeGuard]:
     return list(env.guards) if found is None else [env.guards[index] for index in found]
 
 
-def _cause_text(guard: ShapeGuard, readable: Mapping[sympy.Symbol, str]) -> str:
-    text = python_source(guard.recorded, readable)
+def _cause_text(guard: ShapeGuard, texts: _Texts) -> str:
+    text = texts.readable(guard.recorded)
     return text if guard.where is None else f"{text}  ({guard.where})"

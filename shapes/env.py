@@ -183,10 +183,10 @@ class ShapeEnv:
     def evaluate_expr(self, expr: Any) -> bool:
         """Whether a condition holds in this trace; what cannot be known from earlier decisions becomes a guard."""
         condition = self.boolean(expr)
-        # 1. A constant, or decided before.
+        # 1. A constant, or decided before. (p < q  =>  p // q == 0 and the like were used when it was built.)
         if condition.decided is not None:
             return condition.decided
-        # 2. Static: known equalities, ranges (term by term and by shifting), recorded facts, p < q => p // q == 0.
+        # 2. Known equalities, bounds, and recorded facts: see `static`.
         known = self.facts.decide(condition)
         if known is not None:
             return known

@@ -191,10 +191,13 @@ class Facts:
         return self._decide_floats(b)
 
     def _decide_relation(self, b: BoolExpr) -> bool | None:
+        # 1. Over the symbols that known equalities leave.
         p = self.replacements.reduce(b.args[0])
-        if p is not b.args[0]:  # over what known equalities leave
+        if p is not b.args[0]:
             return self.decide(rebuild(self.algebra, b.kind, (p,)))
+        # 2. By its bounds: term by term, by shifting every atom to its lower bound, and as recorded for p itself.
         low, high = self.range(p)
+        # 3. By one recorded fact that p is a multiple of, plus something of one sign.
         if b.kind == "ge":
             if low >= 0:
                 return True

@@ -273,4 +273,4 @@ def test_recorded_guards_are_everything_that_was_assumed() -> None:
     env.evaluate_expr(c.eq(2 * a))
     env.evaluate_expr(c >= 10)
     texts = [str(condition) for condition in env.recorded_guards()]
-    assert texts == ["s0 >= 2", "Eq(s0_1, s0)", "s1 >= 4", "s1 <= 64", "Eq(s1, 2*s0)", "s1 >= 10"]
+    assert texts == ["s0 >= 2", "s1 >= 4", "s1 <= 64", "Eq(s0_1, s0)", "Eq(s1, 2*s0)", "s1 >= 10"]
