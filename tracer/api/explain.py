@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,17 +11,19 @@ import torch
 from tracer.api.callables import compiled, original_of
 from tracer.api.settings import Settings
 from tracer.exc import Unsupported
+from tracer.metrics import counters
 
 
 @dataclasses.dataclass
 class ExplainOutput:
-    """The graphs of one call, why each ended, what its entries depend on."""
+    """The graphs of one call, why each ended, and what the entries that were made depend on."""
 
-    graphs: list[torch.fx.GraphModule]
-    break_reasons: list[Unsupported]
-    out_guards: list[Any]
-    compile_times: list[float]  # seconds that each graph's frame took to trace
-    result: Any = dataclasses.field(repr=False, default=None)
+    graphs: list[torch.fx.GraphModule] = dataclasses.field(default_factory=list)
+    break_reasons: list[Unsupported] = dataclasses.field(default_factory=list)
+    out_guards: list[Any] = dataclasses.field(default_factory=list)
+    check_fns: list[str] = dataclasses.field(default_factory=list)  # of each entry, as a person reads it
+    compile_times: float = 0.0  # seconds spent tracing and in the backend
+    result: Any = dataclasses.field(repr=False, default=None)  # what the call returned
 
     @property
     def graph_count(self) -> int:
@@ -47,23 +48,26 @@ class ExplainOutput:
     def __str__(self) -> str:
         lines = [
             f"Graphs: {self.graph_count}, graph breaks: {self.graph_break_count}, operations: {self.op_count},"
-            f" guards: {len(self.out_guards)}"
+            f" guards: {len(self.out_guards)}, traced in {self.compile_times:.2f} s"
         ]
         for number, ops in enumerate(self.ops_per_graph, 1):
             lines.append(f"Graph {number}: {', '.join(map(_op_name, ops)) or 'no operation'}")
         for number, reason in enumerate(self.break_reasons, 1):
             lines.append(f"Break {number}: {_indented(str(reason))}")
-        if self.out_guards:
-            lines.append("Guards:")
-            lines += [f"  {guard}" for guard in self.out_guards]
+        for number, text in enumerate(self.check_fns, 1):
+            lines.append(f"Entry {number} serves calls for which:\n  {_indented(text)}")
         return "\n".join(lines)
+
+    def _keep_guards(self, manager: Any) -> None:
+        self.out_guards.extend(manager.guards)
+        self.check_fns.append(manager.source_text)
 
 
 def explain(fn: Callable[..., Any]) -> Callable[..., ExplainOutput]:
     """A function that takes fn's arguments, runs it once in a region of its own, and returns an `ExplainOutput`."""
 
     def explained(*args: Any, **kwargs: Any) -> ExplainOutput:
-        output = ExplainOutput([], [], [], [])
+        output = ExplainOutput()
 
         def keep(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
             output.graphs.append(gm)
@@ -71,12 +75,12 @@ def explain(fn: Callable[..., Any]) -> Callable[..., ExplainOutput]:
 
         hooks: dict[str, Callable[..., Any]] = {
             "on_break": output.break_reasons.append,
-            "on_guards": lambda manager: output.out_guards.extend(manager.guards),
+            "on_guards": output._keep_guards,
         }
         settings = Settings(backend=keep, name="explain", hooks=hooks)
-        start = time.perf_counter()
+        before = counters["seconds"]["tracing"]
         output.result = compiled(original_of(fn), settings)(*args, **kwargs)
-        output.compile_times.append(time.perf_counter() - start)
+        output.compile_times = counters["seconds"]["tracing"] - before
         return output
 
     return explained
@@ -87,4 +91,4 @@ def _op_name(target: Any) -> str:
 
 
 def _indented(text: str) -> str:
-    return text.replace("\n", "\n  ")
+    return "\n".join(f"  {line}" if line else "" for line in text.strip().split("\n")).lstrip()
