@@ -25,7 +25,7 @@ from tracer.graph.fake_tensors import FakeWorld
 from tracer.graph.graph_module import build_graph_module
 from tracer.interpreter.trace import BreakHere, Trace
 from tracer.interpreter.translator import InstructionTranslator
-from tracer.library.registry import is_opaque_module
+from tracer.library.registry import may_be_root
 from tracer.metrics import counters
 from tracer.preserve import preserve_global_state, restoring
 from tracer.sources import CellSource, LocalSource
@@ -104,7 +104,7 @@ class RegionState:
     def on_miss(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
         """The region's callback: an entry to run, None (not now) or SKIP (never)."""
         code = function.__code__
-        if id(code) not in self.roots and is_opaque_module(function.__globals__.get("__name__")):
+        if id(code) not in self.roots and not may_be_root(function.__globals__.get("__name__")):
             return _C.SKIP
         with _tracing:
             try:

@@ -19,7 +19,7 @@ import torch
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 
-from tracer import _C
+from tracer import _C, config
 from tracer.graph_breaks import unsupported
 
 if TYPE_CHECKING:
@@ -164,6 +164,9 @@ class TorchState:
         self._before, self._inference = read_state(), torch.is_inference_mode_enabled()
         self.cache_enabled = torch.is_autocast_cache_enabled()
         torch.set_autocast_cache_enabled(False)
+        shape_env = self.output.world.torch_env
+        shape_env.allow_scalar_outputs = config.capture_scalar_outputs
+        shape_env.allow_dynamic_output_shape_ops = config.capture_dynamic_output_shape_ops
         _quiet.on = True
         try:
             yield

@@ -12,7 +12,10 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from tracer import user_marks
+from tracer.graph_breaks import unsupported
 from tracer.library.torch_.operations import graph_operations
 from tracer.variables.base import Models
 
@@ -48,9 +51,20 @@ def foldable(*functions: Any) -> None:
 def model_of(function: Any) -> Callable[..., Any] | None:
     """The model of a callable: called with (tx, *tracked args, **tracked kwargs), gives a tracked value."""
     model = models.get(function)
-    if model is None and isinstance(function, types.FunctionType) and function.__module__ in _named_modules():
-        model = named_models.get(f"{function.__module__}.{function.__qualname__}")
-    return model
+    if model is not None or not isinstance(function, types.FunctionType):
+        return model
+    if function.__code__ is _DISABLING_WRAPPER:
+        return model_of(function.__wrapped__) or _disabled  # type: ignore[attr-defined]
+    if function.__module__ in _named_modules():
+        return named_models.get(f"{function.__module__}.{function.__qualname__}")
+    return None
+
+
+def _disabled(tx: Any, *args: Any, **kwargs: Any) -> Any:
+    unsupported("disabled-function", function="a function of torch that compilers are told to leave alone")
+
+
+_DISABLING_WRAPPER = torch._disable_dynamo(lambda: None).__code__
 
 
 @functools.cache
@@ -88,4 +102,14 @@ def is_opaque_module(name: str | None) -> bool:
     return False
 
 
+def may_be_root(name: str | None) -> bool:
+    """Whether a frame of a module that CPython calls is worth tracing on its own: torch's and copy's inner workings are not."""
+    if name is None or is_opaque_module(name):
+        return name is None
+    if name.partition(".")[0] == "torch":
+        return name.startswith(_TRACED_PARTS_OF_TORCH)
+    return name not in ("copy", "copyreg")
+
+
+_TRACED_PARTS_OF_TORCH = ("torch.nn.modules", "torch.nn.utils", "torch.optim", "torch.distributions", "torch.ao")
 _OPAQUE = frozenset(_OPAQUE_MODULES)

@@ -1,18 +1,20 @@
 """Tensors: every operation on one becomes a node of the graph, every question about its metadata an answer now."""
 from __future__ import annotations
 
+import contextlib
 import inspect
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from tracer.graph.fake_tensors import is_symbolic
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import VariableTracker
+from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.constant import BINARY, COMPARE, INPLACE, UNARY, ConstantVariable
 from tracer.variables.sequences import SequenceVariable, SizeVariable, SliceVariable, TupleVariable
+from tracer.variables.tensor_methods import tensor_method
 
 if TYPE_CHECKING:
     from torch import fx
@@ -22,15 +24,10 @@ if TYPE_CHECKING:
 
 METADATA = frozenset(
     "dtype device layout ndim is_cuda is_cpu is_sparse is_quantized is_mkldnn is_meta is_mps is_xpu is_nested itemsize "
-    "requires_grad is_leaf retains_grad is_sparse_csr is_mtia is_xla is_ipu is_vulkan is_maia names".split()
+    "requires_grad is_sparse_csr is_mtia is_xla is_ipu is_vulkan is_maia".split()
 )
 VIEW_ATTRIBUTES = frozenset("T H mT mH real imag data".split())
-DATA_METHODS = frozenset(
-    "item tolist numpy data_ptr __array__ __index__ __int__ __float__ __bool__ __complex__ cpu_data untyped_storage "
-    "storage _storage __reduce_ex__ __reduce__ __deepcopy__ backward register_hook share_memory_ pin_memory is_pinned "
-    "__repr__ __str__ __format__ register_post_accumulate_grad_hook resize_ set_ apply_ map_ map2_ retain_grad "
-    "__dlpack__ __dlpack_device__ _typed_storage storage_type is_shared is_set_to".split()
-)
+_MISSING = object()
 
 
 class TensorVariable(VariableTracker):
@@ -71,13 +68,12 @@ class TensorVariable(VariableTracker):
             return ConstantVariable(getattr(self.fake, name))
         if name in VIEW_ATTRIBUTES:
             return tx.output.call_function(getattr, (self.node, name), {})
-        if name == "__class__":
-            return tx.class_variable(self.cls)
-        static = inspect.getattr_static(self.cls, name, None)
-        if static is None:
+        special = _ATTRIBUTES.get(name)
+        if special is not None:
+            return special(tx, self)
+        static = inspect.getattr_static(self.cls, name, _MISSING)
+        if static is _MISSING:
             return self._instance_attr(tx, name)
-        if name == "grad":
-            return self._grad(tx)
         if callable(static) or isinstance(static, (classmethod, staticmethod)):
             return TensorMethodVariable(self, name)
         unsupported("unsupported-attribute", value=self.describe(), name=name)
@@ -85,21 +81,39 @@ class TensorVariable(VariableTracker):
     def _instance_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if self.source is None:
             tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
-        return tx.instance_attr(self, tx.output.inputs[self.source.name].real, name)
+        return tx.instance_attr(self, self.real(tx), name)
 
-    def _grad(self, tx: Tracer) -> VariableTracker:
-        if self.source is None:
-            if self.fake.grad_fn is None and not self.fake.requires_grad:
-                return ConstantVariable(None)
-            unsupported("unsupported-attribute", value=self.describe(), name="grad")
-        return tx.tensor_grad(self)
+    @property
+    def known(self) -> torch.Tensor | None:
+        """The data of a small tensor that was made of constants."""
+        return getattr(self.fake, "constant", None)
+
+    def real(self, tx: Tracer) -> torch.Tensor:
+        """The tensor of this call that an input stands for."""
+        assert self.source is not None
+        return tx.output.inputs[self.source.name].real  # type: ignore[no-any-return]
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
-        if name in ("requires_grad", "data", "grad") or inspect.getattr_static(self.cls, name, None) is not None:
+        if name == "requires_grad" and value.is_constant():
+            self.call_method(tx, "requires_grad_", [value], {})
+            return
+        if name == "grad" and self.source is not None and self._may_be_gradient(value):
+            tx.effects.store_attribute(self, name, value)
+            return
+        if inspect.getattr_static(self.cls, name, _MISSING) is not _MISSING or name.startswith("__"):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
-        if self.source is None:
-            unsupported("unsupported-attribute-store", value="a tensor made in the graph", name=name)
         tx.effects.store_attribute(self, name, value)
+
+    def _may_be_gradient(self, value: VariableTracker) -> bool:
+        if isinstance(value, TensorVariable):
+            mine, other = self.fake, value.fake
+            return (mine.dtype, mine.device, mine.layout, mine.shape) == (other.dtype, other.device, other.layout, other.shape)
+        return value.is_constant() and value.constant() is None
+
+    def del_attr(self, tx: Tracer, name: str) -> None:
+        if inspect.getattr_static(self.cls, name, _MISSING) is not _MISSING or tx.effects.attribute(self, name) is None:
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        tx.delete_attribute(self, name)
 
     # -- sizes ---------------------------------------------------------------------------------------------------
 
@@ -132,7 +146,8 @@ class TensorVariable(VariableTracker):
     def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if not is_operand(other):
             return None
-        return tx.output.call_function(INPLACE[op], (self.node, other.graph_arg()), {})
+        with writing(tx, self):
+            return tx.output.call_function(INPLACE[op], (self.node, other.graph_arg()), {})
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if not is_operand(other):
@@ -143,13 +158,16 @@ class TensorVariable(VariableTracker):
         return tx.output.call_function(UNARY[op], (self.node,), {})
 
     def truth(self, tx: Tracer) -> bool:
+        if self.known is not None and self.known.numel() == 1:
+            return bool(self.known)
         unsupported("data-dependent-branch", value=self.describe())
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
         return tx.output.call_function(operator.getitem, (self.node, subscript(tx, key)), {})
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
-        tx.output.call_function(operator.setitem, (self.node, subscript(tx, key), value.graph_arg()), {})
+        with writing(tx, self):
+            tx.output.call_function(operator.setitem, (self.node, subscript(tx, key), tx.as_graph_arg(value)), {})
 
     def iterate(self, tx: Tracer) -> VariableTracker:
         if self.fake.dim() == 0:
@@ -164,18 +182,55 @@ class TensorVariable(VariableTracker):
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
-        own = _OWN_METHODS.get(name)
+        own = tensor_method(name)
         if own is not None:
-            result = own(tx, self, *args, **kwargs)
+            result = invoke(own, (tx, self, *args), kwargs)
             if result is not None:
-                return result
-        if name in DATA_METHODS:
-            return tx.data_method(self, name, args, kwargs)
-        if inspect.getattr_static(self.cls, name, None) is None:
-            return self._instance_attr(tx, name).call(tx, args, kwargs)
+                return result  # type: ignore[no-any-return]
+        if inspect.getattr_static(self.cls, name, _MISSING) is _MISSING or tx.effects.attribute(self, name) is not None:
+            return self.get_attr(tx, name).call(tx, args, kwargs)
         graph_args = [tx.as_graph_arg(arg) for arg in args]
         graph_kwargs = {key: tx.as_graph_arg(arg) for key, arg in kwargs.items()}
-        return tx.output.call_method(name, (self.node, *graph_args), graph_kwargs)
+        if writes(name, kwargs):
+            with writing(tx, self, *kwargs.values()):
+                return tx.output.call_method(name, (self.node, *graph_args), graph_kwargs)
+        result = tx.output.call_method(name, (self.node, *graph_args), graph_kwargs)
+        if result is self and name in _CONVERSIONS:  # x.to(dtype) of a tensor that has the dtype
+            next(reversed(tx.output.graph.nodes)).meta["pure"] = True
+        return result
+
+
+_CONVERSIONS = frozenset(
+    "to contiguous float double half bfloat16 int long short bool type type_as cpu cuda resolve_conj resolve_neg flatten "
+    "cfloat cdouble byte char".split()
+)
+
+
+def writes(name: str, kwargs: dict[str, VariableTracker]) -> bool:
+    """Whether a torch function or method of this name changes an argument."""
+    return (name.endswith("_") and not name.endswith("__")) or name.startswith("__i") or "out" in kwargs
+
+
+@contextlib.contextmanager
+def writing(tx: Tracer, *tensors: VariableTracker) -> Iterator[None]:
+    """Around an operation that writes to tensors. It may make an input require a gradient, or change its sizes: backends
+    could not be told so, and CPython runs it."""
+    written = [tensor for tensor in tensors if isinstance(tensor, TensorVariable)]
+    before = [_metadata(tensor.fake) for tensor in written]
+    yield
+    after = [_metadata(tensor.fake) for tensor in written]
+    if before == after:
+        return
+    for tensor in tx.trace.input_tensors:
+        real = tensor.real(tx)
+        if tensor.fake.requires_grad != real.requires_grad:
+            unsupported("mutation-of-input", value=tensor.describe())
+    if any(tensor.source is not None and old[1:] != new[1:] for tensor, old, new in zip(written, before, after)):
+        unsupported("mutation-of-input", value="the metadata of a tensor")
+
+
+def _metadata(fake: torch.Tensor) -> tuple[Any, ...]:
+    return fake.requires_grad, *fake.shape, *fake.stride(), fake.is_leaf
 
 
 def is_operand(value: VariableTracker) -> bool:
@@ -223,64 +278,37 @@ class TensorMethodVariable(VariableTracker):
         cg.load_attr(self.name)
 
 
-# -- methods whose answer is known now -------------------------------------------------------------------------------
+# -- attributes that are more than metadata ------------------------------------------------------------------------------
 
 
-def _size(tx: Tracer, self: TensorVariable, dim: VariableTracker | None = None) -> VariableTracker:
-    sizes = self.size(tx)
-    return sizes if dim is None or dim.constant() is None else sizes.get_item(tx, dim)
+def _grad(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    if self.source is not None:
+        return tx.tensor_grad(self)
+    if self.fake.grad_fn is None and not self.fake.requires_grad:
+        return ConstantVariable(None)
+    unsupported("unsupported-attribute", value=self.describe(), name="grad")
 
 
-def _stride(tx: Tracer, self: TensorVariable, dim: VariableTracker | None = None) -> VariableTracker:
-    strides = TupleVariable(self.strides(tx))
-    return strides if dim is None or dim.constant() is None else strides.get_item(tx, dim)
+def _grad_fn(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    if not self.fake.requires_grad:
+        return ConstantVariable(None)
+    unsupported("unsupported-attribute", value=self.describe(), name="grad_fn")
 
 
-def _dim(tx: Tracer, self: TensorVariable) -> VariableTracker:
-    return ConstantVariable(self.fake.dim())
+def _is_leaf(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    if self.source is not None and self.fake.requires_grad:
+        unsupported("unsupported-attribute", value=self.describe(), name="is_leaf")
+    return ConstantVariable(self.fake.is_leaf)
 
 
-def _numel(tx: Tracer, self: TensorVariable) -> VariableTracker:
-    return self.size(tx).call_method(tx, "numel", [], {})
+def _nbytes(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    return tx.binary("*", self.size(tx).call_method(tx, "numel", [], {}), ConstantVariable(self.fake.itemsize))
 
 
-def _type(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> Any:
-    return None if args or kwargs else ConstantVariable(self.fake.type())
-
-
-def _answer(name: str) -> Callable[..., VariableTracker]:
-    def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-        question = getattr(self.fake, name)
-        constants = [arg.constant() for arg in args]
-        return ConstantVariable(
-            tx.output.run_fake(question, constants, {key: arg.constant() for key, arg in kwargs.items()}, name)
-        )
-
-    return method
-
-
-def _setitem(tx: Tracer, self: TensorVariable, key: VariableTracker, value: VariableTracker) -> VariableTracker:
-    self.set_item(tx, key, value)
-    return ConstantVariable(None)
-
-
-_OWN_METHODS: dict[str, Callable[..., Any]] = {
-    "size": _size,
-    "stride": _stride,
-    "dim": _dim,
-    "ndimension": _dim,
-    "numel": _numel,
-    "nelement": _numel,
-    "type": _type,
-    "__len__": lambda tx, self: self.length(tx),
-    "__setitem__": _setitem,
-    "__getitem__": lambda tx, self, key: self.get_item(tx, key),
-    "__iter__": lambda tx, self: self.iterate(tx),
-    "__hash__": lambda tx, self: unsupported("unhashable-in-trace", value="the hash of a tensor"),
+_ATTRIBUTES: dict[str, Callable[..., VariableTracker]] = {
+    "__class__": lambda tx, self: tx.class_variable(self.cls),
+    "grad": _grad,
+    "grad_fn": _grad_fn,
+    "is_leaf": _is_leaf,
+    "nbytes": _nbytes,
 }
-for _name in (
-    "is_contiguous is_floating_point is_complex is_signed element_size get_device is_inference is_neg is_conj "
-    "has_names is_same_size_ is_coalesced"
-).split():
-    if hasattr(torch.Tensor, _name):
-        _OWN_METHODS[_name] = _answer(_name)

@@ -55,7 +55,7 @@ def _annotate(tx: Tracer, annotation: Value, value: Value) -> Value:
     return value
 
 
-@models(torch.compiler.cudagraph_mark_step_begin)
+@models(torch.compiler.cudagraph_mark_step_begin, torch._C._log_api_usage_once)
 def _nothing(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     return NONE
 

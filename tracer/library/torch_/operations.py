@@ -13,7 +13,8 @@ _NAMESPACES = (torch.linalg, torch.fft, torch.special, torch._C._nn, torch._C._l
 _NOT_OPERATIONS = frozenset(
     "assert_int_or_pair boolean_dispatch handle_torch_function has_torch_function has_torch_function_unary "
     "has_torch_function_variadic overload weak_script_method_ is_grad_enabled is_tensor set_module "
-    "multi_head_attention_forward".split()
+    # traced through: their arguments may be callables, or they look at data
+    "triplet_margin_with_distance_loss gaussian_nll_loss".split()
 )
 _METADATA = frozenset(
     "is_tensor is_floating_point is_complex is_nonzero is_inference is_signed is_conj is_neg is_same_size numel "

@@ -1,0 +1,84 @@
+"""Models of functions that ask about tensors and dtypes, and of torch's small value types: the answer is known now."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import models
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import ConstantVariable, boolean, fold
+from tracer.variables.sequences import SizeVariable
+from tracer.variables.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+
+_OF_A_TENSOR = (
+    "is_floating_point is_complex is_signed is_conj is_neg is_inference numel get_device is_same_size is_nonzero equal "
+    "allclose"
+).split()
+_FOLDED: tuple[Any, ...] = (
+    torch.promote_types,
+    torch.can_cast,
+    torch.finfo,
+    torch.iinfo,
+    torch.device,
+    torch._C._get_accelerator,
+    torch.typename,
+)
+
+
+def _method(name: str) -> Any:
+    def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+        tensor = kwargs.pop("input", None) if not args else args[0]
+        if not isinstance(tensor, TensorVariable):
+            unsupported("unsupported-builtin", function=f"torch.{name}")
+        return tensor.call_method(tx, name, list(args[1:]), kwargs)
+
+    return model
+
+
+def _folded(function: Any) -> Any:
+    def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+        return fold(tx, function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
+
+    return model
+
+
+for _name in _OF_A_TENSOR:
+    models(getattr(torch, _name))(_method(_name))
+for _function in _FOLDED:
+    models(_function)(_folded(_function))
+
+
+@models(torch.is_tensor)
+def _is_tensor(tx: Tracer, obj: Value) -> Value:
+    return boolean(issubclass(obj.python_type(), torch.Tensor))
+
+
+@models(torch.is_storage)
+def _is_storage(tx: Tracer, obj: Value) -> Value:
+    return boolean(issubclass(obj.python_type(), (torch.UntypedStorage, torch.TypedStorage)))
+
+
+@models(torch.result_type)
+def _result_type(tx: Tracer, left: Value, right: Value) -> Value:
+    examples = [side.fake if isinstance(side, TensorVariable) else getattr(side, "example", None) for side in (left, right)]
+    args = [side.constant() if example is None else example for side, example in zip((left, right), examples)]
+    return ConstantVariable(tx.output.run_fake(torch.result_type, args, {}, "result_type"))
+
+
+@models(torch.Size)
+def _torch_size(tx: Tracer, sizes: Value = ConstantVariable(())) -> Value:
+    return SizeVariable(sizes.unpack(tx))
+
+
+@models(torch.broadcast_shapes)
+def _broadcast_shapes(tx: Tracer, *shapes: Value) -> Value:
+    if all(shape.is_constant() for shape in shapes):
+        return fold(tx, torch.broadcast_shapes, *(shape.constant() for shape in shapes))
+    return tx.call_in_graph(torch.broadcast_shapes, list(shapes), {})

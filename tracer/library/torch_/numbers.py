@@ -1,0 +1,104 @@
+"""Models of `torch.sym_*` and `torch._check*`: arithmetic on symbolic numbers, and facts about them."""
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.fx.experimental import symbolic_shapes
+
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import models
+from tracer.variables import symbolic
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import NONE, ConstantVariable, boolean, fold
+from tracer.variables.symbolic import SymNodeVariable
+from tracer.variables.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+_ARITHMETIC: tuple[Any, ...] = (
+    torch.sym_float, torch.sym_int, torch.sym_not, torch.sym_max, torch.sym_min, torch.sym_ite, torch.sym_sqrt,
+    torch._sym_sqrt, torch._sym_cos, torch._sym_sin, torch._sym_tan, torch._sym_cosh, torch._sym_sinh, torch._sym_tanh,
+    torch._sym_acos, torch._sym_asin, torch._sym_atan, torch._sym_log2,
+)  # fmt: skip
+
+
+def _apply(function: Any) -> Any:
+    def model(tx: Tracer, *values: Value) -> Value:
+        if all(value.is_constant() for value in values):
+            return fold(tx, function, *(value.constant() for value in values))
+        if not all(symbolic.is_number(value) for value in values):
+            unsupported("symbolic-arithmetic", error=f"{function.__name__} of something else than numbers")
+        return symbolic.apply(tx, function, *values)
+
+    return model
+
+
+for _function in {id(function): function for function in _ARITHMETIC}.values():
+    models(_function)(_apply(_function))
+
+
+@models(torch.sym_sum)
+def _sym_sum(tx: Tracer, values: Value) -> Value:
+    return functools.reduce(lambda total, item: tx.binary("+", total, item), values.unpack(tx), ConstantVariable(0))
+
+
+# -- facts -----------------------------------------------------------------------------------------------------------------
+
+
+@models(torch._check, torch._check_value, torch._check_index, torch._check_type, torch._check_not_implemented)
+def _check(tx: Tracer, cond: Value, message: Value = NONE) -> Value:
+    _assume(tx, cond)
+    return NONE
+
+
+@models(torch._check_with)
+def _check_with(tx: Tracer, error: Value, cond: Value, message: Value = NONE) -> Value:
+    _assume(tx, cond)
+    return NONE
+
+
+@models(torch._check_is_size)
+def _check_is_size(tx: Tracer, number: Value, message: Value = NONE, *, max: Value = NONE) -> Value:
+    _assume(tx, tx.compare(">=", number, ConstantVariable(0)))
+    if max is not NONE:
+        _assume(tx, tx.compare("<=", number, max))
+    return NONE
+
+
+def _assume(tx: Tracer, cond: Value) -> None:
+    """What does not hold is raised by CPython, with its own message; what is known only at run time is checked there."""
+    if isinstance(cond, TensorVariable):
+        unsupported("data-dependent-branch", value=cond.describe())
+    if isinstance(cond, SymNodeVariable) and _depends_on_data(cond):
+        cond.example.node.expect_true("", 0)
+        tx.output.create_node("call_function", torch._check, (cond.node,), {}, None)
+        return
+    if cond.python_type() is not bool or not cond.truth(tx):
+        unsupported("call-arguments", error="torch._check of something that does not hold")
+
+
+def _depends_on_data(cond: SymNodeVariable) -> bool:
+    return not cond.example.node.has_hint()
+
+
+def _known(question: str) -> Any:
+    def model(tx: Tracer, cond: Value) -> Value:
+        if isinstance(cond, SymNodeVariable):
+            return boolean(getattr(cond.example.node, question)("", 0))
+        return boolean(cond.truth(tx))
+
+    return model
+
+
+for _name in ("guard_or_false", "guard_or_true", "statically_known_true"):
+    models(getattr(symbolic_shapes, _name))(_known(_name))
+models(symbolic_shapes.guard_size_oblivious)(_known("guard_or_false"))
+
+
+@models(symbolic_shapes.is_nested_int)
+def _is_nested_int(tx: Tracer, number: Value) -> Value:
+    return boolean(False)

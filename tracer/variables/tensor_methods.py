@@ -1,0 +1,240 @@
+"""Methods of tensors that are more than one operation of the graph: questions about metadata, answered now, methods that
+hand data to Python, and methods that nothing can trace. What is not named here goes into the graph under its name."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer import config
+from tracer.graph_breaks import unsupported
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import NONE, ConstantVariable
+from tracer.variables.sequences import ListVariable, TupleVariable
+from tracer.variables.symbolic import SymNodeVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+    from tracer.variables.tensor import TensorVariable
+
+Method = Callable[..., VariableTracker | None]  # None: an operation of the graph after all
+_METHODS: dict[str, Method] = {}
+
+
+def tensor_method(name: str) -> Method | None:
+    return _METHODS.get(name)
+
+
+def _methods(names: str) -> Callable[[Method], Method]:
+    def register(method: Method) -> Method:
+        for name in names.split():
+            _METHODS[name] = method
+        return method
+
+    return register
+
+
+def _each(names: str, make: Callable[[str], Method]) -> None:
+    for name in names.split():
+        if hasattr(torch.Tensor, name):
+            _METHODS[name] = make(name)
+
+
+# -- sizes ---------------------------------------------------------------------------------------------------------------
+
+
+@_methods("size")
+def _size(tx: Tracer, self: TensorVariable, dim: VariableTracker = NONE) -> VariableTracker:
+    sizes = self.size(tx)
+    return sizes if dim.is_constant() and dim.constant() is None else _at(tx, self, sizes, dim)
+
+
+@_methods("stride")
+def _stride(tx: Tracer, self: TensorVariable, dim: VariableTracker = NONE) -> VariableTracker:
+    strides = TupleVariable(self.strides(tx))
+    return strides if dim.is_constant() and dim.constant() is None else _at(tx, self, strides, dim)
+
+
+def _at(tx: Tracer, self: TensorVariable, numbers: TupleVariable, dim: VariableTracker) -> VariableTracker:
+    if isinstance(dim, SymNodeVariable):
+        dim = dim.specialize(tx)
+    index, rank = dim.constant(), self.fake.dim()
+    if type(index) is not int or not -rank <= index < rank:
+        unsupported("call-arguments", error=f"dim {index!r} of a tensor with {rank} dims")
+    return numbers.item(tx, index)
+
+
+@_methods("dim ndimension")
+def _dim(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    return ConstantVariable(self.fake.dim())
+
+
+@_methods("numel nelement")
+def _numel(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    return self.size(tx).call_method(tx, "numel", [], {})
+
+
+@_methods("storage_offset")
+def _storage_offset(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    unsupported("unsupported-method", value=self.describe(), name="storage_offset")
+
+
+@_methods("__len__")
+def _len(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    return self.length(tx)
+
+
+# -- questions -----------------------------------------------------------------------------------------------------------
+
+
+def _answer(name: str) -> Method:
+    def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        question = getattr(self.fake, name)
+        constants = [arg.constant() for arg in args]
+        return tx.literal(
+            tx.output.run_fake(question, constants, {key: arg.constant() for key, arg in kwargs.items()}, name)
+        )
+
+    return method
+
+
+_each("is_contiguous is_floating_point is_complex is_signed element_size get_device is_neg is_conj has_names dim_order", _answer)
+
+
+@_methods("is_inference")
+def _is_inference(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    return ConstantVariable(self.fake.is_inference() if self.source is None else self.real(tx).is_inference())
+
+
+@_methods("is_same_size")
+def _is_same_size(tx: Tracer, self: TensorVariable, other: VariableTracker) -> VariableTracker:
+    return tx.compare("==", self.size(tx), other.get_attr(tx, "shape"))
+
+
+@_methods("type")
+def _type(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker | None:
+    return None if args or kwargs else ConstantVariable(self.fake.type())
+
+
+# -- Python's protocols --------------------------------------------------------------------------------------------------
+
+
+@_methods("__setitem__")
+def _setitem(tx: Tracer, self: TensorVariable, key: VariableTracker, value: VariableTracker) -> VariableTracker:
+    self.set_item(tx, key, value)
+    return NONE
+
+
+@_methods("__getitem__")
+def _getitem(tx: Tracer, self: TensorVariable, key: VariableTracker) -> VariableTracker:
+    return self.get_item(tx, key)
+
+
+@_methods("__iter__")
+def _iter(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    return self.iterate(tx)
+
+
+@_methods("__contains__")
+def _contains(tx: Tracer, self: TensorVariable, item: VariableTracker) -> VariableTracker:
+    return self.contains(tx, item)
+
+
+@_methods("__hash__")
+def _hash(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    unsupported("unhashable-in-trace", value="the hash of a tensor")
+
+
+# -- data ----------------------------------------------------------------------------------------------------------------
+
+
+@_methods("item")
+def _item(tx: Tracer, self: TensorVariable) -> VariableTracker | None:
+    if self.known is not None:
+        return ConstantVariable(self.known.item())
+    if config.capture_scalar_outputs:
+        return None
+    unsupported("tensor-item", value=self.describe())
+
+
+@_methods("tolist")
+def _tolist(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    if self.known is not None:
+        return tx.literal(self.known.tolist())
+    if not config.capture_scalar_outputs:
+        unsupported("data-dependent-method", value=self.describe(), name="tolist")
+    if self.fake.dim() == 0:
+        return self.call_method(tx, "item", [], {})
+    return ListVariable([row.call_method(tx, "tolist", [], {}) for row in self.unpack(tx)])
+
+
+@_methods("__int__ __float__ __bool__ __complex__ __index__ __nonzero__")
+def _number(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    unsupported("data-dependent-method", value=self.describe(), name="int(), float() or bool()")
+
+
+def _hands_out_data(name: str) -> Method:
+    def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        unsupported("data-dependent-method", value=self.describe(), name=name)
+
+    return method
+
+
+_each(
+    "numpy data_ptr const_data_ptr __array__ __array_wrap__ untyped_storage storage _storage _typed_storage storage_type "
+    "__reduce_ex__ __reduce__ __deepcopy__ __copy__ __getstate__ __setstate__ __sizeof__ __repr__ __str__ __format__ "
+    "__dlpack__ __dlpack_device__ apply_ map_ map2_ is_set_to is_nonzero __dir__",
+    _hands_out_data,
+)
+
+
+def _refused(name: str) -> Method:
+    def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        unsupported("unsupported-method", value=self.describe(), name=name)
+
+    return method
+
+
+_each(
+    "share_memory_ is_shared pin_memory is_pinned resize_ resize_as_ resize resize_as set_ new as_subclass module_load "
+    "_is_view _use_count _view_func _view_func_unsafe _make_subclass _make_wrapper_subclass rename rename_ refine_names "
+    "align_to align_as is_coalesced to_sparse to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc to_sparse_coo "
+    "to_mkldnn sparse_resize_ sparse_resize_and_clear_ reinforce",
+    _refused,
+)
+
+
+def _drives_autograd(name: str) -> Method:
+    def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        unsupported("autograd-in-trace", name=name)
+
+    return method
+
+
+_each("backward register_hook register_post_accumulate_grad_hook retain_grad", _drives_autograd)
+
+
+# -- metadata of inputs --------------------------------------------------------------------------------------------------
+
+
+def _changes_metadata(name: str) -> Method:
+    def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> None:
+        if self.source is not None:
+            unsupported("mutation-of-input", value=f"{self.describe()}, by {name}")
+
+    return method
+
+
+_each("t_ squeeze_ unsqueeze_ transpose_ swapaxes_ swapdims_ as_strided_ detach_", _changes_metadata)
+
+
+@_methods("requires_grad_")
+def _requires_grad(
+    tx: Tracer, self: TensorVariable, requires_grad: VariableTracker = ConstantVariable(True)
+) -> VariableTracker | None:
+    if self.fake.requires_grad is requires_grad.constant():
+        return self
+    if self.source is not None:
+        unsupported("mutation-of-input", value=f"{self.describe()}, by requires_grad_")
+    return None
