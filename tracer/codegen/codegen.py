@@ -215,7 +215,7 @@ class Codegen:
             return
         for key, item in storage.entries.values():  # type: ignore[attr-defined]
             self.call_object(
-                base.__setitem__,  # type: ignore[attr-defined]
+                base.__setitem__,  # type: ignore[index, attr-defined]
                 lambda: self.load(value),
                 lambda key=key: self.load(key),  # type: ignore[misc]
                 lambda item=item: self.load(item),  # type: ignore[misc]

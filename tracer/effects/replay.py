@@ -6,6 +6,7 @@ from typing import Any
 from tracer.effects.log import DELETED, Effects
 from tracer.variables.base import VariableTracker
 from tracer.variables.functions import CellVariable
+from tracer.variables.lazy import Unwrapped
 from tracer.variables.mappings import DictVariable, SetVariable
 from tracer.variables.sequences import ListVariable
 
@@ -16,9 +17,9 @@ def replay(cg: Any, effects: Effects) -> None:
     for target in targets:
         for value in _payload(effects, target):
             cg.keep(value)
-    for _, _, value in effects.stored_globals():
-        if isinstance(value, VariableTracker):
-            cg.keep(value)
+    for _, _, stored in effects.stored_globals():
+        if isinstance(stored, VariableTracker):
+            cg.keep(stored)
     for target in targets:
         cg.keep(target)
     for target in targets:
@@ -26,14 +27,16 @@ def replay(cg: Any, effects: Effects) -> None:
             target.replay(cg)
         if effects.attributes(target):
             cg.store_attributes(target)
-    for globals_, name, value in effects.stored_globals():
-        if value is not DELETED:
-            cg.load(value)
+    for globals_, name, stored in effects.stored_globals():
+        if stored is not DELETED:
+            cg.load(stored)
         cg.load_globals(globals_)
         cg.asm.load_const(name)
-        cg.asm.emit("DELETE_SUBSCR" if value is DELETED else "STORE_SUBSCR")
+        cg.asm.emit("DELETE_SUBSCR" if stored is DELETED else "STORE_SUBSCR")
 
 
-def _payload(effects: Effects, target: VariableTracker) -> list[VariableTracker]:
+def _payload(effects: Effects, target: VariableTracker) -> list[VariableTracker | Unwrapped]:
+    """What the replay of `target` loads: read before anything changes."""
     stored = effects.attributes(target).values()
-    return [*target.children(), *(value for value in stored if isinstance(value, VariableTracker))]
+    parts = target.replayed() if isinstance(target, (ListVariable, DictVariable)) else target.children()
+    return [*parts, *(value for value in stored if isinstance(value, VariableTracker))]

@@ -4,17 +4,17 @@ from __future__ import annotations
 import functools
 import inspect
 import types
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 
 from tracer import user_marks
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.binding import bind
-from tracer.library import builtins_, inspect_  # noqa: F401  (registers its models)
-from tracer.library.torch_ import all_models  # noqa: F401  (likewise)
+from tracer.library import all_models  # noqa: F401  (registers them)
 from tracer.library.registry import allows_inlining, is_foldable, is_in_graph, model_of
 from tracer.sources import GenericAttrSource, Source
-from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker, invoke
 from tracer.variables.constant import fold
 from tracer.variables.functions import CallableVariable, CellVariable, FunctionVariable, UserFunctionVariable, cell_of
 from tracer.variables.generators import GeneratorVariable
@@ -22,6 +22,7 @@ from tracer.variables.literals import from_python
 from tracer.variables.mappings import DictVariable, pairs_of
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sequences import SequenceVariable, TupleVariable
+from tracer.variables.tensor import writes, writing
 
 _UNSUPPORTED_KINDS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
@@ -42,6 +43,9 @@ class Calls:
 
     def new_dict(self, items: dict[str, VariableTracker]) -> DictVariable:
         return DictVariable({key: (from_python(key), value) for key, value in items.items()})
+
+    def tuple_of(self, items: Iterable[VariableTracker]) -> TupleVariable:
+        return TupleVariable(items)
 
     def cell(self, cell: types.CellType, source: Source) -> CellVariable:
         tx: Any = self
@@ -117,7 +121,7 @@ class Calls:
             unsupported("disallowed-in-graph", function=name_of(function))
         model = model_of(function)
         if model is not None:
-            return model(tx, *args, **kwargs)
+            return invoke(model, (tx, *args), kwargs)
         if is_in_graph(function) or user_marks.is_allowed(function):
             return self.call_in_graph(function, args, kwargs)
         if is_foldable(function) and all(v.is_constant() for v in (*args, *kwargs.values())):
@@ -147,6 +151,9 @@ class Calls:
         tx: Any = self
         graph_args = tuple(self.as_graph_arg(arg) for arg in args)
         graph_kwargs = {key: self.as_graph_arg(value) for key, value in kwargs.items()}
+        if writes(getattr(function, "__name__", ""), kwargs):
+            with writing(tx, *args, *kwargs.values()):
+                return tx.output.call_function(function, graph_args, graph_kwargs)
         return tx.output.call_function(function, graph_args, graph_kwargs)
 
     def as_graph_arg(self, value: VariableTracker) -> Any:

@@ -5,7 +5,7 @@ import builtins
 import enum
 import sys
 import types
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -35,6 +35,7 @@ from tracer.variables.instance_dict import InstanceDictVariable
 from tracer.variables.iterators import SequenceIterator
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import MISSING, ClassVariable, UserObjectVariable, lookup, storage_base
+from tracer.variables.protocol import Tracer
 from tracer.variables.sequences import ListVariable, NamedTupleVariable, TupleVariable
 
 _PARTS = {"__func__": lambda raw: raw.__func__, "fget": lambda raw: raw.fget, "fset": lambda raw: raw.fset}
@@ -119,9 +120,10 @@ class ObjectModel:
         unsupported("unsupported-subscript", value=cls.describe(), key=key.describe())
 
     def iterate_class(self, cls: ClassVariable) -> SequenceIterator:
-        tx: Any = self
+        tx: Tracer = cast(Any, self)
         if isinstance(cls.value, enum.EnumMeta):
-            return SequenceIterator(TupleVariable([ConstantVariable(member) for member in cls.value]))
+            members: list[Any] = list(cls.value)
+            return SequenceIterator(TupleVariable([ConstantVariable(member) for member in members]))
         tx.raise_error(TypeError, f"{type(cls.value).__name__!r} object is not iterable")
 
     # -- instances -------------------------------------------------------------------------------------------------
@@ -228,7 +230,7 @@ class ObjectModel:
 
     def instance_attr(self, owner: VariableTracker, value: Any, name: str) -> VariableTracker:
         """A plain attribute that the user hung on an existing object of a built-in class (a tensor)."""
-        tx: Any = self
+        tx: Tracer = cast(Any, self)
         assert owner.source is not None
         attributes = getattr(value, "__dict__", {})
         if name in attributes:
@@ -330,7 +332,7 @@ class ObjectModel:
         unsupported("unsupported-method", value=owner.describe(), name=name)
 
     def _object_method(self, owner: UserObjectVariable, name: str, args: list[VariableTracker]) -> VariableTracker:
-        tx: Any = self
+        tx: Tracer = cast(Any, self)
         if name in ("__init__", "__init_subclass__"):
             return NONE
         if name == "__setattr__":

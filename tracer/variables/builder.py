@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import guards, user_marks
+from tracer.graph_breaks import unsupported
 from tracer.graph.fake_tensors import expr_of, is_symbolic
+from tracer.guards.constants import is_guardable_constant
 from tracer.library.registry import is_in_graph, model_of
 from tracer.sources import (
     DictKeySource,
@@ -162,14 +164,17 @@ def _int(builder: VariableBuilder, tx: Tracer, value: int, source: Source) -> Va
 @tracks(range)
 def _range(builder: VariableBuilder, tx: Tracer, value: range, source: Source) -> VariableTracker:
     builder.guard(guards.EqualsMatch(source, value))
-    return RangeVariable(*(ConstantVariable(part) for part in (value.start, value.stop, value.step)), source=source)
+    start, stop, step = (ConstantVariable(part) for part in (value.start, value.stop, value.step))
+    return RangeVariable(start, stop, step, source)
 
 
 @tracks(slice)
 def _slice(builder: VariableBuilder, tx: Tracer, value: slice, source: Source) -> VariableTracker:
     builder.guard(guards.TypeMatch(source, slice))
-    parts = (tx.wrap(getattr(value, name), GenericAttrSource(source, name)) for name in ("start", "stop", "step"))
-    return SliceVariable(*parts, source=source)
+    start, stop, step = (
+        tx.wrap(getattr(value, name), GenericAttrSource(source, name)) for name in ("start", "stop", "step")
+    )
+    return SliceVariable(start, stop, step, source)
 
 
 # -- tensors ---------------------------------------------------------------------------------------------------------
@@ -245,11 +250,15 @@ def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
 
 
 def _fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, value: Any, source: Source) -> None:
-    keys = list(dict.keys(value))
-    builder.guard(guards.DictKeysMatch(source, tuple(keys)))
+    ordered = isinstance(value, collections.OrderedDict)  # its order is not that of the dict below it
+    keys = list(collections.OrderedDict.keys(value) if ordered else dict.keys(value))
+    if ordered and not all(map(is_guardable_constant, keys)):
+        unsupported("unguardable", value="an OrderedDict whose keys are not all str, int and the like")
+    of_proxy = variable.cls is types.MappingProxyType
+    builder.guard(guards.DictKeysMatch(source, tuple(keys), ordered_dict=ordered and not of_proxy))
     for index, key in enumerate(keys):
         item = dict.__getitem__(value, key)
-        tracked = ConstantVariable(key) if is_constant_value(key) else tx.wrap(key, DictKeySource(source, index))
+        tracked = tx.literal(key) if is_constant_value(key) else tx.wrap(key, DictKeySource(source, index))
         item_source = ItemSource(source, key) if is_constant_value(key) else DictValueSource(source, index)
         variable.entries[tracked.hash_key(tx)] = (tracked, Unwrapped(item, item_source))
 
@@ -261,7 +270,7 @@ def _set(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> Va
     builder.guard(guards.TypeMatch(source, type(value)))
     builder.guard(guards.SetMatch(source, frozenset(value)))
     make = SetVariable if type(value) is set else FrozenSetVariable
-    return builder.remember(value, make({item: ConstantVariable(item) for item in value}, source))
+    return builder.remember(value, make({item: tx.literal(item) for item in value}, source))
 
 
 @tracks(types.MappingProxyType)

@@ -57,7 +57,7 @@ class InstanceDictVariable(VariableTracker):
             assert self.owner.source is not None
             tx.guard(guards.DictKeysMatch(InstanceDictSource(self.owner.source), tuple(existing)))
         names = dict.fromkeys([*existing, *tx.effects.attributes(self.owner)])
-        entries = {}
+        entries: dict[Any, Any] = {}
         for name in names:
             key = ConstantVariable(name)
             value = self.find(tx, key)

@@ -31,3 +31,6 @@ class Tracer(Protocol):
         direct: bool = False,
     ) -> VariableTracker:
         """Traces through a call of a Python function. `direct`: the call instruction only pushes its result."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else that `interpreter.operations.Operations` offers; listing it here twice would keep nobody safe."""

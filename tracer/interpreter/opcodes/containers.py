@@ -60,8 +60,9 @@ def build_const_key_map(tx: Frame, inst: Instruction) -> None:
 @handles("BUILD_SLICE")
 def build_slice(tx: Frame, inst: Instruction) -> None:
     """start, stop (, step) -> slice"""
-    parts = tx.pop_many(inst.arg)  # type: ignore[arg-type]
-    tx.push(SliceVariable(*parts, *[NONE] * (3 - len(parts))))
+    step = tx.pop() if inst.arg == 3 else NONE
+    stop, start = tx.pop(), tx.pop()
+    tx.push(SliceVariable(start, stop, step))
 
 
 @handles("LIST_TO_TUPLE")
@@ -81,6 +82,8 @@ def list_append(tx: Frame, inst: Instruction) -> None:
 def list_extend(tx: Frame, inst: Instruction) -> None:
     """list..., iterable -> list..."""
     items = tx.pop()
+    if items.is_constant() and not hasattr(items.python_type(), "__iter__"):
+        tx.raise_error(TypeError, f"Value after * must be an iterable, not {items.python_type().__name__}")
     tx.stack[-inst.arg].call_method(tx, "extend", [items], {})  # type: ignore[operator]
 
 
