@@ -1,7 +1,8 @@
-"""Models of the builtins."""
+"""Models of the builtins that make and walk containers. Numbers and text are in `builtin_numbers_`, what asks about
+objects in `builtin_objects_`."""
 from __future__ import annotations
 
-import math
+import builtins
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,102 +10,140 @@ import torch
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.variables import symbolic
-from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.base import VariableTracker
 from tracer.variables.constant import FALSE, NONE, ConstantVariable, boolean, fold
-from tracer.variables.functions import CallableVariable, FunctionVariable
 from tracer.variables.iterators import (
     EnumerateIterator,
     FilterIterator,
+    IteratorVariable,
     MapIterator,
-    ReversedIterator,
     SentinelIterator,
     ZipIterator,
 )
-from tracer.variables.mappings import DictVariable, FrozenSetVariable, SetVariable, elements, pairs_of
-from tracer.variables.objects import ClassVariable, SuperVariable, UserObjectVariable
-from tracer.variables.sequences import ListVariable, RangeVariable, SequenceVariable, SliceVariable, TupleVariable
+from tracer.variables.mappings import DictVariable, update_from
+from tracer.variables.objects import UserObjectVariable
+from tracer.variables.ranges import RangeVariable, SliceVariable, as_int
+from tracer.variables.sequences import ListVariable, TupleVariable
+from tracer.variables.sets import FrozenSetVariable, SetVariable, made_of
 from tracer.variables.symbolic import SymNodeVariable
-from tracer.variables.tensor import TensorVariable
-from tracer.variables.text import formatted
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 Value = VariableTracker
+ZERO, ONE = ConstantVariable(0), ConstantVariable(1)
 
 
 @models(len)
-def _len(tx: Tracer, obj: Value) -> Value:
+def _len(tx: Tracer, obj: Value, /) -> Value:
+    if obj.is_constant() and not hasattr(obj.python_type(), "__len__"):
+        tx.raise_error(TypeError, f"object of type {obj.python_type().__name__!r} has no len()")
     return obj.length(tx)
 
 
 @models(iter)
-def _iter(tx: Tracer, obj: Value, *sentinel: Value) -> Value:
+def _iter(tx: Tracer, obj: Value, /, *sentinel: Value) -> Value:
+    if len(sentinel) > 1:
+        unsupported("call-arguments", error=f"iter expected at most 2 arguments, got {1 + len(sentinel)}")
     return SentinelIterator(obj, sentinel[0]) if sentinel else obj.iterate(tx)
 
 
 @models(next)
-def _next(tx: Tracer, iterator: Value, *default: Value) -> Value:
+def _next(tx: Tracer, iterator: Value, /, *default: Value) -> Value:
+    if len(default) > 1:
+        unsupported("call-arguments", error=f"next expected at most 2 arguments, got {1 + len(default)}")
+    if not hasattr(iterator.python_type(), "__next__"):
+        tx.raise_error(TypeError, f"{iterator.python_type().__name__!r} object is not an iterator")
+    if not default and isinstance(iterator, (IteratorVariable, UserObjectVariable)):
+        return iterator.call_method(tx, "__next__", [], {})  # StopIteration keeps its value
     item = iterator.next(tx)
-    if item is None:
-        if default:
-            return default[0]
-        tx.raise_error(StopIteration)
-    return item
+    if item is not None:
+        return item
+    if default:
+        return default[0]
+    tx.raise_error(StopIteration)
 
 
 @models(range)
 def _range(tx: Tracer, *bounds: Value) -> Value:
-    if not all(symbolic.is_number(bound) for bound in bounds):
-        unsupported("unsupported-builtin", function="range of something else than ints")
-    if len(bounds) == 1:
-        return RangeVariable(ConstantVariable(0), bounds[0], ConstantVariable(1))
-    start, stop, *step = bounds
+    if not 1 <= len(bounds) <= 3:
+        unsupported("call-arguments", error=f"range expected 1 to 3 arguments, got {len(bounds)}")
+    parts = [_bound(tx, bound) for bound in bounds]
+    if len(parts) == 1:
+        return RangeVariable(ZERO, parts[0], ONE)
+    start, stop, *step = parts
     if step and step[0].is_constant() and step[0].constant() == 0:
         tx.raise_error(ValueError, "range() arg 3 must not be zero")
-    return RangeVariable(start, stop, step[0] if step else ConstantVariable(1))
+    return RangeVariable(start, stop, step[0] if step else ONE)
+
+
+def _bound(tx: Tracer, bound: Value) -> Value:
+    if isinstance(bound, SymNodeVariable) and bound.python_type() is int:
+        return bound
+    number = as_int(tx, bound)
+    if number is None:
+        name = bound.python_type().__name__
+        tx.raise_error(TypeError, f"{name!r} object cannot be interpreted as an integer")
+    return ConstantVariable(number)
 
 
 @models(slice)
 def _slice(tx: Tracer, *parts: Value) -> Value:
+    if not 1 <= len(parts) <= 3:
+        unsupported("call-arguments", error=f"slice expected 1 to 3 arguments, got {len(parts)}")
     if len(parts) == 1:
         return SliceVariable(NONE, parts[0], NONE)
     return SliceVariable(*parts, *[NONE] * (3 - len(parts)))
 
 
 @models(enumerate)
-def _enumerate(tx: Tracer, iterable: Value, start: Value = ConstantVariable(0)) -> Value:
-    if not start.is_constant():
-        unsupported("unsupported-builtin", function="enumerate from a symbolic start")
+def _enumerate(tx: Tracer, iterable: Value, start: Value = ZERO) -> Value:
+    first = as_int(tx, start)
+    if first is None:
+        name = start.python_type().__name__
+        tx.raise_error(TypeError, f"{name!r} object cannot be interpreted as an integer")
     return EnumerateIterator(
-        iterable.iterate(tx), start.constant(), lambda count, item: TupleVariable([ConstantVariable(count), item])
+        iterable.iterate(tx), first, lambda count, item: TupleVariable([ConstantVariable(count), item])
     )
 
 
 @models(zip)
-def _zip(tx: Tracer, *iterables: Value, strict: Value = ConstantVariable(False)) -> Value:
-    return ZipIterator([iterable.iterate(tx) for iterable in iterables], strict.truth(tx), TupleVariable)
+def _zip(tx: Tracer, *iterables: Value, strict: Value = FALSE) -> Value:
+    iterators = []
+    for position, iterable in enumerate(iterables, start=1):
+        if iterable.is_constant() and not hasattr(iterable.python_type(), "__iter__"):
+            tx.raise_error(TypeError, f"{iterable.python_type().__name__!r} object is not iterable")
+        iterators.append(iterable.iterate(tx))
+    return ZipIterator(iterators, strict.truth(tx), TupleVariable)
 
 
 @models(map)
-def _map(tx: Tracer, function: Value, *iterables: Value) -> Value:
-    return MapIterator(function, [iterable.iterate(tx) for iterable in iterables])
+def _map(tx: Tracer, function: Value, iterable: Value, /, *iterables: Value) -> Value:
+    return MapIterator(function, [each.iterate(tx) for each in (iterable, *iterables)])
 
 
 @models(filter)
-def _filter(tx: Tracer, function: Value, iterable: Value) -> Value:
+def _filter(tx: Tracer, function: Value, iterable: Value, /) -> Value:
     return FilterIterator(function, iterable.iterate(tx))
 
 
 @models(reversed)
-def _reversed(tx: Tracer, obj: Value) -> Value:
+def _reversed(tx: Tracer, obj: Value, /) -> Value:
     if isinstance(obj, UserObjectVariable):
         special = obj.call_special(tx, "__reversed__")
         if special is not None:
             return special
-    if isinstance(obj, SequenceVariable):
-        return ReversedIterator(obj)
-    return ReversedIterator(ListVariable(obj.unpack(tx)))
+        unsupported("unsupported-builtin", function=f"reversed of {obj.describe()}")
+    backwards = getattr(obj, "reverse_iterate", None)
+    if backwards is not None:
+        return backwards(tx)  # type: ignore[no-any-return]
+    if obj.is_constant() and isinstance(obj.constant(), (str, bytes)):
+        return TupleVariable([ConstantVariable(item) for item in obj.constant()]).reverse_iterate(tx)
+    if obj.is_constant() or isinstance(obj, (IteratorVariable, SetVariable)):
+        tx.raise_error(TypeError, f"{obj.python_type().__name__!r} object is not reversible")
+    if hasattr(obj.python_type(), "__reversed__"):
+        return obj.call_method(tx, "__reversed__", [], {})
+    unsupported("unsupported-builtin", function=f"reversed of {obj.describe()}")
 
 
 @models(sorted)
@@ -112,200 +151,8 @@ def _sorted(tx: Tracer, iterable: Value, /, *, key: Value = NONE, reverse: Value
     return ListVariable(tx.sorted(iterable.unpack(tx), key, reverse))
 
 
-# -- containers --------------------------------------------------------------------------------------------------------
-
-
-@models(list)
-def _list(tx: Tracer, *iterable: Value) -> Value:
-    return ListVariable(iterable[0].unpack(tx) if iterable else [])
-
-
-@models(tuple)
-def _tuple(tx: Tracer, *iterable: Value) -> Value:
-    if iterable and type(iterable[0]) is TupleVariable:
-        return iterable[0]
-    return TupleVariable(iterable[0].unpack(tx) if iterable else [])
-
-
-@models(set)
-def _set(tx: Tracer, *iterable: Value) -> Value:
-    return SetVariable(_entries(tx, iterable))
-
-
-@models(frozenset)
-def _frozenset(tx: Tracer, *iterable: Value) -> Value:
-    return FrozenSetVariable(_entries(tx, iterable))
-
-
-def _entries(tx: Tracer, iterable: tuple[Value, ...]) -> dict[Any, Value]:
-    entries: dict[Any, Value] = {}
-    for item in elements(tx, iterable[0]) if iterable else ():
-        entries.setdefault(item.hash_key(tx), item)
-    return entries
-
-
-@models(dict)
-def _dict(tx: Tracer, *pairs: Value, **kwargs: Value) -> Value:
-    result = DictVariable({})
-    for value in pairs:
-        result.update(tx, pairs_of(tx, value))
-    result.update(tx, ((ConstantVariable(key), value) for key, value in kwargs.items()))
-    return result
-
-
-@models(dict.fromkeys)
-def _fromkeys(tx: Tracer, iterable: Value, value: Value = NONE) -> Value:
-    result = DictVariable({})
-    result.update(tx, ((key, value) for key in iterable.unpack(tx)))
-    return result
-
-
-# -- numbers and strings -----------------------------------------------------------------------------------------------
-
-
-@models(bool)
-def _bool(tx: Tracer, *value: Value) -> Value:
-    if value and isinstance(value[0], SymNodeVariable) and value[0].python_type() is bool:
-        return value[0]
-    return boolean(bool(value) and value[0].truth(tx))
-
-
-@models(int)
-def _int(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
-    if len(args) == 1 and isinstance(args[0], SymNodeVariable):
-        kind = args[0].python_type()
-        if kind is int:
-            return args[0]
-        return args[0].specialize(tx).call_method(tx, "__int__", [], {}) if kind is bool else _truncate(tx, args[0])
-    return _convert(tx, int, "__int__", args, kwargs)
-
-
-def _truncate(tx: Tracer, value: Value) -> Value:
-
-
-    return symbolic.apply(tx, math.trunc, value)
-
-
-@models(float)
-def _float(tx: Tracer, *args: Value) -> Value:
-    if len(args) == 1 and isinstance(args[0], SymNodeVariable):
-
-
-        return symbolic.apply(tx, torch.sym_float, args[0])
-    return _convert(tx, float, "__float__", args, {})
-
-
-@models(str)
-def _str(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
-    return formatted(tx, str, list(args), kwargs)
-
-
-@models(repr)
-def _repr(tx: Tracer, obj: Value, /) -> Value:
-    return formatted(tx, repr, [obj], {})
-
-
-@models(ascii)
-def _ascii(tx: Tracer, obj: Value, /) -> Value:
-    return formatted(tx, ascii, [obj], {})
-
-
-@models(format)
-def _format(tx: Tracer, obj: Value, spec: Value = ConstantVariable(""), /) -> Value:
-    return formatted(tx, format, [obj, spec], {})
-
-
-def _convert(tx: Tracer, function: Any, special: str, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
-    if all(arg.is_constant() for arg in (*args, *kwargs.values())):
-        return fold(tx, function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
-    if len(args) == 1 and isinstance(args[0], UserObjectVariable):
-        converted = args[0].call_special(tx, special)
-        if converted is not None:
-            return converted
-    if len(args) == 1 and isinstance(args[0], TensorVariable) and special in ("__int__", "__float__"):
-        return args[0].call_method(tx, "item", [], {})
-    unsupported("unsupported-builtin", function=f"{function.__name__} of {', '.join(a.describe() for a in args)}")
-
-
-@models(abs)
-def _abs(tx: Tracer, value: Value) -> Value:
-    if isinstance(value, TensorVariable):
-        return value.call_method(tx, "abs", [], {})
-    if isinstance(value, SymNodeVariable):
-        return symbolic.apply(tx, abs, value)
-    if isinstance(value, UserObjectVariable):
-        return value.call_special(tx, "__abs__") or unsupported("unsupported-builtin", function="abs")
-    return fold(tx, abs, value.constant())
-
-
-@models(round)
-def _round(tx: Tracer, value: Value, ndigits: Value = NONE) -> Value:
-    if isinstance(value, TensorVariable):
-        return value.call_method(tx, "round", [], {} if ndigits is NONE else {"decimals": ndigits})
-    if isinstance(value, SymNodeVariable):
-        value = value.specialize(tx)
-    return fold(tx, round, value.constant(), ndigits.constant())
-
-
-@models(pow)
-def _pow(tx: Tracer, base: Value, exponent: Value, *modulus: Value) -> Value:
-    if modulus:
-        return fold(tx, pow, base.constant(), exponent.constant(), modulus[0].constant())
-    return tx.binary("**", base, exponent)
-
-
-@models(divmod)
-def _divmod(tx: Tracer, left: Value, right: Value) -> Value:
-    return TupleVariable([tx.binary("//", left, right), tx.binary("%", left, right)])
-
-
-@models(sum)
-def _sum(tx: Tracer, iterable: Value, start: Value = ConstantVariable(0)) -> Value:
-    total = start
-    for item in iterable.unpack(tx):
-        total = tx.binary("+", total, item)
-    return total
-
-
-@models(max)
-def _max(tx: Tracer, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
-    return _extreme(tx, max, ">", args, key, default)
-
-
-@models(min)
-def _min(tx: Tracer, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
-    return _extreme(tx, min, "<", args, key, default)
-
-
-def _extreme(
-    tx: Tracer, function: Any, op: str, args: tuple[Value, ...], key: Value | None, default: Value | None
-) -> Value:
-    items = list(args) if len(args) > 1 else args[0].unpack(tx)
-    if not items:
-        if default is not None:
-            return default
-        tx.raise_error(ValueError, f"{function.__name__}() arg is an empty sequence")
-    best = items[0]
-    best_key = best if key is None else key.call(tx, [best], {})
-    for item in items[1:]:
-        item_key = item if key is None else key.call(tx, [item], {})
-        if key is None and _both_symbolic(best, item):
-
-
-            best = best_key = symbolic.apply(tx, torch.sym_max if function is max else torch.sym_min, best, item)
-        elif tx.binary_truth(op, item_key, best_key):
-            best, best_key = item, item_key
-    return best
-
-
-def _both_symbolic(left: Value, right: Value) -> bool:
-    return (isinstance(left, SymNodeVariable) or isinstance(right, SymNodeVariable)) and (
-        symbolic.is_number(left) and symbolic.is_number(right)
-    )
-
-
 @models(all)
-def _all(tx: Tracer, iterable: Value) -> Value:
+def _all(tx: Tracer, iterable: Value, /) -> Value:
     iterator = iterable.iterate(tx)
     while (item := iterator.next(tx)) is not None:
         if not item.truth(tx):
@@ -314,7 +161,7 @@ def _all(tx: Tracer, iterable: Value) -> Value:
 
 
 @models(any)
-def _any(tx: Tracer, iterable: Value) -> Value:
+def _any(tx: Tracer, iterable: Value, /) -> Value:
     iterator = iterable.iterate(tx)
     while (item := iterator.next(tx)) is not None:
         if item.truth(tx):
@@ -322,129 +169,125 @@ def _any(tx: Tracer, iterable: Value) -> Value:
     return boolean(False)
 
 
-@models(hash)
-def _hash(tx: Tracer, value: Value) -> Value:
-    if value.is_constant() and not isinstance(value.constant(), (str, bytes)):
-        return fold(tx, hash, value.constant())
-    unsupported("unsupported-builtin", function="hash")
+@models(sum)
+def _sum(tx: Tracer, iterable: Value, /, start: Value = ZERO) -> Value:
+    if start.is_constant() and isinstance(start.constant(), (str, bytes)):
+        kind, prefix = ("strings", "") if isinstance(start.constant(), str) else ("bytes", "b")
+        tx.raise_error(TypeError, f"sum() can't sum {kind} [use {prefix}''.join(seq) instead]")
+    iterator = iterable.iterate(tx)
+    total, numbers = start, []
+    while (item := iterator.next(tx)) is not None:
+        if numbers is not None and _is_plain_number(item) and _is_plain_number(start):
+            numbers.append(item.constant())
+            continue
+        if numbers:
+            total = fold(tx, sum, numbers, start.constant())
+        numbers = None  # type: ignore[assignment]
+        total = tx.binary("+", total, item)
+    return fold(tx, sum, numbers, start.constant()) if numbers else total
 
 
-# -- objects -----------------------------------------------------------------------------------------------------------
+def _is_plain_number(value: Value) -> bool:
+    return value.is_constant() and type(value.constant()) in (int, float, bool, complex)
 
 
-@models(isinstance)
-def _isinstance(tx: Tracer, value: Value, classes: Value) -> Value:
-    return boolean(any(_is_instance(tx, value, cls) for cls in _classes(tx, classes)))
+# -- extremes ----------------------------------------------------------------------------------------------------------
 
 
-def _is_instance(tx: Tracer, value: Value, cls: type) -> bool:
+@models(max)
+def _max(tx: Tracer, *args: Value, key: Value = NONE, default: Value | None = None) -> Value:
+    return _extreme(tx, max, ">", args, key, default)
 
 
-    kind = value.python_type()
-    check = type(cls).__instancecheck__
-    if check is type.__instancecheck__:
-        return issubclass(kind, cls)
-    if isinstance(value, TensorVariable) and cls in (torch.nn.Parameter, torch.nn.Buffer):
-        return issubclass(kind, cls)
-    if check is not type(torch.nn.Parameter).__instancecheck__ and hasattr(cls, "_is_protocol") and cls._is_protocol:
-        unsupported("unsupported-builtin", function=f"isinstance of protocol {cls.__qualname__}")
-    return _subclass(kind, cls)
+@models(min)
+def _min(tx: Tracer, *args: Value, key: Value = NONE, default: Value | None = None) -> Value:
+    return _extreme(tx, min, "<", args, key, default)
 
 
-def _subclass(kind: type, cls: type) -> bool:
-    """issubclass by the rules of ABCs and typing, which look at the class alone."""
-    return issubclass(kind, cls)
+def _extreme(tx: Tracer, function: Any, op: str, args: tuple[Value, ...], key: Value, default: Value | None) -> Value:
+    if not args or (len(args) > 1 and default is not None):
+        unsupported("call-arguments", error=function.__name__)
+    plain = key.is_constant() and key.constant() is None
+    iterator = (TupleVariable(args) if len(args) > 1 else args[0]).iterate(tx)
+    best = iterator.next(tx)
+    if best is None:
+        if default is not None:
+            return default
+        tx.raise_error(ValueError, f"{function.__name__}() arg is an empty sequence")
+    best_key = best if plain else key.call(tx, [best], {})
+    while (item := iterator.next(tx)) is not None:
+        if plain and _are_symbolic_ints(best, item):
+            best = best_key = symbolic.apply(tx, _SYMBOLIC_EXTREMES[op], best, item)
+            continue
+        item_key = item if plain else key.call(tx, [item], {})
+        if tx.binary_truth(op, item_key, best_key):
+            best, best_key = item, item_key
+    return best
 
 
-def _classes(tx: Tracer, value: Value) -> list[Any]:
-    if isinstance(value, ClassVariable):
-        return [value.value]
-    if isinstance(value, TupleVariable):
-        return [cls for item in value.items(tx) for cls in _classes(tx, item)]
-    if isinstance(value, CallableVariable) and isinstance(value.value, type):
-        return [value.value]
-    unsupported("unsupported-builtin", function=f"isinstance with {value.describe()}")
+_SYMBOLIC_EXTREMES = {">": torch.sym_max, "<": torch.sym_min}
 
 
-@models(issubclass)
-def _issubclass(tx: Tracer, cls: Value, classes: Value) -> Value:
-    if not isinstance(cls, ClassVariable):
-        unsupported("unsupported-builtin", function="issubclass of something else than a class")
-    return boolean(issubclass(cls.value, tuple(_classes(tx, classes))))
+def _are_symbolic_ints(left: Value, right: Value) -> bool:
+    """Then the extreme is a symbolic int too, and no guard says which it is."""
+    if not any(isinstance(value, SymNodeVariable) for value in (left, right)):
+        return False
+    return all(symbolic.is_number(value) and value.python_type() is int for value in (left, right))
 
 
-@models(type)
-def _type(tx: Tracer, *args: Value) -> Value:
-    if len(args) != 1:
-        unsupported("unsupported-builtin", function="type with three arguments")
-    return tx.class_variable(args[0].python_type(), args[0])
+# -- containers --------------------------------------------------------------------------------------------------------
 
 
-@models(callable)
-def _callable(tx: Tracer, value: Value) -> Value:
-    if isinstance(value, (FunctionVariable, CallableVariable, ClassVariable)):
-        return boolean(True)
-    return boolean(hasattr(value.python_type(), "__call__"))
+@models(list)
+def _list(tx: Tracer, iterable: Value | None = None, /) -> Value:
+    result = ListVariable([])
+    if iterable is not None:
+        result.extend(tx, iterable)
+    return result
 
 
-@models(getattr)
-def _getattr(tx: Tracer, obj: Value, name: Value, *default: Value) -> Value:
-    try:
-        return obj.get_attr(tx, name.constant())
-    except ObservedException as raised:
-        if default and tx.is_exception(raised.value, AttributeError):
-            return default[0]
-        raise
+@models(tuple)
+def _tuple(tx: Tracer, iterable: Value | None = None, /) -> Value:
+    if iterable is not None and type(iterable) is TupleVariable:
+        return iterable
+    return TupleVariable([] if iterable is None else iterable.unpack(tx))
 
 
-@models(hasattr)
-def _hasattr(tx: Tracer, obj: Value, name: Value) -> Value:
-    try:
-        obj.get_attr(tx, name.constant())
-    except ObservedException as raised:
-        if tx.is_exception(raised.value, AttributeError):
-            return boolean(False)
-        raise
-    return boolean(True)
+@models(set)
+def _set(tx: Tracer, iterable: Value | None = None, /) -> Value:
+    return made_of(tx, iterable, SetVariable)
 
 
-@models(setattr)
-def _setattr(tx: Tracer, obj: Value, name: Value, value: Value) -> Value:
-    obj.set_attr(tx, name.constant(), value)
-    return NONE
+@models(frozenset)
+def _frozenset(tx: Tracer, iterable: Value | None = None, /) -> Value:
+    return made_of(tx, iterable, FrozenSetVariable)
 
 
-@models(delattr)
-def _delattr(tx: Tracer, obj: Value, name: Value) -> Value:
-    obj.del_attr(tx, name.constant())
-    return NONE
+@models(dict)
+def _dict(tx: Tracer, mapping: Value | None = None, /, **kwargs: Value) -> Value:
+    result = DictVariable({})
+    if mapping is not None:
+        update_from(tx, result, mapping)
+    result.update(tx, ((ConstantVariable(key), value) for key, value in kwargs.items()))
+    return result
 
 
-@models(id)
-def _id(tx: Tracer, value: Value) -> Value:
-    unsupported("unsupported-builtin", function="id")
+@models(dict.fromkeys)
+def _fromkeys(tx: Tracer, iterable: Value, value: Value = NONE, /) -> Value:
+    result = DictVariable({})
+    result.update(tx, ((key, value) for key in iterable.unpack(tx)))
+    return result
 
 
-@models(super)
-def _super(tx: Tracer, *args: Value) -> Value:
-    if args:
-        cls, owner = args
-    else:
-        cell = tx.cells.get("__class__")  # type: ignore[attr-defined]
-        cls = None if cell is None else cell.read(tx)
-        owner = tx.first_argument()  # type: ignore[attr-defined]
-    if not isinstance(cls, ClassVariable):
-        unsupported("unsupported-builtin", function="super outside of a method")
-    return SuperVariable(cls.value, owner)
+# -- effects -----------------------------------------------------------------------------------------------------------
 
 
-@models(vars)
-def _vars(tx: Tracer, *obj: Value) -> Value:
-    if not obj:
-        unsupported("frame-introspection", function="vars()")
-    return obj[0].get_attr(tx, "__dict__")
+def _effect(name: str) -> Any:
+    def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+        unsupported("side-effect-call", name=name, value=", ".join(value.describe() for value in args))
+
+    return model
 
 
-@models(locals, globals, dir)
-def _introspection(tx: Tracer, *args: Value) -> Value:
-    unsupported("frame-introspection", function="locals(), globals() or dir()")
+for _name in ("print", "input", "open", "exec", "eval", "compile", "breakpoint", "__import__"):
+    models(getattr(builtins, _name))(_effect(_name))

@@ -269,24 +269,33 @@ class DictVariable(VariableTracker):
         """The class whose methods change the dict without running those of a subclass."""
         return collections.OrderedDict if issubclass(self.cls, collections.OrderedDict) else dict
 
+    def replayed(self) -> Iterable[VariableTracker | Unwrapped]:
+        deleted, stored = self._difference()
+        return (*deleted, *(part for pair in stored for part in pair))
+
     def replay(self, cg: Any) -> None:
         """Deletes the keys that are gone or stand elsewhere, then stores what is new, so that iterators that are alive
         see no more change than there was."""
+        deleted, stored = self._difference()
+        for key in deleted:
+            cg.call_object(self._base().__delitem__, lambda: cg.load(self), lambda key=key: cg.load(key))
+            cg.asm.emit("POP_TOP")
+        for key, value in stored:
+            cg.call_object(
+                self._base().__setitem__,
+                lambda: cg.load(self),
+                lambda key=key: cg.load(key),
+                lambda value=value: cg.load(value),
+            )
+            cg.asm.emit("POP_TOP")
+
+    def _difference(self) -> tuple[list[VariableTracker], list[Pair]]:
+        """The keys to delete and the pairs to store."""
         original = self.original or {}
         kept = self._keys_in_place(list(original))
-        for hashed, key in original.items():
-            if hashed not in kept:
-                cg.call_object(self._base().__delitem__, lambda: cg.load(self), lambda key=key: cg.load(key))
-                cg.asm.emit("POP_TOP")
-        for hashed, (key, value) in self.entries.items():
-            if hashed not in kept or hashed in self.changed:
-                cg.call_object(
-                    self._base().__setitem__,
-                    lambda: cg.load(self),
-                    lambda key=key: cg.load(key),
-                    lambda value=value: cg.load(value),
-                )
-                cg.asm.emit("POP_TOP")
+        deleted = [key for hashed, key in original.items() if hashed not in kept]
+        stored = [pair for hashed, pair in self.entries.items() if hashed not in kept or hashed in self.changed]
+        return deleted, stored
 
     def _keys_in_place(self, before: list[Any]) -> set[Any]:
         """The keys that can stay where they are: those now first, as long as they come in the old order."""
@@ -323,6 +332,8 @@ def _mapping_pairs(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTra
 def _each_pair(tx: Tracer, value: VariableTracker) -> Iterable[tuple[VariableTracker, VariableTracker]]:
     iterator, position = value.iterate(tx), 0
     while (item := iterator.next(tx)) is not None:
+        if item.is_constant() and not hasattr(item.python_type(), "__iter__"):
+            tx.raise_error(TypeError, f"cannot convert dictionary update sequence element #{position} to a sequence")
         pair = item.unpack(tx)
         if len(pair) != 2:
             tx.raise_error(

@@ -128,14 +128,20 @@ class SequenceVariable(VariableTracker):
         if op == "+" and not reflected:
             more = _sequence_of(other)
             if more is not None and _concatenates(self.cls, more.cls):
-                return self.joined(self.items(tx) + more.items(tx))
+                return self.concatenated(tx, more)
             return None
         if op == "*":
             times = as_int(tx, other)
-            return None if times is None else self.joined(self.repeated(tx, times))
+            return None if times is None else self.multiplied(tx, times)
         if op == "%" and reflected and other.is_constant() and isinstance(other.constant(), str):
             return formatted(tx, lambda text, value: text % value, [other, self], {})
         return None
+
+    def concatenated(self, tx: Tracer, other: SequenceVariable) -> VariableTracker:
+        return self.joined(self.items(tx) + other.items(tx))
+
+    def multiplied(self, tx: Tracer, times: int) -> VariableTracker:
+        return self.joined(self.repeated(tx, times))
 
     def repeated(self, tx: Tracer, times: int) -> list[VariableTracker]:
         if len(self._items) * times > LONGEST:

@@ -8,7 +8,7 @@ from tracer.graph_breaks import unsupported
 from tracer.variables.base import Models, ObservedException, VariableTracker
 from tracer.variables.constant import FALSE, NONE, ConstantVariable
 from tracer.variables.ranges import RangeVariable, SliceVariable, as_int, index_of
-from tracer.variables.sequence_base import LONGEST, SequenceVariable, type_name
+from tracer.variables.sequence_base import LONGEST, Item, SequenceVariable, type_name
 from tracer.variables.tuples import NamedTupleVariable, SizeVariable, TupleVariable
 
 if TYPE_CHECKING:
@@ -79,6 +79,9 @@ class ListVariable(SequenceVariable):
     def fill(self, cg: Any) -> None:
         if cg.reaches_itself(self):
             self.replay(cg)
+
+    def replayed(self) -> Iterable[Item]:
+        return self._items
 
     def replay(self, cg: Any) -> None:
         """Makes the list that existed before the frame what this one is: self[:] = items"""

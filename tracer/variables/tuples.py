@@ -1,6 +1,7 @@
 """tuple, torch.Size and named tuples."""
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from tracer.graph_breaks import unsupported
 from tracer.variables.base import Models, VariableTracker
 from tracer.variables.constant import ConstantVariable
 from tracer.variables.sequence_base import SHARED, Item, SequenceVariable
-from tracer.variables.text import form
+from tracer.variables.text import Rendered, form
 
 if TYPE_CHECKING:
     from tracer.sources import Source
@@ -40,6 +41,15 @@ class TupleVariable(SequenceVariable):
 
     def joined(self, items: list[VariableTracker]) -> VariableTracker:
         return TupleVariable(items)
+
+    def concatenated(self, tx: Tracer, other: SequenceVariable) -> VariableTracker:
+        """Nothing added to a tuple is the very tuple."""
+        if type(self) is TupleVariable and not other._items:
+            return self
+        return other if type(other) is TupleVariable and not self._items else super().concatenated(tx, other)
+
+    def multiplied(self, tx: Tracer, times: int) -> VariableTracker:
+        return self if type(self) is TupleVariable and times == 1 else super().multiplied(tx, times)
 
     def reconstruct(self, cg: Any) -> None:
         cg.build_sequence("BUILD_TUPLE", self._items)
@@ -86,6 +96,9 @@ def _numel(tx: Tracer, self: SizeVariable, /) -> VariableTracker:
     return product
 
 
+_PLAIN_REPR = collections.namedtuple("_Plain", "").__repr__.__code__
+
+
 class NamedTupleVariable(TupleVariable):
     """An instance of a `collections.namedtuple` class or of a structure that torch returns."""
 
@@ -105,9 +118,18 @@ class NamedTupleVariable(TupleVariable):
             names = list(self.cls.__match_args__)  # type: ignore[attr-defined]
         return names
 
+    def form(self, tx: Tracer) -> Any:
+        """A real instance, which CPython can both take apart and print."""
+        items = super().form(tx)
+        if not hasattr(self.cls, "_fields"):
+            return self.cls(items)
+        if getattr(self.cls.__repr__, "__code__", None) is not _PLAIN_REPR or self.cls.__str__ is not object.__str__:
+            return Rendered(tx, self)
+        return tuple.__new__(self.cls, items)
+
     def text(self, tx: Tracer, kind: str) -> str:
-        result = self.get_attr(tx, "__repr__").call(tx, [], {}) if hasattr(self.cls, "_fields") else None
-        return super().text(tx, kind) if result is None else result.constant()
+        name = "__str__" if kind == "str" and self.cls.__str__ is not object.__str__ else "__repr__"
+        return self.get_attr(tx, name).call(tx, [], {}).constant()  # type: ignore[no-any-return]
 
     def like(self, items: list[VariableTracker]) -> VariableTracker:
         return TupleVariable(items)

@@ -1,0 +1,207 @@
+"""Models of the builtins that make numbers and text."""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import models
+from tracer.variables import symbolic
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import NONE, ConstantVariable, boolean, fold
+from tracer.variables.objects import UserObjectVariable
+from tracer.variables.sequences import TupleVariable
+from tracer.variables.symbolic import SymNodeVariable
+from tracer.variables.tensor import TensorVariable
+from tracer.variables.text import form, formatted
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+EMPTY = ConstantVariable("")
+
+
+@models(bool)
+def _bool(tx: Tracer, value: Value | None = None, /) -> Value:
+    if isinstance(value, SymNodeVariable) and value.python_type() is bool:
+        return value
+    return boolean(value is not None and value.truth(tx))
+
+
+@models(int)
+def _int(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+    if len(args) == 1 and not kwargs and isinstance(args[0], SymNodeVariable):
+        kind = args[0].python_type()
+        if kind is int:
+            return args[0]
+        if kind is bool:
+            return fold(tx, int, args[0].specialize(tx).constant())
+        return symbolic.apply(tx, math.trunc, args[0])
+    return converted(tx, int, ("__int__", "__index__", "__trunc__"), args, kwargs)
+
+
+@models(float)
+def _float(tx: Tracer, *args: Value) -> Value:
+    if len(args) == 1 and isinstance(args[0], SymNodeVariable):
+        kind = args[0].python_type()
+        if kind is bool:
+            return fold(tx, float, args[0].specialize(tx).constant())
+        return args[0] if kind is float else symbolic.apply(tx, torch.sym_float, args[0])
+    return converted(tx, float, ("__float__", "__index__"), args, {})
+
+
+@models(complex)
+def _complex(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+    args = tuple(arg.specialize(tx) if isinstance(arg, SymNodeVariable) else arg for arg in args)
+    return converted(tx, complex, ("__complex__", "__float__", "__index__"), args, kwargs)
+
+
+def converted(
+    tx: Tracer, function: Any, specials: tuple[str, ...], args: tuple[Value, ...], kwargs: dict[str, Value]
+) -> Value:
+    """A number made of constants, or by the special method of a user's object."""
+    if all(arg.is_constant() for arg in (*args, *kwargs.values())):
+        return fold(tx, function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
+    if len(args) == 1 and not kwargs and isinstance(args[0], UserObjectVariable):
+        for special in specials:
+            result = args[0].call_special(tx, special)
+            if result is not None:
+                return _checked(tx, function, special, result)
+    if len(args) == 1 and not kwargs and isinstance(args[0], TensorVariable):
+        return args[0].call_method(tx, specials[0], [], {})
+    unsupported("unsupported-builtin", function=f"{function.__name__} of {', '.join(a.describe() for a in args)}")
+
+
+def _checked(tx: Tracer, function: Any, special: str, result: Value) -> Value:
+    if result.python_type() is not function:
+        if special == "__index__" and result.python_type() is int:
+            return _float(tx, result) if function is float else converted(tx, function, (), (result,), {})
+        unsupported("unsupported-builtin", function=f"{function.__name__}, whose {special} gives {result.describe()}")
+    return result
+
+
+@models(abs)
+def _abs(tx: Tracer, value: Value, /) -> Value:
+    if isinstance(value, TensorVariable):
+        return value.call_method(tx, "abs", [], {})
+    if isinstance(value, SymNodeVariable):
+        return symbolic.apply(tx, abs, value)
+    return _special(tx, value, "__abs__") or fold(tx, abs, value.constant())
+
+
+def _special(tx: Tracer, value: Value, name: str, *args: Value) -> Value | None:
+    if not isinstance(value, UserObjectVariable):
+        return None
+    return value.call_special(tx, name, *args) or unsupported("unsupported-builtin", function=name)
+
+
+@models(round)
+def _round(tx: Tracer, number: Value, ndigits: Value = NONE) -> Value:
+    if isinstance(number, TensorVariable):
+        unsupported("unsupported-builtin", function="round of a tensor")
+    if isinstance(number, UserObjectVariable):
+        digits = () if ndigits is NONE else (ndigits,)
+        return _special(tx, number, "__round__", *digits)  # type: ignore[return-value]
+    number, ndigits = (v.specialize(tx) if isinstance(v, SymNodeVariable) else v for v in (number, ndigits))
+    return fold(tx, round, number.constant(), ndigits.constant())
+
+
+@models(pow)
+def _pow(tx: Tracer, base: Value, exp: Value, mod: Value = NONE) -> Value:
+    if mod.is_constant() and mod.constant() is None:
+        return tx.binary("**", base, exp)
+    numbers = [v.specialize(tx) if isinstance(v, SymNodeVariable) else v for v in (base, exp, mod)]
+    return fold(tx, pow, *(number.constant() for number in numbers))
+
+
+@models(divmod)
+def _divmod(tx: Tracer, left: Value, right: Value, /) -> Value:
+    for value in (left, right):
+        if not symbolic.is_number(value):
+            return _user_divmod(tx, left, right)
+    return TupleVariable([tx.binary("//", left, right), tx.binary("%", left, right)])
+
+
+def _user_divmod(tx: Tracer, left: Value, right: Value) -> Value:
+    for value, name, other in ((left, "__divmod__", right), (right, "__rdivmod__", left)):
+        if isinstance(value, UserObjectVariable) and type(left) is not type(right):
+            result = value.call_special(tx, name, other)
+            if result is not None and not (result.is_constant() and result.constant() is NotImplemented):
+                return result
+    unsupported("unsupported-builtin", function="divmod")
+
+
+@models(hash)
+def _hash(tx: Tracer, value: Value, /) -> Value:
+    if isinstance(value, SymNodeVariable):
+        value = value.specialize(tx)
+    if isinstance(value, UserObjectVariable):
+        result = value.call_special(tx, "__hash__")
+        if result is not None:
+            return result
+    value.hash_key(tx)  # raises TypeError for what has no hash
+    if value.is_constant():
+        return fold(tx, hash, value.constant())
+    unsupported("unsupported-builtin", function=f"hash of {value.describe()}")
+
+
+def _of_constants(function: Any) -> Any:
+    def model(tx: Tracer, *args: Value) -> Value:
+        args = tuple(arg.specialize(tx) if isinstance(arg, SymNodeVariable) else arg for arg in args)
+        if len(args) == 1 and isinstance(args[0], (UserObjectVariable, TensorVariable)):
+            number = args[0].call_method(tx, "__index__", [], {})
+            return fold(tx, function, number.constant())
+        return fold(tx, function, *(arg.constant() for arg in args))
+
+    return model
+
+
+for _function in (chr, ord, hex, oct, bin):
+    models(_function)(_of_constants(_function))
+
+
+@models(bytes)
+def _bytes(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+    if args and isinstance(args[0], UserObjectVariable):
+        unsupported("unsupported-builtin", function="bytes of an object")
+    return formatted(tx, bytes, list(args), kwargs)
+
+
+@models(str)
+def _str(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+    return formatted(tx, str, list(args), kwargs)
+
+
+@models(repr)
+def _repr(tx: Tracer, obj: Value, /) -> Value:
+    return formatted(tx, repr, [obj], {})
+
+
+@models(ascii)
+def _ascii(tx: Tracer, obj: Value, /) -> Value:
+    return formatted(tx, ascii, [obj], {})
+
+
+@models(format)
+def _format(tx: Tracer, obj: Value, spec: Value = EMPTY, /) -> Value:
+    return formatted(tx, format, [obj, spec], {})
+
+
+@models(str.join)
+def _join(tx: Tracer, separator: Value, items: Value, /) -> Value:
+    return separator.call_method(tx, "join", [items], {})
+
+
+@models(str.maketrans)
+def _maketrans(tx: Tracer, *args: Value) -> Value:
+    return fold(tx, str.maketrans, *(form(tx, arg) for arg in args))
+
+
+@models(int.from_bytes)
+def _from_bytes(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+    return fold(
+        tx, int.from_bytes, *(form(tx, arg) for arg in args), **{name: value.constant() for name, value in kwargs.items()}
+    )
