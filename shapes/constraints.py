@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+LARGEST_SIZE = (1 << 63) - 1
+
 
 class ConstraintViolationError(ValueError):
     """The program, or the value of this call, contradicts a mark."""
@@ -28,8 +30,8 @@ class DimConstraint:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
                 raise TypeError(f"{name} of a marked dim must be an int, got {type(value).__name__} {value!r}")
-            if value is not None and value < 0:
-                raise ValueError(f"{name} of a marked dim must not be negative, got {value}")
+            if value is not None and not 0 <= value <= LARGEST_SIZE:
+                raise ValueError(f"{name} of a marked dim must lie between 0 and {LARGEST_SIZE}, got {value}")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError(f"contradictory mark: min={self.min} > max={self.max}, which no size can satisfy")
 

@@ -7,7 +7,6 @@ expressions are made by `env.algebra`; nothing here knows of tensors.
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +14,7 @@ import sympy
 
 from shapes import emission
 from shapes.algebra import Algebra
-from shapes.constraints import DimConstraint
+from shapes.constraints import LARGEST_SIZE, DimConstraint
 from shapes.floats import FloatExpr
 from shapes.guards import GuardText, RuntimeAssert, ShapeGuard, Why
 from shapes.policy import DimPolicy, ShapePolicy
@@ -24,7 +23,7 @@ from shapes.ranges import INF, Range
 from shapes.relations import BoolExpr
 from shapes.symbols import UNBOUNDED, Kind, Label, Symbol, symbol_name
 
-INT64: Range = (-sys.maxsize - 1, sys.maxsize)
+INT64: Range = (-LARGEST_SIZE - 1, LARGEST_SIZE)
 
 
 class DataDependent(RuntimeError):
@@ -79,6 +78,8 @@ class ShapeEnv:
     ) -> int | IntExpr:
         """The size of a dim: a plain int where it is a constant of the trace, else the expression of its symbol."""
         _need(hint, int, label)
+        if not 0 <= hint <= LARGEST_SIZE:
+            raise ValueError(f"{label.name} is {hint}, which is no size: sizes lie between 0 and {LARGEST_SIZE}")
         if constraint is not None:
             constraint.check_value(hint, label.name)
         if self.policy.is_constant(hint, policy, specialize_zero_one):

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 MAX_SHIFT_DEGREE = 6
 
 
-class Contradiction(ValueError):
-    """Two facts that cannot hold together."""
-
-
 class Facts:
     def __init__(self, algebra: Algebra) -> None:
         self.algebra = algebra

@@ -8,7 +8,7 @@ import operator
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch.fx.experimental.symbolic_shapes import (
     GuardOnDataDependentSymNode,
@@ -21,6 +21,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 from shapes.evaluation import evaluate
+from tests.shapes.algebra_programs import examples
 from tracer.graph.fake_tensors import FakeWorld, concrete, expr_of, is_symbolic, symbols_in
 from tracer.sources import LocalSource
 
@@ -79,7 +80,7 @@ def check(world, symbolic, expected, values) -> None:
 
 
 @given(st.sampled_from(sorted(BINARY)), st.one_of(ints, floats), st.one_of(ints, floats), st.booleans())
-@settings(max_examples=400, deadline=None)
+@examples(100)
 def test_binary_operators(op, a, b, both) -> None:
     expected = attempt(BINARY[op], a, b)
     assume(expected != "complex")
@@ -102,7 +103,7 @@ def reversible(op, a, b) -> bool:
 
 
 @given(st.sampled_from(sorted(BITS)), ints, st.integers(0, 12), st.booleans())
-@settings(max_examples=150, deadline=None)
+@examples(60)
 def test_bit_operators(op, a, b, both) -> None:
     world = FakeWorld()
     x, y = number(world, a, "a"), number(world, b, "b") if both else b
@@ -110,7 +111,7 @@ def test_bit_operators(op, a, b, both) -> None:
 
 
 @given(st.sampled_from(sorted(UNARY)), st.one_of(ints, floats))
-@settings(max_examples=200, deadline=None)
+@examples(60)
 def test_unary_operators(op, a) -> None:
     world = FakeWorld()
     check(world, UNARY[op](number(world, a, "a")), UNARY[op](a), values_of(world))

@@ -10,11 +10,11 @@ import itertools
 import operator
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shapes.printing import NAMESPACE
-from tests.shapes.algebra_programs import trees
+from tests.shapes.algebra_programs import examples, trees
 from tracer.graph.fake_tensors import FakeWorld
 from tracer.sources import LocalSource
 
@@ -93,16 +93,15 @@ def accepted(guards, values) -> bool:
 
 
 @given(programs, st.tuples(*[st.integers(-5, 7)] * 3))
-@settings(max_examples=400, deadline=None)
+@examples(100)
 def test_programs_on_ints(program, hints) -> None:
     world = FakeWorld()
     symbolic = [world.symint(hint, LocalSource(f"n{i}")) for i, hint in enumerate(hints)]
     check(world, program, symbolic, (-6, -4, -1, 0, 1, 2, 3, 5, 8))
 
 
-
 @given(programs, st.tuples(*[st.integers(2, 9)] * 3))
-@settings(max_examples=400, deadline=None)
+@examples(100)
 def test_programs_on_sizes(program, hints) -> None:
     world = FakeWorld(duck_shape=False)
     sizes = [world.env.create_size(hint, LocalSource(f"n{i}")) for i, hint in enumerate(hints)]

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from shapes import ShapeEnv
 from shapes.evaluation import evaluate
 from shapes.printing import NAMESPACE, python_source
+
+MORE = 20 if "--full" in sys.argv else 1
+
+
+def examples(number: int) -> settings:
+    """How many random cases a test tries; more under --full."""
+    return settings(max_examples=number * MORE, deadline=None)
+
 
 Tree = Any  # ("symbol", i) | ("constant", n) | (operation, tree, tree)
 

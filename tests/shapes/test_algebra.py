@@ -5,12 +5,12 @@ from __future__ import annotations
 import operator
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from shapes import ShapeEnv
 from shapes.simplify import LAWS
-from tests.shapes.algebra_programs import at, build, ints, run, sizes, trees
+from tests.shapes.algebra_programs import at, build, examples, ints, run, sizes, trees
 
 SIZES = st.lists(st.integers(2, 40), min_size=3, max_size=3, unique=True)
 INTS = st.lists(st.integers(-40, 40), min_size=3, max_size=3)
@@ -24,7 +24,7 @@ def value_of(tree, values):
 
 
 @given(trees(3), SIZES, st.lists(SIZES, min_size=4, max_size=4))
-@settings(max_examples=600, deadline=None)
+@examples(150)
 def test_sizes_compute_as_python_does(tree, hints, others) -> None:
     expected = value_of(tree, hints)
     assume(expected is not None)
@@ -39,7 +39,7 @@ def test_sizes_compute_as_python_does(tree, hints, others) -> None:
 
 
 @given(trees(3), INTS, st.lists(INTS, min_size=4, max_size=4))
-@settings(max_examples=600, deadline=None)
+@examples(150)
 def test_ints_of_any_sign_compute_as_python_does(tree, hints, others) -> None:
     assume(value_of(tree, hints) is not None)
     env = ShapeEnv()
@@ -79,7 +79,7 @@ RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 @given(st.sampled_from(RELATIONS), trees(2), trees(2), st.lists(SIZES, min_size=6, max_size=6))
-@settings(max_examples=500, deadline=None)
+@examples(125)
 def test_relations_and_static_decisions_agree_with_python(op, left, right, all_values) -> None:
     env = ShapeEnv(duck_shape=False)
     symbols = sizes(env, all_values[0][:2])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shapes import DimPolicy, ShapeEnv, Why
 from shapes.evaluation import evaluate
-from tests.shapes.algebra_programs import Named, build, trees
+from tests.shapes.algebra_programs import Named, build, examples, trees
 
 D = DimPolicy.DYNAMIC
 A, B = Named("L['a'].size()[0]"), Named("L['b'].size()[0]")
@@ -94,7 +94,7 @@ relations = st.tuples(st.sampled_from(RELATIONS), trees(3, max_leaves=4), trees(
 
 
 @given(st.lists(st.integers(2, 9), min_size=3, max_size=3), st.lists(relations, min_size=1, max_size=5))
-@settings(max_examples=120, deadline=None)
+@examples(60)
 def test_emitted_guards_accept_exactly_what_was_recorded(hints, told) -> None:
     env = ShapeEnv()
     labels = [Named(f"x[{i}]") for i in range(3)]

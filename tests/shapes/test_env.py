@@ -238,6 +238,9 @@ def test_bad_input_is_refused_and_leaves_the_env_unchanged() -> None:
         (ValueError, lambda: DimConstraint(min=5, max=4)),
         (TypeError, lambda: DimConstraint(min=2.5)),
         (ValueError, lambda: DimConstraint(max=-1)),
+        (ValueError, lambda: DimConstraint(max=2**63)),
+        (ValueError, lambda: env.create_size(-1, Named("x"))),
+        (ValueError, lambda: env.create_size(2**63, Named("x"))),
         (ZeroDivisionError, lambda: a // 0),
     ]
     for error, attempt in bad:

@@ -6,12 +6,12 @@ import math
 import operator
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from shapes import ShapeEnv
 from shapes.evaluation import evaluate
-from tests.shapes.algebra_programs import Named, function_of, ints, sizes
+from tests.shapes.algebra_programs import Named, examples, function_of, ints, sizes
 
 OPERATIONS = {
     "add": operator.add,
@@ -77,7 +77,7 @@ numbers = st.floats(-100, 100)
 
 
 @given(floats, pairs, numbers, pairs, numbers)
-@settings(max_examples=400, deadline=None)
+@examples(100)
 def test_floats_compute_as_python_does(tree, hints, hint, others, other) -> None:
     expected = attempt(run, tree, hints, hint)
     assume(expected is not None)
@@ -98,7 +98,7 @@ def test_floats_compute_as_python_does(tree, hints, hint, others, other) -> None
 
 
 @given(st.sampled_from(list(ROUNDINGS)), floats, pairs, pairs)
-@settings(max_examples=200, deadline=None)
+@examples(60)
 def test_roundings_compute_as_python_does(kind, tree, hints, others) -> None:
     assume(attempt(run, tree, hints, 0.5) is not None)
     env = ShapeEnv(duck_shape=False)
@@ -117,7 +117,7 @@ def test_roundings_compute_as_python_does(kind, tree, hints, others) -> None:
 
 
 @given(st.sampled_from(list(RELATIONS)), st.integers(-(2**60), 2**60), st.floats(-1e20, 1e20), st.booleans())
-@settings(max_examples=400, deadline=None)
+@examples(100)
 def test_a_float_of_an_int_against_a_constant_is_exact(op, hint, constant, swapped) -> None:
     env = ShapeEnv()
     (n,) = symbols = ints(env, [hint])

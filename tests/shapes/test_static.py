@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from shapes import DimConstraint, DimPolicy, ShapeEnv
-from tests.shapes.algebra_programs import Named, build, function_of, ints, trees
+from tests.shapes.algebra_programs import Named, build, examples, function_of, ints, trees
 
 SIMPLE = ("+", "-", "*", "//", "%", "max", "min")
 RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -46,7 +46,7 @@ def satisfying(env, symbols, domain):
 @given(
     st.lists(st.integers(2, HIGHEST), min_size=3, max_size=3), st.lists(relations, min_size=1, max_size=5), relations
 )
-@settings(max_examples=400, deadline=None)
+@examples(100)
 def test_facts_about_sizes(hints, told, asked) -> None:
     env = ShapeEnv()
     symbols = small_sizes(env, hints)
@@ -54,7 +54,7 @@ def test_facts_about_sizes(hints, told, asked) -> None:
 
 
 @given(st.lists(st.integers(-4, 4), min_size=3, max_size=3), st.lists(relations, min_size=1, max_size=4), relations)
-@settings(max_examples=400, deadline=None)
+@examples(100)
 def test_facts_about_ints(hints, told, asked) -> None:
     env = ShapeEnv()
     symbols = ints(env, hints)

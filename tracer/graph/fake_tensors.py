@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from shapes.constraints import DimConstraint
-from shapes.env import ShapeEnv
+from shapes.env import INT64, ShapeEnv
 from shapes.policy import DimPolicy
 from shapes.polynomial import IntExpr
 from shapes.symbols import Symbol
@@ -124,8 +124,10 @@ class FakeWorld:
         return fake
 
     def symint(self, value: int, source: Source, policy: DimPolicy = DimPolicy.DYNAMIC) -> torch.SymInt | int:
-        """The symbol of a plain int of the program."""
-        return value if policy is DimPolicy.STATIC else self.torch_env.wrap(self.env.create_int(value, source))
+        """The symbol of a plain int of the program; PyTorch's symbolic ints have 64 bits, larger ones are constants."""
+        if policy is DimPolicy.STATIC or not INT64[0] <= value <= INT64[1]:
+            return value
+        return self.torch_env.wrap(self.env.create_int(value, source))
 
     def symfloat(self, value: float, source: Source) -> torch.SymFloat:
         """The symbol of a float of the program."""
