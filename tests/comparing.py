@@ -63,7 +63,8 @@ class Comparison:
             if type(expected) is torch.Tensor or type(expected) is torch.nn.Parameter:
                 return
         elif isinstance(expected, dict):
-            self.sequence(list(dict.items(expected)), list(dict.items(seen)), f"{path}.items()")
+            cls = collections.OrderedDict if isinstance(expected, collections.OrderedDict) else dict
+            self.sequence(list(cls.items(expected)), list(cls.items(seen)), f"{path}.items()")
         elif isinstance(expected, (list, tuple, collections.deque)):
             self.sequence(list(expected), list(seen), path)
         elif isinstance(expected, (set, frozenset)):

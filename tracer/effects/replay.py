@@ -5,6 +5,7 @@ from typing import Any
 
 from tracer.effects.log import DELETED, Effects
 from tracer.variables.base import VariableTracker
+from tracer.variables.deques import DequeVariable
 from tracer.variables.functions import CellVariable
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.mappings import DictVariable, SetVariable
@@ -23,7 +24,7 @@ def replay(cg: Any, effects: Effects) -> None:
     for target in targets:
         cg.keep(target)
     for target in targets:
-        if isinstance(target, (ListVariable, DictVariable, SetVariable, CellVariable)):
+        if isinstance(target, (ListVariable, DictVariable, SetVariable, DequeVariable, CellVariable)):
             target.replay(cg)
         if effects.attributes(target):
             cg.store_attributes(target)
@@ -38,5 +39,5 @@ def replay(cg: Any, effects: Effects) -> None:
 def _payload(effects: Effects, target: VariableTracker) -> list[VariableTracker | Unwrapped]:
     """What the replay of `target` loads: read before anything changes."""
     stored = effects.attributes(target).values()
-    parts = target.replayed() if isinstance(target, (ListVariable, DictVariable)) else target.children()
+    parts = target.replayed() if isinstance(target, (ListVariable, DictVariable, DequeVariable)) else target.children()
     return [*parts, *(value for value in stored if isinstance(value, VariableTracker))]

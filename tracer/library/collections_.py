@@ -1,0 +1,81 @@
+"""Models of collections: deque, OrderedDict, defaultdict. Counter, ChainMap and the User* classes are Python, and are
+traced through."""
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING, Any
+
+from tracer import guards
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import models
+from tracer.sources import GenericAttrSource, ItemSource, Source
+from tracer.variables.base import VariableTracker
+from tracer.variables.builder import VariableBuilder, tracks
+from tracer.variables.constant import NONE, ConstantVariable
+from tracer.variables.deques import DequeVariable
+from tracer.variables.lazy import Unwrapped
+from tracer.variables.mappings import DictVariable, update_from
+from tracer.variables.objects import ClassVariable
+from tracer.variables.ranges import as_int
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+
+
+@models(collections.OrderedDict)
+def _ordered_dict(tx: Tracer, *mapping: Value, **kwargs: Value) -> Value:
+    return _filled(tx, DictVariable({}, cls=collections.OrderedDict), mapping, kwargs)
+
+
+@models(collections.defaultdict)
+def _default_dict(tx: Tracer, factory: Value = NONE, /, *mapping: Value, **kwargs: Value) -> Value:
+    none = factory.is_constant() and factory.constant() is None
+    if not none and not isinstance(factory, ClassVariable) and not callable(factory.python_type()):
+        tx.raise_error(TypeError, "first argument must be callable or None")
+    result = DictVariable({}, cls=collections.defaultdict, default_factory=None if none else factory)
+    return _filled(tx, result, mapping, kwargs)
+
+
+def _filled(tx: Tracer, result: DictVariable, mapping: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
+    if len(mapping) > 1:
+        unsupported("call-arguments", error=f"{result.cls.__name__} expected at most 1 argument, got {len(mapping)}")
+    if mapping:
+        update_from(tx, result, mapping[0])
+    result.update(tx, ((ConstantVariable(key), value) for key, value in kwargs.items()))
+    return result
+
+
+@models(collections.OrderedDict.fromkeys)
+def _ordered_fromkeys(tx: Tracer, iterable: Value, value: Value = NONE) -> Value:
+    result = DictVariable({}, cls=collections.OrderedDict)
+    result.update(tx, ((key, value) for key in iterable.unpack(tx)))
+    return result
+
+
+@models(collections.deque)
+def _deque(tx: Tracer, iterable: Value | None = None, maxlen: Value = NONE) -> Value:
+    most = None if maxlen.is_constant() and maxlen.constant() is None else as_int(tx, maxlen)
+    if most is not None and most < 0:
+        tx.raise_error(ValueError, "maxlen must be non-negative")
+    result = DequeVariable([], maxlen=most)
+    if iterable is not None:
+        result.extend(tx, iterable)
+    return result
+
+
+@tracks(collections.deque)
+def _existing_deque(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.TypeMatch(source, collections.deque))
+    builder.guard(guards.LengthMatch(source, len(value)))
+    builder.guard(guards.EqualsMatch(GenericAttrSource(source, "maxlen"), value.maxlen))
+    items = [Unwrapped(item, ItemSource(source, index)) for index, item in enumerate(value)]
+    return builder.remember(value, DequeVariable(items, source, value.maxlen))  # type: ignore[no-any-return]
+
+
+@models(collections.namedtuple)
+def _namedtuple(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+    unsupported("unsupported-call", value="collections.namedtuple, which makes a class")
+
+
