@@ -63,12 +63,20 @@ class _Printer:
 
     def __init__(self, names: Mapping[Symbol, str]) -> None:
         self.names = names
+        self._rendered: dict[sympy.Basic, tuple[str, int]] = {}
 
     def text(self, expr: sympy.Basic, floor: int) -> str:
         text, precedence = self.render(expr)
         return text if precedence >= floor else f"({text})"
 
     def render(self, expr: sympy.Basic) -> tuple[str, int]:
+        """The text and how tightly it binds."""
+        known = self._rendered.get(expr)
+        if known is None:
+            known = self._rendered[expr] = self._render(expr)
+        return known
+
+    def _render(self, expr: sympy.Basic) -> tuple[str, int]:
         if isinstance(expr, Symbol):
             return self.names[expr], ATOM
         if expr is sympy.true or expr is sympy.false:
@@ -86,17 +94,17 @@ class _Printer:
     # ---- arithmetic
 
     def sum(self, expr: Expr) -> tuple[str, int]:
-        terms = _readable_terms(self, expr) if expr.is_integer else list(expr.args)
+        terms = _readable_terms(self, expr) if is_integral(expr) else list(expr.args)
         parts = [self.text(terms[0], SUM)]
         for term in terms[1:]:
-            if _is_negative(term) and term.is_integer:
+            if _is_negative(term) and is_integral(term):
                 parts.append(f"- {self.text(-term, PRODUCT)}")
             else:
                 parts.append(f"+ {self.text(term, PRODUCT)}")
         return " ".join(parts), SUM
 
     def product(self, expr: Expr) -> tuple[str, int]:
-        if not expr.is_integer:
+        if not is_integral(expr):
             return "*".join(self.factor(arg) for arg in expr.args), PRODUCT
         coefficient, rest = expr.as_coeff_Mul()
         factors = sorted((self.factor(arg) for arg in sympy.Mul.make_args(rest)), key=natural)
@@ -304,7 +312,7 @@ def _bound(expr: sympy.Basic) -> tuple[Expr, str, Expr] | None:
     if not isinstance(expr, Relational) or isinstance(expr, sympy.Eq | sympy.Ne):
         return None
     left, operator, right = nice_sides(expr)
-    return (left, operator, right) if right.is_Integer and left.is_integer and not left.is_Number else None
+    return (left, operator, right) if right.is_Integer and is_integral(left) and not left.is_Number else None
 
 
 # ----------------------------------------------------------------------------------------------- grouping

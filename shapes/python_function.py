@@ -50,6 +50,10 @@ class FloatFunction(PythonFunction):
 
 def is_integral(expr: Expr) -> bool:
     """The value is a Python int. (SymPy also calls the constant 0.0 an integer.)"""
+    if isinstance(expr, IntegerFunction | Integer):
+        return True
+    if isinstance(expr, sympy.Add | sympy.Mul):  # without SymPy's assumptions, which take their time
+        return all(map(is_integral, expr.args))
     return expr.is_integer is True and not isinstance(expr, Float)
 
 
