@@ -33,7 +33,7 @@ def _pre_dispatch_state() -> list[Any]:
 def recorded(torch_operator: Callable[..., Any], *, guards: bool = False) -> Callable[[Callable[..., SymNode]], Any]:
     """An operation on nodes that make_fx and AOTAutograd see as `torch_operator` while they trace.
 
-    Results are remembered on the node, except of operations that may record a guard.
+    Results are remembered on the node; of operations that may record a guard only once it is recorded.
     """
 
     def decorate(compute: Callable[..., SymNode]) -> Callable[..., SymNode]:
@@ -47,7 +47,7 @@ def recorded(torch_operator: Callable[..., Any], *, guards: bool = False) -> Cal
                 if result is None:
                     _need_one_trace(self, others)
                     result = compute(self, *others)
-                    if not guards:
+                    if not guards or not self.shape_env.env.suppressed:
                         self.results[key] = result
                 return result
             if get_proxy_mode() is None or all_constant((self, *others)):
