@@ -37,6 +37,7 @@ from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import MISSING, ClassVariable, UserObjectVariable, lookup, storage_base
 from tracer.variables.protocol import Tracer
 from tracer.variables.sequences import ListVariable, NamedTupleVariable, TupleVariable
+from tracer.variables.type_forms import subscripted, union_of
 
 _PARTS = {"__func__": lambda raw: raw.__func__, "fget": lambda raw: raw.fget, "fset": lambda raw: raw.fset}
 _HOOK_TABLES = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -114,10 +115,16 @@ class ObjectModel:
         value = cls.value
         if isinstance(value, enum.EnumMeta) and key.is_constant():
             return fold(tx, value.__getitem__, key.constant())
-        _, method = lookup(value, "__class_getitem__")
-        if isinstance(method, classmethod) and isinstance(method.__func__, types.FunctionType):
+        owner, method = lookup(value, "__class_getitem__")
+        if isinstance(method, classmethod) and isinstance(method.__func__, types.FunctionType) and owner is not Generic:
             return cls.get_attr(tx, "__class_getitem__").call(tx, [key], {})
-        unsupported("unsupported-subscript", value=cls.describe(), key=key.describe())
+        if method is MISSING and value is not type:
+            unsupported("unsupported-subscript", value=cls.describe(), key=key.describe())
+        return subscripted(tx, cls, key)
+
+    def union_of(self, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        tx: Any = self
+        return union_of(tx, left, right)
 
     def iterate_class(self, cls: ClassVariable) -> SequenceIterator:
         tx: Tracer = cast(Any, self)
@@ -222,10 +229,14 @@ class ObjectModel:
             return self.class_attr(base, name, owner, part="fget").call(tx, [owner], {})  # type: ignore[arg-type]
         if isinstance(static, types.FunctionType) and name not in ("_replace", "_asdict"):
             return BoundMethodVariable(self.class_attr(base, name, owner), owner)  # type: ignore[arg-type]
+        if isinstance(static, staticmethod):
+            return self.class_attr(base, name, owner, part="__func__")  # type: ignore[arg-type]
         if isinstance(static, classmethod):
             return BoundMethodVariable(
                 self.class_attr(base, name, owner, part="__func__"), self.class_variable(owner.cls, owner)  # type: ignore[arg-type]
             )
+        if not hasattr(type(static), "__get__"):
+            return self.class_attr(base, name, owner)  # type: ignore[arg-type]
         return BuiltinMethodVariable(owner, name)
 
     def instance_attr(self, owner: VariableTracker, value: Any, name: str) -> VariableTracker:

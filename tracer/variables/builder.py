@@ -57,6 +57,7 @@ from tracer.variables.sequences import (
 )
 from tracer.variables.symbolic import SymNodeVariable
 from tracer.variables.tensor import TensorVariable
+from tracer.variables.type_forms import FORM_BASES, FORM_TYPES, TypeFormVariable
 
 if TYPE_CHECKING:
     from tracer.interpreter.trace import Trace
@@ -126,6 +127,8 @@ class VariableBuilder:
         lasting = isinstance(variable, (UserFunctionVariable, ClassVariable, CallableVariable, PythonModuleVariable))
         if lasting and not is_nested_function(value):
             self.guard(guards.IdMatch(source, value))
+            if variable.source is None and isinstance(variable, ClassVariable):
+                variable.source = source  # met first as a base class, which nothing names
         elif variable.source is not None and variable.source != source:
             self.guard(guards.SameObject(variable.source, source))
 
@@ -351,6 +354,13 @@ def _partial(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -
 def _class(builder: VariableBuilder, tx: Tracer, value: type, source: Source) -> VariableTracker:
     builder.guard(guards.IdMatch(source, value))
     return builder.remember(value, ClassVariable(value, source))
+
+
+@tracks(*FORM_TYPES)
+@tracks_subclasses(*FORM_BASES)
+def _type_form(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.IdMatch(source, value))
+    return builder.remember(value, TypeFormVariable(value, source))
 
 
 @tracks_subclasses(types.ModuleType)

@@ -25,6 +25,27 @@ if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 _READABLE = frozenset(("__name__", "__qualname__", "__module__", "__doc__"))
+_MISSING = object()
+
+
+def _of_every_function(name: str) -> Any:
+    """What the class of functions has under `name`; the class' own class has attributes that functions lack."""
+    for base in types.FunctionType.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return _MISSING
+
+
+def _attribute_of_every_function(tx: Tracer, function: FunctionVariable, name: str) -> VariableTracker | None:
+    """A method of functions, bound; None if functions have no such attribute."""
+    static = _of_every_function(name)
+    if static is _MISSING:
+        return None
+    if name == "__class__":
+        return tx.class_variable(types.FunctionType)
+    if isinstance(static, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+        return tx.bound_builtin_method(function, name)
+    unsupported("unsupported-attribute", value=function.describe(), name=name)
 
 
 class CellVariable(VariableTracker):
@@ -150,13 +171,14 @@ class UserFunctionVariable(FunctionVariable):
             return tx.wrap(getattr(self.value, name), GenericAttrSource(source, name))
         if name in self.value.__dict__:
             return tx.wrap(self.value.__dict__[name], AttrSource(source, name))
-        if hasattr(types.FunctionType, name):
-            return tx.bound_builtin_method(self, name)
+        found = _attribute_of_every_function(tx, self, name)
+        if found is not None:
+            return found
         tx.guard_absent(self, name)
         tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
-        if hasattr(types.FunctionType, name) and name not in _READABLE:
+        if _of_every_function(name) is not _MISSING and name not in _READABLE:
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         tx.effects.store_attribute(self, name, value)
 
@@ -244,8 +266,9 @@ class NestedFunctionVariable(FunctionVariable):
         }
         if name in plain:
             return ConstantVariable(plain[name])
-        if hasattr(types.FunctionType, name):
-            return tx.bound_builtin_method(self, name)
+        found = _attribute_of_every_function(tx, self, name)
+        if found is not None:
+            return found
         tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
 
     def _annotations_dict(self) -> VariableTracker:

@@ -549,8 +549,8 @@ class ClassVariable(VariableTracker):
         return tx.instantiate(self, args, kwargs)
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        if op == "|":  # int | None in an annotation
-            unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
+        if op == "|" and lookup(type(self.value), "__or__")[0] is type:  # int | None in an annotation
+            return tx.union_of(other, self) if reflected else tx.union_of(self, other)
         return None
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
