@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from tracer import _C
 from tracer.bytecode import Assembler, Instruction, ResumeError, live_names, resume_code
 from tracer.codegen.codegen import Codegen, Extras
 from tracer.effects.replay import replay
@@ -112,8 +113,9 @@ class OutputCodeBuilder:
         asm.place(done)
 
     def _run_original(self, cg: Codegen) -> None:
-        """-> what the original code returns for the same argument slots"""
+        """-> what the original code returns for the same argument slots; traced again, it would fail again"""
         code = _with_plain_arguments(self.root.code)
+        _C.never_trace(code)
         cg.call_object(
             types.FunctionType,
             lambda: cg.load_const(code),

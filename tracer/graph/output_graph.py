@@ -141,6 +141,8 @@ class OutputGraph:
     def create_node(
         self, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], example: Any, pure: bool = False
     ) -> fx.Node:
+        if target is operator.pow and isinstance(args[0], (int, float)):
+            target = pow  # torch.fx writes operator.pow(-7, n) as `-7 ** n`, which is -(7 ** n)
         node = self.graph.create_node(op, target, args, kwargs)
         node.meta[EXAMPLE] = example
         node.meta["location"] = self.location()
