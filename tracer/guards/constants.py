@@ -72,7 +72,7 @@ def same_constant(seen: Any, expected: Any) -> bool:
 
 
 def _same_float(a: float, b: float) -> bool:
-    return (a == b and math.copysign(1.0, a) == math.copysign(1.0, b)) or (a != a and b != b)
+    return (a == b or (a != a and b != b)) and math.copysign(1.0, a) == math.copysign(1.0, b)
 
 
 def _same_frozenset(seen: frozenset[Any], expected: frozenset[Any]) -> bool:
@@ -147,10 +147,11 @@ def _test_literal(expr: str, value: Any, code: CheckScope) -> list[str]:
 
 
 def _test_float(expr: str, value: float, code: CheckScope) -> list[str]:
+    sign = f"___copysign(1.0, {expr}) == {math.copysign(1.0, value)}"
     if value != value:
-        return [f"{expr} != {expr}"]
+        return [f"{expr} != {expr}", sign]
     if value == 0.0:
-        return [f"{expr} == 0.0", f"___copysign(1.0, {expr}) == {math.copysign(1.0, value)}"]
+        return [f"{expr} == 0.0", sign]
     return [f"{expr} == {value!r}" if math.isfinite(value) else f"{expr} == {code.const(value, 'inf')}"]
 
 

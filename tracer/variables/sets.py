@@ -45,6 +45,18 @@ def entries_of(tx: Tracer, items: Iterable[VariableTracker]) -> Entries:
     return entries
 
 
+class InOrder:
+    """Formats as a set whose elements come in an order that was seen."""
+
+    def __init__(self, cls: type, items: list[Any]) -> None:
+        self._cls = cls
+        self._items = items
+
+    def __repr__(self) -> str:
+        text = f"{{{', '.join(map(repr, self._items))}}}"
+        return text if self._cls is set else f"{self._cls.__name__}({text})"
+
+
 class SetVariable(VariableTracker):
     """A set: `entries` maps the hash key of each element to the element."""
 
@@ -86,7 +98,9 @@ class SetVariable(VariableTracker):
 
     def form(self, tx: Tracer) -> Any:
         items = self.ordered(tx)
-        return self.cls(form(tx, item) for item in items) if len(items) < 2 else self.twin
+        if len(items) < 2:
+            return self.cls(form(tx, item) for item in items)
+        return InOrder(self.cls, [form(tx, item) for item in items]) if self.twin is None else self.twin
 
     def text(self, tx: Tracer, kind: str) -> str:
         return repr(form(tx, self))
