@@ -20,6 +20,7 @@ from shapes import ConstraintViolationError
 from tracer import _C, config, errors, guards, log_texts, logs, user_marks
 from tracer.cache import GuardedCode, entries_of, make_entry
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
+from tracer.frame_filter import concerns_tensors, is_machinery
 from tracer.frame_state import DynamismPolicy, FrameState
 from tracer.graph.fake_tensors import FakeWorld
 from tracer.graph.graph_module import build_graph_module
@@ -168,6 +169,9 @@ class RegionState:
             except errors.Unsupported as error:
                 reason = error
                 break_at = self._next_break(trace, error, break_at)
+            except RecursionError:
+                reason = errors.Unsupported(graph_breaks.reason("inline-depth"), {"function": code_name(trace.frame)})
+                break_at = self._next_break(_half_way_out(trace), reason, break_at)
         raise GaveUp(reason)
 
     def _new_trace(self, state: FrameState, break_at: int | None) -> Trace:
@@ -354,6 +358,19 @@ class RegionState:
         code = function.__code__
         log.debug("%s is left to CPython: %s", code.co_qualname, gave_up.reason)
         return _C.SKIP
+
+
+def code_name(frame: InstructionTranslator | None) -> str:
+    return "a frame" if frame is None else frame.code.co_qualname
+
+
+def _half_way_out(trace: Trace) -> Trace:
+    """The trace as seen from the middle of its open frames: so deep, the stack of the tracer itself is used up."""
+    if trace.frame is not None:
+        frames = trace.frame.frames()
+        trace.frame = frames[len(frames) // 2]
+        trace.steps = trace.frame.step
+    return trace
 
 
 def _callback_of(state: RegionState) -> Callable[..., Any]:

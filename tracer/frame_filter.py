@@ -1,0 +1,64 @@
+"""Which frames are worth a trace: what the hook offers is mostly Python that has nothing to do with tensors."""
+from __future__ import annotations
+
+import types
+import weakref
+from typing import Any
+
+import torch
+
+from tracer import _C
+from tracer.library.registry import is_opaque_module
+
+_DEPTH = 3
+_WIDTH = 20  # items of a container that are looked at
+_TORCH = (torch.Tensor, torch.nn.Module)
+_names_torch: weakref.WeakKeyDictionary[types.FunctionType, bool] = weakref.WeakKeyDictionary()
+
+
+def is_machinery(function: types.FunctionType) -> bool:
+    """Whether a function belongs to a module whose frames are never traced."""
+    return is_opaque_module(function.__globals__.get("__name__"))
+
+
+def concerns_tensors(function: types.FunctionType, args: tuple[Any, ...]) -> bool:
+    """Whether a frame may work on tensors: it is given some, or its code names something of torch."""
+    if any(_holds_tensor(value, _DEPTH) for value in args):
+        return True
+    known = _names_torch.get(function)
+    if known is None:
+        known = _names_torch[function] = any(
+            _is_of_torch(function.__globals__.get(name)) for name in function.__code__.co_names
+        )
+    return known or any(_holds_tensor(cell_value(cell), _DEPTH) for cell in function.__closure__ or ())
+
+
+def _is_of_torch(value: Any) -> bool:
+    name = getattr(value, "__name__", None) if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    return isinstance(name, str) and (name == "torch" or name.startswith("torch."))
+
+
+def cell_value(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def _holds_tensor(value: Any, depth: int) -> bool:
+    """Looks into built-in containers and instance dicts, without running code of the program."""
+    cls = type(value)
+    if issubclass(cls, _TORCH):
+        return True
+    if depth == 0 or cls in (int, float, bool, str, bytes, type(None)) or issubclass(cls, type):
+        return False
+    items: Any = ()
+    if issubclass(cls, (list, tuple)):
+        items = (list if issubclass(cls, list) else tuple).__iter__(value)
+    elif issubclass(cls, dict):
+        items = dict.values(value)
+    elif cls is types.MethodType:
+        items = (value.__self__,)
+    elif cls is not types.ModuleType:
+        items = (_C.instance_dict(value) or {}).values()
+    return any(_holds_tensor(item, depth - 1) for _, item in zip(range(_WIDTH), items))
