@@ -46,8 +46,9 @@ def _autocast(device: str) -> list[Setting]:
     ]
 
 
+_GRAD_MODE = Setting(lambda: (torch.is_grad_enabled(),), torch._C._set_grad_enabled)
 SETTINGS: tuple[Setting, ...] = (
-    Setting(lambda: (torch.is_grad_enabled(),), torch._C._set_grad_enabled),
+    _GRAD_MODE,
     *_autocast("cpu"),
     *_autocast("cuda"),
     Setting(lambda: (torch.is_autocast_cache_enabled(),), torch.set_autocast_cache_enabled),
@@ -76,7 +77,8 @@ def preserve_global_state() -> Iterator[None]:
     cpu_random = torch.random.get_rng_state()
     cuda_random = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     try:
-        yield
+        with _no_saved_tensor_hooks():
+            yield
     finally:
         write_state(state)
         torch.set_default_dtype(dtype)
@@ -85,6 +87,17 @@ def preserve_global_state() -> Iterator[None]:
         torch.random.set_rng_state(cpu_random)
         if cuda_random is not None:
             torch.cuda.set_rng_state_all(cuda_random)
+
+
+def _no_saved_tensor_hooks() -> contextlib.AbstractContextManager[Any]:
+    """The user's hooks on what autograd saves are not to see fakes."""
+    if torch._C._autograd._top_saved_tensors_default_hooks(True) is None:
+        return contextlib.nullcontext()
+    return torch.autograd.graph.saved_tensors_hooks(_itself, _itself)
+
+
+def _itself(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
 
 
 class _Quiet(threading.local, logging.Filter):
@@ -201,8 +214,21 @@ class TorchState:
 
     def change(self, function: Callable[..., Any], *args: Any) -> None:
         """Changes a setting now and in the graph."""
+        before = _GRAD_MODE.read()
         function(*args)
-        self._add_node(function, args)
+        if function is _GRAD_MODE.write:
+            self._change_grad_mode(before, args)
+        else:
+            self._add_node(function, args)
+
+    def _change_grad_mode(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> None:
+        """A node where the mode really changes: of changes with no operation between them the last one counts."""
+        last = next(iter(reversed(self.output.graph.nodes)), None)
+        if last is not None and last.target is _GRAD_MODE.write and _STATE_NODE in last.meta:
+            before = last.meta["grad_mode_before"]
+            self.output.graph.erase_node(last)
+        if before != after:
+            self._add_node(_GRAD_MODE.write, after).meta["grad_mode_before"] = before
 
     def set_cache_enabled(self, enabled: bool) -> None:
         self.cache_enabled = enabled
@@ -232,7 +258,9 @@ class TorchState:
     def _balance(self, left: State) -> None:
         """The graph ends in the state that it began in; without other operations it does not touch the state at all."""
         for setting, before, after in zip(SETTINGS, self._before, left):
-            if before != after:
+            if before != after and setting is _GRAD_MODE:
+                self._change_grad_mode(after, before)
+            elif before != after:
                 self._add_node(setting.write, before)
         operations = [n for n in self.output.graph.nodes if n.op != "placeholder" and not n.meta.get("pure")]
         if all(node.meta.get(_STATE_NODE) for node in operations):
