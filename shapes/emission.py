@@ -166,7 +166,7 @@ class _Texts:
             where=next((fact.where for fact in facts if fact.where is not None), None),
             recorded=" and ".join(map(self.readable, recorded)),
             condition=condition,
-            why=facts[0].why,
+            why=next((fact.why for fact in facts if fact.why is not Why.BASE), Why.BASE),
         )
 
 

@@ -274,7 +274,8 @@ class ShapeEnv:
         if self.suppressed:
             return
         self._check_not_frozen(condition)
-        self.guards.append(ShapeGuard(condition, why, self.where() if where is None else where))
+        place = self.where() if where is None else where
+        self.guards.append(ShapeGuard(self.facts.sharpen(condition), why, place, condition))
         self.facts.learn(condition)
 
     def _check_not_frozen(self, condition: BoolExpr) -> None:

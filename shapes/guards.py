@@ -30,6 +30,7 @@ class ShapeGuard:
     expr: BoolExpr
     why: Why
     where: Any = None  # a UserLocation or None
+    decided: BoolExpr | None = None  # the condition itself, where `expr` says the same more simply
 
     @property
     def sympy(self) -> Any:
@@ -38,7 +39,7 @@ class ShapeGuard:
     @property
     def recorded(self) -> Any:
         """As the program asked it: `2*s0 >= 16`."""
-        return as_asked(self.expr)
+        return as_asked(self.expr if self.decided is None else self.decided)
 
     def __str__(self) -> str:
         return f"{self.recorded}  # {self.why.value}" + (f", {self.where}" if self.where is not None else "")

@@ -135,7 +135,28 @@ class Relations:
         if p.const is not None:
             return self.boolean(p.const >= 0)
         divisor = math.gcd(*(c for m, c in p.terms if m))
-        return self._bool("ge", (self.from_terms({m: c // divisor for m, c in p.terms}),), asked)
+        p = self.from_terms({m: c // divisor for m, c in p.terms})
+        quotient = self._lone_quotient(p)
+        if quotient is not None:
+            return self._bound_of_quotient(*quotient, p.constant_term(), asked)
+        return self._bool("ge", (p,), asked)
+
+    def _lone_quotient(self: Any, p: IntExpr) -> tuple[int, IntExpr, int] | None:
+        """(sign, x, n) of `x // n + c` or `-(x // n) + c`, n > 0."""
+        terms = [(m, c) for m, c in p.terms if m]
+        if len(terms) != 1 or len(terms[0][0]) != 1:
+            return None
+        atom = self.atoms[terms[0][0][0]]
+        divisor = atom.args[1].const if atom.kind == "floordiv" else None
+        return (terms[0][1], atom.args[0], divisor) if divisor is not None and divisor > 0 else None
+
+    def _bound_of_quotient(
+        self: Any, sign: int, x: IntExpr, n: int, c: int, asked: tuple[str, IntExpr, IntExpr] | None
+    ) -> BoolExpr:
+        if sign > 0:  # x // n + c >= 0  <=>  x + c*n >= 0
+            return self.at_least_zero(self.add(x, self.integer(c * n)), asked)
+        # -(x // n) + c >= 0  <=>  x <= c*n + n - 1
+        return self.at_least_zero(self.sub(self.integer(c * n + n - 1), x), asked)
 
     # -- relations of floats -------------------------------------------------------------------------------------
 

@@ -254,6 +254,18 @@ class Facts:
             return True if high < other_low else False if low >= other_high else None
         return True if high <= other_low else False if low > other_high else None
 
+    def sharpen(self, b: BoolExpr) -> BoolExpr:
+        """A condition that, given the facts, says the same more simply: x != 2 is x >= 3 where x >= 2 is known."""
+        if b.kind != "ne":
+            return b
+        p = self.replacements.reduce(b.args[0])
+        low, high = self.range(p)
+        if low == 0:
+            return self.algebra.at_least_zero(self.algebra.sub(p, self.algebra.one), b.asked)
+        if high == 0:
+            return self.algebra.at_least_zero(self.algebra.sub(self.algebra.neg(p), self.algebra.one), b.asked)
+        return b
+
     # -- learning ------------------------------------------------------------------------------------------------
 
     def learn(self, b: BoolExpr) -> None:
