@@ -8,6 +8,7 @@ import itertools
 import logging
 import threading
 import time
+import traceback
 import types
 import warnings
 import weakref
@@ -18,6 +19,7 @@ import torch
 
 from shapes import ConstraintViolationError
 from tracer import _C, config, errors, guards, log_texts, logs, user_marks
+from tracer.backends.verify import verify
 from tracer.cache import GuardedCode, entries_of, make_entry
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.frame_filter import concerns_tensors, is_machinery
@@ -30,6 +32,7 @@ from tracer.library.registry import may_be_root
 from tracer.metrics import counters
 from tracer.preserve import preserve_global_state, restoring
 from tracer.sources import CellSource, LocalSource
+from tracer.user_marks import IdentityMap
 from tracer.variables.base import ObservedException
 from tracer.variables.functions import CellVariable, cell_of
 from tracer.variables.lazy import Unwrapped
@@ -43,6 +46,7 @@ _MAX_ATTEMPTS = 40
 _graph_ids = itertools.count()
 _resume_ids = itertools.count(1)
 _tracing = threading.RLock()
+_traces_of_code = IdentityMap()  # over all regions, for `accumulated_recompile_limit`
 log = logging.getLogger("tracer")
 
 
@@ -117,9 +121,10 @@ class RegionState:
                 if not config.suppress_errors:
                     raise
                 counters["errors"][type(error).__name__] += 1
+                details = f"\n{traceback.format_exc()}" if config.verbose else ""
                 warnings.warn(
                     f"shapetracer failed on {code.co_qualname} ({code.co_filename}:{code.co_firstlineno}), which runs "
-                    f"without it. Please report this: {type(error).__name__}: {error}",
+                    f"without it. Please report this: {type(error).__name__}: {error}{details}",
                     stacklevel=2,
                 )
                 return _C.SKIP
@@ -130,7 +135,8 @@ class RegionState:
         existing = entries_of(self.region, code, function.__globals__)
         if existing:
             self._report_recompile(function, args, existing)
-        if len(existing) >= self.limit():
+        accumulated = _traces_of_code.get(code, 0)
+        if len(existing) >= self.limit() or accumulated >= config.accumulated_recompile_limit:
             return self._limit_hit(function, args, state, existing)
         snapshot = _C.GlobalState()
         started = time.perf_counter()
@@ -146,7 +152,7 @@ class RegionState:
         finally:
             counters["frames"]["total"] += 1
             counters["seconds"]["tracing"] += time.perf_counter() - started  # type: ignore[assignment]
-        state.traces += 1
+        _traces_of_code.set(code, accumulated + 1)
         return entry
 
     def limit(self) -> int:
@@ -262,6 +268,8 @@ class RegionState:
         if self.on_graph is not None:
             self.on_graph(gm, examples)
         compiled = self.compiler_fn(gm, examples)
+        if config.verify_correctness:
+            verify(gm, compiled, [item.real for item in inputs])
         return unhooked(compiled) if calls_back else compiled
 
     # -- entries -----------------------------------------------------------------------------------------------------
@@ -450,6 +458,6 @@ def _marks(trace: Trace) -> list[guards.Guard]:
 def _shape_guards(trace: Trace) -> list[guards.Guard]:
     lines = [
         guards.ShapeLine.of(text.executable, text.recorded, text.where)  # type: ignore[arg-type]
-        for text in trace.output.world.env.produce_guards()
+        for text in trace.output.world.env.produce_guards(prune=config.prune_guards)
     ]
     return [guards.ShapeGuards(tuple(lines))] if lines else []

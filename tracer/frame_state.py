@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,6 @@ class FrameState:
     """What is remembered of one code object in one region, across its traces."""
 
     history: SizeHistory = dataclasses.field(default_factory=SizeHistory)
-    traces: int = 0
     warned_of_limit: bool = False
 
 
@@ -57,6 +57,16 @@ class DynamismPolicy:
         if self.dynamic or not config.assume_static_by_default:
             return [DimPolicy.DUCK] * len(sizes)
         return varying if config.automatic_dynamic_shapes else static
+
+    def float_is_dynamic(self, source: Source, value: float) -> bool:
+        """Whether a float input is a symbol: one that was seen to change is."""
+        if config.specialize_float or self.dynamic is False or not _is_data(source) or not math.isfinite(value):
+            return False
+        known = self._ints.get(source.name)
+        if known is None:
+            varying = self.history.observe(source.name, (value,))
+            known = self._ints[source.name] = bool(varying) and config.automatic_dynamic_shapes
+        return known
 
     def int_is_dynamic(self, source: Source, value: int) -> bool:
         """Whether an int input is a symbol. Attributes of modules and items of their dicts are constants of the model."""

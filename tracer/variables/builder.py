@@ -44,7 +44,7 @@ from tracer.variables.functions import (
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.mappings import DictVariable, FrozenSetVariable, SetVariable
 from tracer.variables.modules import PythonModuleVariable
-from tracer.variables.objects import ClassVariable, UserObjectVariable, storage_base
+from tracer.variables.objects import ClassVariable, UserObjectVariable, lookup, storage_base
 from tracer.variables.opaque import OpaqueVariable
 from tracer.variables.sequences import (
     ListVariable,
@@ -139,7 +139,7 @@ class VariableBuilder:
 # -- constants -------------------------------------------------------------------------------------------------------
 
 
-@tracks(*(CONSTANT_TYPES - {int, torch.iinfo, torch.finfo, types.CodeType}))
+@tracks(*(CONSTANT_TYPES - {int, float, torch.iinfo, torch.finfo, types.CodeType}))
 @tracks_subclasses(enum.Enum)
 def _constant(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     builder.guard(guards.EqualsMatch(source, value))
@@ -162,6 +162,16 @@ def _int(builder: VariableBuilder, tx: Tracer, value: int, source: Source) -> Va
             return SymNodeVariable(node, symint, source)
     builder.guard(guards.EqualsMatch(source, value))
     return ConstantVariable(value, source)
+
+
+@tracks(float)
+def _float(builder: VariableBuilder, tx: Tracer, value: float, source: Source) -> VariableTracker:
+    if not builder.trace.policy.float_is_dynamic(source, value):
+        return _constant(builder, tx, value, source)
+    symfloat = builder.trace.output.world.symfloat(value, source)
+    builder.guard(guards.TypeMatch(source, float))
+    node = builder.trace.output.add_symbol(expr_of(symfloat), source, value, symfloat)
+    return SymNodeVariable(node, symfloat, source)
 
 
 @tracks(range)
@@ -269,11 +279,34 @@ def _fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, val
 @tracks(set, frozenset)
 def _set(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     if not all(map(is_constant_value, value)):
-        return opaque(builder, value, source)
+        return _set_of_callables(builder, tx, value, source)
     builder.guard(guards.TypeMatch(source, type(value)))
     builder.guard(guards.SetMatch(source, frozenset(value)))
     make = SetVariable if type(value) is set else FrozenSetVariable
     return builder.remember(value, make({item: tx.literal(item) for item in value}, source))
+
+
+def _set_of_callables(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    """A frozenset of functions and classes, which neither it nor they can be exchanged in."""
+    if type(value) is not frozenset or not all(is_constant_value(item) or _hashed_by_identity(item) for item in value):
+        return opaque(builder, value, source)
+    builder.guard(guards.IdMatch(source, value))
+    entries = {item: tx.literal(item) if is_constant_value(item) else _lasting(item) for item in value}
+    return builder.remember(value, FrozenSetVariable(entries, source))
+
+
+def _hashed_by_identity(value: Any) -> bool:
+    if isinstance(value, type):
+        return lookup(type(value), "__hash__")[0] in (type, object)
+    return type(value) in (types.FunctionType, types.BuiltinFunctionType)
+
+
+def _lasting(value: Any) -> VariableTracker:
+    if isinstance(value, type):
+        return ClassVariable(value)
+    if type(value) is types.FunctionType and not _is_library_function(value):
+        return UserFunctionVariable(value, None)
+    return CallableVariable(value)
 
 
 @tracks(types.MappingProxyType)
@@ -294,9 +327,13 @@ def _mapping_proxy(builder: VariableBuilder, tx: Tracer, value: Any, source: Sou
 def _function(builder: VariableBuilder, tx: Tracer, value: types.FunctionType, source: Source) -> VariableTracker:
     nested = is_nested_function(value)
     builder.guard(guards.CodeMatch(source, value) if nested else guards.FunctionMatch(source, value))
-    if model_of(value) is not None or is_in_graph(value) or user_marks.is_opaque(value):
+    if _is_library_function(value):
         return builder.remember(value, CallableVariable(value, source))
     return builder.remember(value, UserFunctionVariable(value, source))
+
+
+def _is_library_function(value: types.FunctionType) -> bool:
+    return model_of(value) is not None or is_in_graph(value) or user_marks.is_opaque(value)
 
 
 def is_nested_function(value: Any) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tracer import config
 from tracer.bytecode import Instruction
+from tracer.graph_breaks import unsupported
 from tracer.interpreter.registry import Handler, handles
 from tracer.variables.base import VariableTracker
 
@@ -12,9 +14,17 @@ if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
 
 
-@handles("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
+@handles("JUMP_FORWARD", "JUMP_BACKWARD_NO_INTERRUPT")
 def jump(tx: Frame, inst: Instruction) -> None:
     """goes on elsewhere"""
+    tx.jump(inst)
+
+
+@handles("JUMP_BACKWARD")
+def jump_backward(tx: Frame, inst: Instruction) -> None:
+    """goes on elsewhere, once more round a loop"""
+    if tx.trace.steps > config.max_trace_instructions:
+        unsupported("trace-too-long", value=config.max_trace_instructions)
     tx.jump(inst)
 
 
