@@ -219,6 +219,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--models", nargs="+", choices=sorted(MODELS), default=sorted(MODELS))
     parser.add_argument("--rounds", type=int, default=15, help="rounds of each timing")
+    parser.add_argument(
+        "--threads", type=int, default=1, help="of torch; more make small calls jumpy on a busy machine"
+    )
     parser.add_argument("--mask", action=argparse.BooleanOptionalAction, default=True, help="requests bring a mask")
     parser.add_argument("--guards", type=int, default=40, help="lines of check_fn to show; 0 for all")
     parser.add_argument("--quick", action="store_true", help="two layers, 40 requests: a self-check in seconds")
@@ -232,7 +235,16 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> int:
     chosen = parse(arguments)
     console = Console(width=None if sys.stdout.isatty() else 110)
-    console.print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {chosen.layers} layers")
+    threads_before = torch.get_num_threads()
+    torch.set_num_threads(chosen.threads)
+    try:
+        return _run(chosen, console)
+    finally:
+        torch.set_num_threads(threads_before)
+
+
+def _run(chosen: argparse.Namespace, console: Console) -> int:
+    console.print(f"torch {torch.__version__}, {chosen.threads} thread(s), {chosen.layers} layers")
     models = {name: build(name, chosen.layers) for name in chosen.models}
     warm_imports()
     servings: list[Serving] = []
