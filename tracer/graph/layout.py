@@ -70,18 +70,30 @@ def channels_last_strides(
 
 
 def non_overlapping_and_dense(adapter: TorchShapeEnv, sizes: Sequence[IntExpr], strides: Sequence[IntExpr]) -> BoolExpr:
-    """Dense in the order of the strides. Where the traced strides are not dense in their order, that order is
-    guarded on, so that the answer no holds for all sizes that reuse the trace."""
-    algebra = adapter.algebra
+    """Dense in the order of the traced strides. Where it is not, the answer no has to hold for all sizes that reuse the
+    trace: by the extent of the storage, which no order changes, or else with the order guarded on."""
+    algebra, env = adapter.algebra, adapter.env
     if len(sizes) == 1:
         return algebra.relation("eq", strides[0], algebra.one) | algebra.relation("lt", sizes[0], algebra.integer(2))
-    env = adapter.env
     hints = [(env.hint_of(stride), env.hint_of(size)) for stride, size in zip(strides, sizes, strict=True)]
     if any(None in pair for pair in hints):
         return dense_in_order(algebra, sizes, strides, range(len(sizes) - 1, -1, -1))
     order = sorted(range(len(sizes)), key=lambda dim: (hints[dim], -dim))
     dense = dense_in_order(algebra, sizes, strides, order)
-    if dense.hint is False and env.statically_known(dense) is None:
-        for inner, outer in zip(order, order[1:], strict=False):
-            adapter.decide(algebra.relation("le", strides[inner], strides[outer]))
+    if dense.hint is not False or env.statically_known(dense) is not None:
+        return dense
+    fills = fills_its_extent(algebra, sizes, strides)
+    if fills.hint is False:
+        return fills
+    for inner, outer in zip(order, order[1:], strict=False):
+        adapter.decide(algebra.relation("le", strides[inner], strides[outer]))
     return dense
+
+
+def fills_its_extent(algebra: Algebra, sizes: Sequence[IntExpr], strides: Sequence[IntExpr]) -> BoolExpr:
+    """As many elements as places from the first to the last: what every dense tensor has."""
+    extent, count = algebra.one, algebra.one
+    for size, stride in zip(sizes, strides, strict=True):
+        extent = algebra.add(extent, algebra.mul(algebra.sub(size, algebra.one), stride))
+        count = algebra.mul(count, size)
+    return algebra.relation("eq", extent, count)
