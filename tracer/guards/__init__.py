@@ -25,7 +25,7 @@ from tracer.guards.identity import (
 from tracer.guards.manager import CheckFunctionManager, GuardFailure
 from tracer.guards.shapes import ShapeGuards, ShapeLine
 from tracer.guards.state import GlobalStateMatch
-from tracer.guards.tensors import MarksMatch, TensorMatch, TensorSpec, tensor_spec
+from tracer.guards.tensors import LeafMatch, MarksMatch, TensorMatch, TensorSpec, tensor_spec
 
 __all__ = [
     "BoolMatch",
@@ -44,6 +44,7 @@ __all__ = [
     "GuardFailure",
     "HasAttr",
     "IdMatch",
+    "LeafMatch",
     "LengthMatch",
     "MarksMatch",
     "Mismatch",

@@ -135,6 +135,27 @@ Marks = frozenset[tuple[int, Any]]
 
 
 @guard_kind
+class LeafMatch(Guard):
+    """A tensor that requires a gradient is a leaf of the autograd graph, or is not."""
+
+    source: Source
+    is_leaf: bool
+    kind: ClassVar[str] = "LEAF_MATCH"
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self.source,)
+
+    def check(self, code: CheckScope) -> str | None:
+        return f"{code.read(self.source)}.is_leaf is {self.is_leaf}"
+
+    def lines(self) -> list[str]:
+        return [f"{self.source.name}.is_leaf is {self.is_leaf}"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        return Mismatch(f"{self.source.name}.is_leaf changed", str(self.is_leaf), str(seen[0].is_leaf))
+
+
+@guard_kind
 class MarksMatch(Guard):
     """The marks that the user set on the dims of tensors are among those that the trace took into account.
 

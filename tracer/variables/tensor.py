@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tracer import guards
 from tracer.graph.fake_tensors import is_symbolic
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker, invoke
@@ -297,7 +298,7 @@ def _grad_fn(tx: Tracer, self: TensorVariable) -> VariableTracker:
 
 def _is_leaf(tx: Tracer, self: TensorVariable) -> VariableTracker:
     if self.source is not None and self.fake.requires_grad:
-        unsupported("unsupported-attribute", value=self.describe(), name="is_leaf")
+        tx.guard(guards.LeafMatch(self.source, self.real(tx).is_leaf))
     return ConstantVariable(self.fake.is_leaf)
 
 
