@@ -4,11 +4,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tracer import user_marks
+from tracer import config
 from tracer.effects.log import Effects
 from tracer.graph.fake_tensors import FakeWorld
 from tracer.graph.output_graph import OutputGraph
 from tracer.interpreter.results import wrap_result
+from tracer.guards import TensorMatch
 from tracer.locations import UserLocation
+from tracer.sources import Source
 from tracer.preserve import TorchState
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder
@@ -45,14 +48,25 @@ class Trace:
         self.frame: InstructionTranslator | None = None  # the innermost one
         self.handled: VariableTracker | None = None  # sys.exception()
         self.input_tensors: list[TensorVariable] = []
+        self.modules: set[Source] = set()  # where nn.Modules were met
         self.marks: dict[Source, dict[int, user_marks.DimMark]] = {}  # of each of them
         self.marks_counted = user_marks.changes.count
 
     def guard(self, guard: Guard) -> None:
         guards = self.output.guards
-        if guard not in guards:
+        if guard not in guards and (config.guard_nn_modules or not self._is_module_state(guard)):
             object.__setattr__(guard, "where", self.location())
             guards[guard] = None
+
+    def _is_module_state(self, guard: Guard) -> bool:
+        """Whether a guard is on something that hangs on a module; tensors are checked in any case."""
+        return not isinstance(guard, TensorMatch) and any(map(self._below_a_module, guard.sources()))
+
+    def _below_a_module(self, source: Source) -> bool:
+        base = source.base
+        while base is not None and base not in self.modules:
+            base = base.base
+        return base is not None
 
     def location(self) -> UserLocation | None:
         return None if self.frame is None else self.frame.location()

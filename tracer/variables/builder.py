@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tracer import guards, user_marks
+from tracer import _C, guards, user_marks
 from tracer.graph_breaks import unsupported
 from tracer.graph.fake_tensors import expr_of, is_symbolic
 from tracer.guards.constants import is_guardable_constant
@@ -37,6 +37,7 @@ from tracer.variables.functions import (
     BoundMethodVariable,
     BuiltinMethodVariable,
     CallableVariable,
+    CompiledFunctionVariable,
     PartialVariable,
     UserFunctionVariable,
     cell_of,
@@ -377,6 +378,14 @@ def _is_method_of(owner: Any, name: str) -> bool:
     return isinstance(getattr(type(owner), name, None), types.MethodDescriptorType)
 
 
+@tracks(_C.Dispatcher)
+def _compiled_function(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.IdMatch(source, value))
+    part = "_tracer_opaque" if hasattr(value, "_tracer_opaque") else "function"
+    function = tx.wrap(getattr(value, part), GenericAttrSource(source, part))
+    return builder.remember(value, CompiledFunctionVariable(value, function, source))
+
+
 @tracks(functools.partial)
 def _partial(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     builder.guard(guards.TypeMatch(source, functools.partial))
@@ -442,6 +451,8 @@ def _object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) ->
     if not cls.__flags__ & (1 << 9):  # a type written in C that nobody models
         return _c_object(builder, tx, value, source)
     builder.guard(guards.TypeMatch(source, cls))
+    if issubclass(cls, torch.nn.Module):
+        builder.trace.modules.add(source)
     base = storage_base(cls)
     if not (base in (object, list) or issubclass(base, dict)):
         return opaque(builder, value, source)

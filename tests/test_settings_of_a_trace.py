@@ -1,0 +1,92 @@
+"""Settings that change what a trace does."""
+
+import pytest
+import torch
+
+import tracer
+from tracer import config
+
+
+def graphs_of(fn, *calls, **options):
+    """The graphs that calls of `fn` gave."""
+    graphs = []
+
+    def backend(gm, inputs):
+        graphs.append(gm)
+        return gm.forward
+
+    compiled = tracer.optimize(backend, **options)(fn)
+    for args in calls:
+        torch.testing.assert_close(compiled(*args), fn(*args), rtol=0, atol=0)
+    return graphs
+
+
+def test_a_float_seen_to_change_is_a_graph_input():
+    x = torch.randn(3)
+    graphs = graphs_of(lambda x, scale: x * scale, (x, 0.5), (x, 0.75), (x, 0.25), (x, 3.5))
+    assert len(graphs) == 2
+
+
+def test_a_branch_on_a_float_is_guarded():
+    def fn(x, scale):
+        return x * scale if scale > 0.5 else x - scale
+
+    x = torch.randn(3)
+    assert len(graphs_of(fn, (x, 0.7), (x, 0.8), (x, 0.9), (x, 0.2), (x, 0.1))) == 3
+
+
+def test_specialize_float_makes_every_float_a_constant():
+    x = torch.randn(3)
+    with config.patch(specialize_float=True):
+        assert len(graphs_of(lambda x, scale: x * scale, (x, 0.5), (x, 0.75), (x, 0.25))) == 3
+
+
+def test_not_a_number_and_infinity_stay_constants():
+    x = torch.ones(2)
+    fn = tracer.optimize("eager")(lambda x, scale: x * scale)
+    fn(x, 1.5)
+    assert fn(x, float("inf")).tolist() == [float("inf")] * 2
+    assert fn(x, float("nan")).isnan().all()
+    assert fn(x, 2.5).tolist() == [2.5, 2.5]
+
+
+def test_without_guards_on_modules_their_attributes_are_taken_as_fixed():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Dropout(0.5)).eval()
+    x = torch.randn(2, 3)
+    with config.patch(guard_nn_modules=False):
+        compiled = tracer.optimize("eager")(lambda x: model(x))
+        before = compiled(x)
+        model.train()
+        assert torch.equal(compiled(x), before)
+
+
+def test_the_accumulated_limit_counts_over_all_regions_of_one_code():
+    def fn(x, flag):
+        return x + 1 if flag == "a" else x + 2
+
+    x = torch.randn(2)
+    with config.patch(accumulated_recompile_limit=2):
+        first, second = tracer.optimize("eager")(fn), tracer.optimize("eager")(fn)
+        first(x, "a")
+        first(x, "b")
+        with pytest.warns(UserWarning, match="recompile_limit"):
+            assert torch.equal(second(x, "a"), x + 1)
+
+
+def test_verify_correctness_finds_a_backend_that_computes_something_else():
+    def wrong(gm, inputs):
+        return lambda *args: [result + 1 for result in gm.forward(*args)]
+
+    with config.patch(verify_correctness=True), pytest.raises(tracer.exc.BackendCompilerFailed, match="differs"):
+        tracer.optimize(wrong)(lambda x: x * 2)(torch.randn(3))
+
+
+def test_a_loop_that_never_ends_in_a_trace_breaks_the_graph():
+    def fn(x):
+        for _ in range(300):
+            x = x + 1
+        return x
+
+    with config.patch(max_trace_instructions=1000):
+        explanation = tracer.explain(fn)(torch.zeros(2))
+    assert any(reason.id == "trace-too-long" for reason in explanation.break_reasons)
