@@ -139,6 +139,10 @@ class CompiledCallable:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._tracer_call(self.__wrapped__, *args, **kwargs)
 
+    def _tracer_stands_for(self) -> tuple[str, ...]:
+        """The path to what runs where traced code makes the call."""
+        return ("__wrapped__",)
+
     def __getattr__(self, name: str) -> Any:
         if name in ("__wrapped__", "_tracer_call"):  # only before __init__ ran, as while unpickling
             raise AttributeError(name)

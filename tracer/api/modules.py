@@ -73,6 +73,10 @@ class CompiledCall:
             return call_with_hooks
         return call_with_hooks if runs_more(module) else forward
 
+    def _tracer_stands_for(self) -> tuple[str, ...]:
+        """The path to what runs where traced code makes the call: nothing of it is compiled for itself then."""
+        return ("module", "_call_impl") if self.in_place else ("module",)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
         return None
 

@@ -95,6 +95,8 @@ def allows_inlining(function: Any) -> bool:
 @functools.cache
 def is_opaque_module(name: str | None) -> bool:
     """Whether a module belongs to the machinery that is never traced through."""
+    if name in _TRANSPARENT:
+        return False
     while name:
         if name in _OPAQUE:
             return True
@@ -113,3 +115,4 @@ def may_be_root(name: str | None) -> bool:
 
 _TRACED_PARTS_OF_TORCH = ("torch.nn.modules", "torch.nn.utils", "torch.optim", "torch.distributions", "torch.ao")
 _OPAQUE = frozenset(_OPAQUE_MODULES)
+_TRANSPARENT = frozenset(("tracer.api.module_proxy", "tracer.api.modules"))  # wrappers of modules that may be met inside

@@ -478,6 +478,22 @@ class CallableVariable(VariableTracker):
         cg.load_object(self.value)
 
 
+class CompiledFunctionVariable(CallableVariable):
+    """A function that the user decorated for itself, called by traced code: it is traced through like any other."""
+
+    def __init__(self, value: Any, function: VariableTracker, source: Source | None = None) -> None:
+        super().__init__(value, source)
+        self.function = function
+
+    def resolve_call(
+        self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
+        return self.function.resolve_call(tx, args, kwargs)
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return self.function.call(tx, args, kwargs)
+
+
 class PartialVariable(VariableTracker):
     """functools.partial(function, *args, **kwargs)"""
 
