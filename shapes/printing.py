@@ -25,6 +25,8 @@ NAMESPACE: dict[str, Any] = {"math": math}
 # Python's precedences, low to high (the reference manual, 6.17).
 TERNARY, OR, AND, NOT, COMPARE, BITOR, BITXOR, BITAND, SHIFT, SUM, PRODUCT, UNARY, POWER, ATOM = range(14)
 
+BOUND_SIZE = 3  # of a relation between a symbol and a symbol or number
+
 _INFIX = {
     "|": BITOR,
     "^": BITXOR,
@@ -127,8 +129,11 @@ class _Printer:
     def modulo(self, expr: Expr) -> tuple[str, int]:
         return self.infix("%", expr.args)
 
-    def extremum(self, expr: Expr) -> tuple[str, int]:
-        return self.call("max" if isinstance(expr, sympy.Max) else "min", expr.args)
+    def maximum(self, expr: Expr) -> tuple[str, int]:
+        return self.call("max", expr.args)
+
+    def minimum(self, expr: Expr) -> tuple[str, int]:
+        return self.call("min", expr.args)
 
     def function(self, expr: PythonFunction) -> tuple[str, int]:
         if isinstance(expr, Where):
@@ -162,7 +167,7 @@ class _Printer:
 
     def relation(self, expr: Relational) -> tuple[str, int]:
         left, operator, right = nice_sides(expr)
-        if operator in ("==", "!=") and _is_plain(left) and _is_plain(right):
+        if operator in ("==", "!=") and isinstance(left, Symbol) and isinstance(right, Symbol):
             left, right = sorted((left, right), key=lambda side: natural(self.text(side, TERNARY)), reverse=True)
         if operator in (">=", ">") and isinstance(left, Symbol) and right.is_Number:
             left, operator, right = right, _TURNED[operator], left  # 2 <= x, as in a chain
@@ -193,14 +198,16 @@ class _Printer:
         (sympy.ITE, ternary),
         (sympy.Mod, modulo),
         (sympy.Abs, absolute),
-        ((sympy.Max, sympy.Min), extremum),
+        (sympy.Max, maximum),
+        (sympy.Min, minimum),
     )
 
 
 def _number(value: float) -> tuple[str, int]:
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"float('{value}')", ATOM
-    return repr(value), ATOM if value >= 0 and not repr(value).startswith("-") else UNARY
+    text = repr(value)
+    if text.strip("-").isalpha():  # inf, -inf, nan
+        return f"float('{text}')", ATOM
+    return text, UNARY if text.startswith("-") else ATOM
 
 
 def _is_negative(term: Expr) -> bool:
@@ -209,16 +216,9 @@ def _is_negative(term: Expr) -> bool:
     return bool(coefficient.is_negative)
 
 
-def _is_plain(expr: Expr) -> bool:
-    return isinstance(expr, Symbol)
-
-
 def _degree(term: Expr) -> int:
-    return sum(
-        int(f.args[1]) if isinstance(f, sympy.Pow) and f.args[1].is_Integer else 1
-        for f in sympy.Mul.make_args(term)
-        if not f.is_Number
-    )
+    factors = [factor for factor in sympy.Mul.make_args(term) if not factor.is_Number]
+    return sum(int(f.exp) if isinstance(f, sympy.Pow) and f.exp.is_Integer else 1 for f in factors)
 
 
 def _readable_terms(printer: _Printer, expr: Expr) -> list[Expr]:
@@ -361,8 +361,8 @@ def _merge_bounds(members: dict[sympy.Basic, tuple[int, ...]]) -> list[Grouped]:
 
 
 def reading_order(expr: sympy.Basic) -> tuple:
-    """A sort key: fewer symbols, then a plainer term, then the symbols' names, then the kind of statement."""
+    """A sort key: fewer symbols; chains, bounds on symbols, the rest; the symbols' names; the length."""
     symbols = sorted(natural(symbol.name) for symbol in expr.free_symbols)
     size = sum(1 for _ in sympy.preorder_traversal(expr))
-    chain = 0 if as_chain(expr) is not None else 1
-    return len(symbols), chain + 2 * (size > 3 and bool(chain)), symbols, size, default_sort_key(expr)
+    kind = 0 if as_chain(expr) is not None else 1 if size <= BOUND_SIZE else 2
+    return len(symbols), kind, symbols, size, default_sort_key(expr)

@@ -52,6 +52,128 @@ def test_guards_read_as_a_person_would_write_them(expr, text):
     assert python_source(expr, SIZE) == text
 
 
+S2, S10 = sympy.symbols("s2 s10", integer=True)
+FLAG = sympy.Symbol("p")
+TEXTS = [
+    (f.Where(X > 3, X, Y) + 1, "(x if 3 < x else y) + 1"),
+    (f.Where(f.Where(X > 1, X, Y) > 2, f.Where(Y > 1, X, 0), f.Where(Y > 2, 3, X)),
+     "(x if 1 < y else 0) if (x if 1 < x else y) > 2 else 3 if 2 < y else x"),
+    (sympy.ITE(X > 3, Y > 1, Y > 2), "1 < y if 3 < x else 2 < y"),
+    (sympy.Eq(sympy.Mod(X, 3, evaluate=False), 1), "x % 3 == 1"),
+    (sympy.Max(X, Y) - sympy.Min(X, Z), "max(x, y) - min(x, z)"),
+    (f.Max(X, 2) * f.Min(Y, 3, Z), "max(2, x)*min(3, y, z)"),
+    (sympy.Abs(X - Y) <= 3, "abs(x - y) <= 3"),
+    (f.float_constant(float("inf")), "float('inf')"),
+    (f.FloatAdd(X, f.float_constant(float("-inf"))), "x + float('-inf')"),
+    (f.float_constant(float("nan")), "float('nan')"),
+    (f.float_constant(-0.0), "-0.0"),
+    (f.FloatMul(f.float_constant(-2.5), X), "-2.5 * x"),
+    (f.TrueDiv(f.float_constant(-2.5), f.float_constant(-1.5)), "1.6666666666666667"),
+    (sympy.Pow(sympy.Integer(-2), f.Max(X, 1), evaluate=False), "(-2)**max(1, x)"),
+    (f.Pow(X, Y), "x**y"),
+    (f.Pow(-X, -Y), "(-x)**-y"),
+    (f.Pow(f.FloatNeg(f.ToFloat(X)), Y), "(-float(x))**y"),
+    (f.Pow(f.TrueDiv(X, Y), f.TrueDiv(Y, 2)), "(x / y)**(y / 2)"),
+    (f.FloorDiv(Z, -X), "z // -x"),
+    (f.FloorDiv(Z, -X * Y), "z // (-x*y)"),
+    (f.FloorDiv(Z, 2 * X), "z // (2*x)"),
+    (f.FloorDiv(-X, Z), "-x // z"),
+    (f.FloorDiv(-3, Z), "-3 // z"),
+    (f.PythonMod(Z, -3), "z % -3"),
+    (f.PythonMod(X + Y, Z + 1), "(x + y) % (z + 1)"),
+    (f.FloorDiv(f.FloorDiv(X, Y), Z), "(x // y) // z"),
+    (f.FloorDiv(2 * X * Y, Z), "2*x*y // z"),
+    (-f.FloorDiv(X, Y) - f.PythonMod(X, Y), "-(x % y) - x // y"),
+    (-2 * f.FloorDiv(X, Y) * Z, "-2*(x // y)*z"),
+    (X - 2 * f.PythonMod(X, Y), "x - 2*(x % y)"),
+    (X * (Y + Z), "(y + z)*x"),
+    (-X * (Y - Z), "-(y - z)*x"),
+    ((X + Y) ** 2, "(x + y)**2"),
+    (-(X ** 2), "-x**2"),
+    ((-X) ** 3, "-x**3"),
+    (2 * X ** 2 * Y - Y * Z + 3 * X - 7, "2*x**2*y + 3*x - y*z - 7"),
+    (7 - X, "7 - x"),
+    (7 - X * Y - Z, "7 - x*y - z"),
+    (-X - Y, "-x - y"),
+    (X - Y + 7, "x - y + 7"),
+    (Z + Y * X + X ** 2 * Y + X ** 3 + 1, "x**2*y + x**3 + x*y + z + 1"),
+    (S10 + S2, "s2 + s10"),
+    (S10 * S2, "s2*s10"),
+    (f.LShift(X, Y), "x << y"),
+    (f.RShift(X + 1, Y), "x + 1 >> y"),
+    (f.LShift(f.LShift(X, Y), Z), "(x << y) << z"),
+    (f.LShift(X, f.RShift(Y, Z)), "x << (y >> z)"),
+    (f.BitAnd(f.LShift(X, Y), Z), "z & (x << y)"),
+    (f.BitAnd(f.BitOr(X, Y), Z), "z & (x | y)"),
+    (f.BitOr(f.BitAnd(X, Y), f.BitXor(Y, Z)), "(x & y) | (y ^ z)"),
+    (f.BitAnd(X + 1, Y) + 1, "(y & (x + 1)) + 1"),
+    (sympy.Eq(f.BitAnd(X, Y), 0), "x & y == 0"),
+    (f.TrueDiv(X, f.TrueDiv(Y, Z)), "x / (y / z)"),
+    (f.TrueDiv(f.TrueDiv(X, Y), Z), "x / y / z"),
+    (f.FloatAdd(f.TrueDiv(X, Y), f.FloatNeg(f.TrueDiv(Y, X))), "x / y + -(y / x)"),
+    (f.FloatMul(f.FloatAdd(X, f.TrueDiv(Y, 2)), f.FloatMod(f.ToFloat(X), Y)),
+     "(x + y / 2) * (float(x) % y)"),
+    (f.FloatFloorDiv(f.FloatMul(f.ToFloat(X), Y), f.FloatAbs(f.TrueDiv(X, 2))),
+     "float(x) * y // abs(x / 2)"),
+    (f.RoundDecimal(f.TrueDiv(X, 3), 2), "round(x / 3, 2)"),
+    (f.FloorToInt(f.TrueDiv(X, 3)) + f.CeilToInt(f.TrueDiv(X, 3)), "math.ceil(x / 3) + math.floor(x / 3)"),
+    (f.TruncToInt(f.TrueDiv(X, 3)) - f.RoundToInt(f.TrueDiv(X, 3)), "math.trunc(x / 3) - round(x / 3)"),
+    (sympy.Add(X, f.float_constant(0.5)) * Y, "y*(0.5 + x)"),
+    (sympy.Mul(f.float_constant(0.5), X, Y), "0.5*x*y"),
+    (sympy.Add(f.TrueDiv(X, 2), -2 * Y, evaluate=False), "x / 2 - 2*y"),
+    (sympy.true, "True"),
+    (sympy.false, "False"),
+    (sympy.And(X > 2, sympy.Or(Y > 3, Z > 4)), "(3 < y or 4 < z) and 2 < x"),
+    (sympy.Or(X > 2, sympy.And(Y > 3, Z > 4)), "3 < y and 4 < z or 2 < x"),
+    (sympy.Not(sympy.And(X > 2, Y > 3, evaluate=False), evaluate=False), "not (2 < x and 3 < y)"),
+    (sympy.Not(sympy.Eq(f.TrueDiv(X, 2), 1), evaluate=False), "not x / 2 == 1"),
+    (sympy.And(sympy.Not(f.TrueDiv(X, 2) < 1, evaluate=False), X > 1), "not x / 2 < 1 and 1 < x"),
+    (sympy.And(FLAG, sympy.Not(FLAG, evaluate=False), evaluate=False), "p and not p"),
+    (sympy.Eq(X > 2, Y > 3, evaluate=False), "(2 < x) == (3 < y)"),
+    (sympy.Ne(X, Y), "y != x"),
+    (sympy.Eq(X, 2 * Y), "x == 2*y"),
+    (sympy.Eq(2 * X, Y), "2*x == y"),
+    (sympy.Eq(X + 1, Y + 1), "x + 1 == y + 1"),
+    (sympy.Ge(5, X * Y), "x*y <= 5"),
+    (sympy.Gt(f.TrueDiv(X, 2), 1.5), "x / 2 > 1.5"),
+    (sympy.Lt(1.5, f.TrueDiv(X, 2)), "x / 2 > 1.5"),
+    (sympy.Ge(X, 1.5), "1.5 <= x"),
+    (sympy.Ge(X - Y, 0), "x >= y"),
+    (sympy.Ge(X - Y, 1), "x > y"),
+    (sympy.Ge(X - Y, 2), "x >= y + 2"),
+    (sympy.Ge(X - Y, -1), "x + 1 >= y"),
+    (sympy.Gt(X - Y, 1), "x > y + 1"),
+    (sympy.Gt(X - Y, 0), "x > y"),
+    (sympy.Le(X - Y, 1), "x <= y + 1"),
+    (sympy.Le(X - Y, 0), "x <= y"),
+    (sympy.Le(X - Y, -1), "x < y"),
+    (sympy.Le(X - Y, -2), "x + 2 <= y"),
+    (sympy.Lt(X - Y, -1), "x + 1 < y"),
+    (sympy.Lt(X - Y, 1), "x < y + 1"),
+    (sympy.Eq(X - Y, 1), "x == y + 1"),
+    (sympy.Eq(X - Y, -1), "x + 1 == y"),
+    (sympy.Ne(X - Y, 3), "x != y + 3"),
+    (sympy.Eq(2 - X, 0), "x == 2"),
+    (sympy.Lt(-X, -4), "4 < x"),
+    (sympy.Le(3 - X - Y, 1), "x + y >= 2"),
+    (sympy.Gt(X + 3, 7), "4 < x"),
+    (sympy.And(X > 2, 9 > X), "2 < x < 9"),
+    (sympy.And(sympy.Ge(X - 2, 0), sympy.Ge(9 - X, 0)), "2 <= x <= 9"),
+    (sympy.And(X + Y >= 2, X + Y <= 4), "2 <= x + y <= 4"),
+    (sympy.And(X >= 2, sympy.Ne(X, 4)), "2 <= x and x != 4"),
+    (sympy.And(X >= 1.5, X <= 4), "1.5 <= x and x <= 4"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("expr", "text"), TEXTS, ids=[text for _, text in TEXTS])
+def test_every_construct_has_its_text(expr, text):
+    names = {**NAMES, S2: "s2", S10: "s10", FLAG: "p"}
+    assert python_source(expr, names) == text
+    values = {X: 3, Y: 2, Z: 5, S2: 7, S10: 11, FLAG: True}
+    scope = {name: values[symbol] for symbol, name in names.items()}
+    assert outcome(eval, text, {**NAMESPACE}, scope) == outcome(evaluate, expr, values)
+
+
 def test_operators_that_bind_alike_keep_their_parentheses():
     assert python_source(f.FloorDiv(X, Y) * Z, NAMES) == "(x // y)*z"
     assert python_source(f.FloorDiv(X, f.FloorDiv(Y, Z)), NAMES) == "x // (y // z)"
@@ -83,6 +205,27 @@ def test_grouping_does_not_depend_on_the_order_of_the_guards():
     guards = [X >= 2, X <= 9, Y < 3, sympy.Ne(X * Y, 1), sympy.Eq(Z, X), f.FloorDiv(X, 2) >= 1]
     texts = [line.expr for line in group(guards)]
     assert texts == [line.expr for line in group(guards[::-1])]
+
+
+def test_lines_come_from_the_simple_to_the_involved():
+    guards = [
+        sympy.Eq(X, Y), X * Y * Z > 4, Y <= 9, sympy.Eq(f.PythonMod(S2, 8), 0), S10 >= 3, S2 >= 4, X >= 2, X <= 9,
+        sympy.Ne(S2, 7), Y + Z >= 5, Y + Z <= 8, X > Y, 2 * X >= 7, sympy.true, sympy.And(S2 <= 8, Z > 1),
+    ]  # fmt: skip
+    names = {**NAMES, S2: "s2", S10: "s10"}
+    lines = group(guards)
+    assert [python_source(line.expr, names) for line in lines] == [
+        "4 <= s2 <= 8", "2 <= x <= 9", "s2 != 7", "3 <= s10", "y <= 9", "1 < z", "s2 % 8 == 0", "2*x >= 7",
+        "5 <= y + z <= 8", "y == x", "x > y", "x*y*z > 4",
+    ]  # fmt: skip
+    assert lines[0].members == (5, 14)
+
+
+def test_strict_and_other_bounds_merge():
+    names = {**NAMES}
+    for low, high, text in [(X > 2, X < 9, "2 < x < 9"), (X >= 2, X < 9, "2 <= x < 9"), (X > 2, X <= 9, "2 < x <= 9")]:
+        assert [python_source(line.expr, names) for line in group([high, low])] == [text]
+    assert len(group([X >= 1.5, X <= 4])) == len(group([X >= Y, X <= 4])) == 2
 
 
 def test_several_bounds_on_one_side_are_all_said():

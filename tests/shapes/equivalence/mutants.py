@@ -1,8 +1,8 @@
 """Mutants of the code that changes guards: one small mistake each, made mechanically, run against a battery of checks.
 
-`python -m tests.shapes.equivalence.mutants [MODULE ...]` runs them all and prints the survivors. Each runs in a forked
-child that imports the package afresh with the one module changed, so nothing is left behind. A mutant is named by its
-function and what it changes, which stays the same when lines move.
+`python -m tests.shapes.equivalence.mutants [MODULE or NAME ...]` runs them (all if none is given) and prints the
+survivors. Each runs in a forked child that imports the package afresh with the one module changed, so nothing is left
+behind. A mutant is named by its function and what it changes, which stays the same when lines move.
 """
 
 import ast
@@ -258,9 +258,13 @@ def listed() -> dict[str, str]:
     return known
 
 
-def main(modules: Sequence[str]) -> None:
-    for module in modules or MODULES:
-        found, begin = mutants(module), time.monotonic()
+def main(chosen: Sequence[str]) -> None:
+    """Of the modules, or of the mutants named, or of all modules."""
+    for module in MODULES:
+        begin = time.monotonic()
+        found = [mutant for mutant in mutants(module) if not chosen or module in chosen or mutant.name in chosen]
+        if not found:
+            continue
         alive = survivors(found)
         print(f"# {module}: {len(found)} mutants, {len(alive)} survive, {time.monotonic() - begin:.0f} s", flush=True)
         for name in alive:

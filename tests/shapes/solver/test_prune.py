@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shapes import functions as f
 from shapes.solver import equivalent, implies, prune
-from shapes.solver.problem import Assumption, Problem, holds_at
+from shapes.solver.problem import QUICK, Assumption, Problem, holds_at
 from shapes.solver.pruning import _Search
 from tests.shapes import expressions as e
 from tests.shapes.expressions import RAISED, X, Y, Z, expression, outcome
@@ -115,6 +115,42 @@ def test_a_wrong_drop_is_caught_and_gives_back_the_old_set(monkeypatch):
     monkeypatch.setattr(_Search, "_implied_by", reckless)
     result = prune([X >= 4, Y >= 3], SIZES)
     assert set(result.kept) == {X >= 4, Y >= 3} and not result.certified
+
+
+def test_guards_that_imply_each_other_are_not_both_dropped(monkeypatch):
+    def circular(self):
+        first, second = self.guards
+        self.implied = [(first, [second]), (second, [first])]
+
+    monkeypatch.setattr(_Search, "_drop", circular)
+    result = prune([2 * X >= 8, 3 * X >= 12], SIZES)
+    assert len(result.kept) == 2 and not result.certified
+
+
+def test_the_cost_is_counted():
+    result = prune([X >= 4, X >= 3, X * Y > 3], SIZES)
+    assert result.questions == 6  # contradictory? each of three implied? two of them again
+    assert 0 < result.steps < 200_000
+    assert prune([X >= 2], SIZES).questions == prune([X >= 2], SIZES).steps == 0
+
+
+def test_what_the_quick_try_leaves_open_is_tried_with_the_whole_limit(monkeypatch):
+    monkeypatch.setattr("shapes.solver.pruning.QUICK", 10**9)
+    result = prune([X >= 4, X >= 3, X * Y > 3], SIZES)
+    assert result.kept == (X >= 4,) and not result.unknown
+
+
+def test_what_is_unknown_among_many_is_asked_alone(monkeypatch):
+    """A solver that has worked on other guards may get lost where a new one does not."""
+    ask, start = Problem.ask, _Search.__init__
+
+    def lost(self, *args, **options):
+        start(self, *args, **options)
+        monkeypatch.setattr(self.problem, "ask", lambda asked: "unknown" if asked else ask(self.problem, asked))
+
+    monkeypatch.setattr(_Search, "__init__", lost)
+    result = prune([X >= 4, X >= 3], SIZES)
+    assert result.kept == (X >= 4,) and not result.unknown
 
 
 def test_division_that_may_raise_is_a_guard_of_its_own():

@@ -182,3 +182,7 @@ def test_bounds_are_read_from_every_spelling():
     assert [bounds.interval(s) for s in (X, Y, Z)] == [(2, 7), (3, float("inf")), (2, 5)]
     assert bounds.interval(X * Z - 1) == (3, 34)
     assert bounds.is_positive(f.FloorDiv(X, 2)) and not bounds.is_positive(f.PythonMod(X, 2))
+    assert bounds.interval(f.PythonMod(X, Z)) == (0, 4)
+    assert bounds.interval(f.Max(X, Z)) == (2, 7) and bounds.interval(f.Min(X, Z, 3)) == (2, 3)
+    assert bounds.interval(f.BitAnd(X, Y)) == (-float("inf"), float("inf"))
+    assert Bounds([sympy.Eq(X, 5), sympy.Or(Y > 3, Z > 3)]).interval(X + 1) == (6, 6)
