@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shapes import functions as f
 from shapes.solver import equivalent, implies, prune
-from shapes.solver.problem import QUICK, Assumption, Problem, holds_at
+from shapes.solver.problem import Assumption, Problem, holds_at
 from shapes.solver.pruning import _Search
 from tests.shapes import expressions as e
 from tests.shapes.expressions import RAISED, X, Y, Z, expression, outcome
