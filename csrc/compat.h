@@ -103,4 +103,27 @@ dict_version_tag(PyObject *dict)
     return ((PyDictObject *)dict)->ma_version_tag;
 }
 
+/* A number that stays as long as nothing in the class's MRO is assigned; 0 if it has none now. 3.12 hands out a
+ * limited number of them to each class (and has type watchers). */
+static inline uint64_t
+type_version(PyTypeObject *type)
+{
+    return PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
+}
+
+/* 3.11 has no call that does this and nothing else: looking up a name that the cache has not seen of this version does.
+ * (3.12: PyUnstable_Type_AssignVersionTag.) */
+static inline void
+type_assign_version(PyTypeObject *type)
+{
+    PyObject *name = PyUnicode_InternFromString("__tracer__");
+    if (name == NULL) {
+        PyErr_Clear();
+        return;
+    }
+    (void)_PyType_Lookup(type, name);
+    PyErr_Clear();
+    Py_DECREF(name);
+}
+
 #endif

@@ -101,6 +101,15 @@ class TensorMatch:
     def first_mismatch(self, *tensors: Any) -> tuple[int, str, Any, Any] | None: ...
 
 @final
+class Unchanged:
+    """Whether classes and functions are as they were; where something has changed, `recheck` says if it matters."""
+
+    def __new__(cls, objects: tuple[type | FunctionType, ...], recheck: Callable[[], bool]) -> Unchanged: ...
+    @property
+    def recheck(self) -> Callable[[], bool]: ...
+    def __call__(self) -> bool: ...
+
+@final
 class GlobalState:
     """torch's settings on this thread that change what a trace records."""
 

@@ -22,7 +22,6 @@ from tracer import _C, config, errors, guards, log_texts, logs, user_marks
 from tracer.backends.verify import verify
 from tracer.cache import GuardedCode, entries_of, make_entry
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
-from tracer.frame_filter import concerns_tensors, is_machinery
 from tracer.frame_state import DynamismPolicy, FrameState
 from tracer.graph.fake_tensors import FakeWorld
 from tracer.graph.graph_module import build_graph_module
@@ -36,6 +35,7 @@ from tracer.user_marks import IdentityMap
 from tracer.variables.base import ObservedException
 from tracer.variables.functions import CellVariable, cell_of
 from tracer.variables.lazy import Unwrapped
+from tracer.variables.lookups import recorded
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sequences import ListVariable
@@ -168,10 +168,11 @@ class RegionState:
             trace = self._new_trace(state, break_at)
             root = root_frame(trace, function, args)
             try:
-                builder = OutputCodeBuilder(trace, root, self._make_resume, _name_resume)
-                with trace.torch_state.scope():
-                    body = self._run(trace, root, builder)
-                return self._finish(function, args, trace, builder, body, snapshot, reason)
+                with recorded(trace.findings):
+                    builder = OutputCodeBuilder(trace, root, self._make_resume, _name_resume)
+                    with trace.torch_state.scope():
+                        body = self._run(trace, root, builder)
+                    return self._finish(function, args, trace, builder, body, snapshot, reason)
             except errors.Unsupported as error:
                 reason = error
                 break_at = self._next_break(trace, error, break_at)
@@ -290,6 +291,7 @@ class RegionState:
         env.check_constraints()
         all_guards = [
             guards.GlobalStateMatch(snapshot),
+            *_unchanged(trace),
             *trace.output.guards,
             *_marks(trace),
             *_distinct(trace),
@@ -446,6 +448,12 @@ def _distinct(trace: Trace) -> list[guards.Guard]:
         if len(sources) > 1:
             found.append(guards.Distinct(tuple(sources)))
     return found
+
+
+def _unchanged(trace: Trace) -> list[guards.Guard]:
+    """Classes and functions that the trace went through are as they were."""
+    found = trace.findings
+    return [guards.Unchanged.of(found)] if found.classes or found.functions else []
 
 
 def _marks(trace: Trace) -> list[guards.Guard]:

@@ -26,6 +26,7 @@ from tracer.guards.manager import CheckFunctionManager, GuardFailure
 from tracer.guards.shapes import ShapeGuards, ShapeLine
 from tracer.guards.state import GlobalStateMatch
 from tracer.guards.tensors import LeafMatch, MarksMatch, TensorMatch, TensorSpec, tensor_spec
+from tracer.guards.unchanged import Findings, Unchanged
 
 __all__ = [
     "BoolMatch",
@@ -38,6 +39,7 @@ __all__ = [
     "DictKeysMatch",
     "Distinct",
     "EqualsMatch",
+    "Findings",
     "FunctionMatch",
     "GlobalStateMatch",
     "Guard",
@@ -59,6 +61,7 @@ __all__ = [
     "TensorMatch",
     "TensorSpec",
     "TypeMatch",
+    "Unchanged",
     "WeakrefAlive",
     "argument_slots",
     "is_guardable_constant",

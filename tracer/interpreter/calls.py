@@ -7,7 +7,6 @@ import types
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-
 from tracer import user_marks
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.binding import bind
@@ -19,6 +18,7 @@ from tracer.variables.constant import fold
 from tracer.variables.functions import CallableVariable, CellVariable, FunctionVariable, UserFunctionVariable, cell_of
 from tracer.variables.generators import GeneratorVariable
 from tracer.variables.literals import from_python
+from tracer.variables.lookups import rely_on_code
 from tracer.variables.mappings import DictVariable, pairs_of
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sequences import SequenceVariable, TupleVariable
@@ -98,6 +98,8 @@ class Calls:
     ) -> VariableTracker:
         tx: Any = self
         code = function.code
+        if isinstance(function, UserFunctionVariable):
+            rely_on_code(function.value)
         if code.co_flags & _UNSUPPORTED_KINDS:
             unsupported("coroutine", function=code.co_qualname)
         if not allows_inlining(function):

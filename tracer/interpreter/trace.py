@@ -3,16 +3,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracer import user_marks
-from tracer import config
+from tracer import config, user_marks
 from tracer.effects.log import Effects
 from tracer.graph.fake_tensors import FakeWorld
 from tracer.graph.output_graph import OutputGraph
+from tracer.guards import Findings, TensorMatch
 from tracer.interpreter.results import wrap_result
-from tracer.guards import TensorMatch
 from tracer.locations import UserLocation
-from tracer.sources import Source
 from tracer.preserve import TorchState
+from tracer.sources import Source
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder
 from tracer.variables.tensor import TensorVariable
@@ -50,6 +49,7 @@ class Trace:
         self.input_tensors: list[TensorVariable] = []
         self.modules: set[Source] = set()  # where nn.Modules were met
         self.marks: dict[Source, dict[int, user_marks.DimMark]] = {}  # of each of them
+        self.findings = Findings()
         self.marks_counted = user_marks.changes.count
 
     def guard(self, guard: Guard) -> None:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import _C, guards, user_marks
-from tracer.graph_breaks import unsupported
 from tracer.graph.fake_tensors import expr_of, is_symbolic
+from tracer.graph_breaks import unsupported
 from tracer.guards.constants import is_guardable_constant
 from tracer.library.registry import is_in_graph, model_of
 from tracer.sources import (
@@ -43,6 +43,7 @@ from tracer.variables.functions import (
     cell_of,
 )
 from tracer.variables.lazy import Unwrapped
+from tracer.variables.lookups import rely_on_bases
 from tracer.variables.mappings import DictVariable, FrozenSetVariable, SetVariable
 from tracer.variables.modules import PythonModuleVariable
 from tracer.variables.objects import ClassVariable, UserObjectVariable, lookup, storage_base
@@ -91,12 +92,13 @@ def tracks_subclasses(*bases: type) -> Callable[[Build], Build]:
     return register
 
 
-@functools.cache
 def _builder_of(cls: type) -> Build:
+    """Not remembered: the bases of a class can be assigned, and the class can go away."""
     exact = _EXACT.get(cls)
     if exact is not None:
         return exact
-    return next((_SUBCLASSES[base] for base in cls.__mro__ if base in _SUBCLASSES))
+    rely_on_bases(cls)
+    return next(_SUBCLASSES[base] for base in cls.__mro__ if base in _SUBCLASSES)
 
 
 class VariableBuilder:
@@ -399,6 +401,7 @@ def _partial(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -
 @tracks_subclasses(type)
 def _class(builder: VariableBuilder, tx: Tracer, value: type, source: Source) -> VariableTracker:
     builder.guard(guards.IdMatch(source, value))
+    rely_on_bases(value)
     return builder.remember(value, ClassVariable(value, source))
 
 

@@ -11,6 +11,7 @@ import torch
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.iterators import IteratorVariable
+from tracer.variables.lookups import lookup
 from tracer.variables.text import formatted
 
 if TYPE_CHECKING:
@@ -239,10 +240,10 @@ class ConstantMethodVariable(VariableTracker):
 
 
 def _lookup(cls: type, name: str) -> Any:
-    for base in cls.__mro__:
-        if name in base.__dict__:
-            return base.__dict__[name]
-    raise AttributeError(name)
+    owner, static = lookup(cls, name)
+    if owner is None:
+        raise AttributeError(name)
+    return static
 
 
 def _is_pure(value: Any, name: str) -> bool:

@@ -21,25 +21,16 @@ from tracer.variables.functions import (
     BuiltinMethodVariable,
     CallableVariable,
 )
+from tracer.variables.lookups import MISSING, lookup
 from tracer.variables.text import form
 
 if TYPE_CHECKING:
     from tracer.sources import Source
     from tracer.variables.protocol import Tracer
 
-MISSING = object()
 _SLOT_TYPES = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _C_METHOD_TYPES = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
 _EXCEPTION_FIELDS = ("args", "__cause__", "__context__", "__suppress_context__", "__traceback__", "__notes__")
-
-
-def lookup(cls: type, name: str) -> tuple[type | None, Any]:
-    """Where in the MRO of `cls` a class attribute stands, and the raw value there."""
-    for base in cls.__mro__:
-        value = base.__dict__.get(name, MISSING)
-        if value is not MISSING:
-            return base, value
-    return None, MISSING
 
 
 def is_data_descriptor(value: Any) -> bool:
@@ -585,11 +576,9 @@ class SuperVariable(VariableTracker):
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         of_class = isinstance(self.owner, ClassVariable) and self.after in self.owner.value.__mro__
         cls = self.owner.value if of_class else self.owner.python_type()  # type: ignore[attr-defined]
-        mro = cls.__mro__
-        for base in mro[mro.index(self.after) + 1 :]:
-            static = base.__dict__.get(name, MISSING)
-            if static is not MISSING:
-                return self._bind(tx, base, name, static, of_class)
+        base, static = lookup(cls, name, self.after)
+        if base is not None:
+            return self._bind(tx, base, name, static, of_class)
         tx.raise_error(AttributeError, f"'super' object has no attribute {name!r}")
 
     def _bind(self, tx: Tracer, base: type, name: str, static: Any, of_class: bool) -> VariableTracker:

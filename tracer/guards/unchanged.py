@@ -1,0 +1,190 @@
+"""UNCHANGED: what the trace found on classes it would find again, and the functions it went through have the same code.
+
+`Findings` gathers that while a frame is traced. It is checked by CPython's own versions of classes, all in one call;
+where one has moved, what was found is looked up again.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any, ClassVar, NamedTuple
+
+from tracer import _C
+from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind
+from tracer.guards.constants import is_guardable_constant, same_constant
+from tracer.guards.references import ObjectRef
+from tracer.sources import Source
+from tracer.sources.reading import type_dict, type_mro
+
+_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+_type_flags = type.__dict__["__flags__"].__get__
+ABSENT: Any = object()
+
+
+class Findings:
+    """Of one trace."""
+
+    def __init__(self) -> None:
+        self.classes: dict[type, dict[tuple[str, type | None], tuple[type | None, Any]]] = {}
+        self.functions: dict[FunctionType, CodeType] = {}
+
+    def note_class(self, cls: type) -> None:
+        """The trace relies on the bases of a class."""
+        if not _type_flags(cls) & _IMMUTABLE:
+            self.classes.setdefault(cls, {})
+
+    def note(self, cls: type, name: str, owner: type | None, value: Any, after: type | None = None) -> None:
+        """`name` was found in `owner`'s own namespace (or nowhere), in the MRO of `cls`, behind `after` if given."""
+        if not _type_flags(cls) & _IMMUTABLE:
+            self.classes.setdefault(cls, {}).setdefault((name, after), (owner, value))
+
+    def note_function(self, function: FunctionType) -> None:
+        """The trace went through the code of a function."""
+        self.functions.setdefault(function, function.__code__)
+
+
+class Found(NamedTuple):
+    """One name: `owner` is None where no class of the MRO had it."""
+
+    name: str
+    after: ObjectRef | None
+    owner: ObjectRef | None
+    value: Any  # as `_held` has it
+
+    def holds(self, cls: type) -> bool:
+        owner, value = find(cls, self.name, None if self.after is None else self.after.get())
+        if owner is None or self.owner is None:
+            return owner is self.owner
+        return id(owner) == self.owner.id and _is_still(value, self.value)
+
+
+class ClassFacts(NamedTuple):
+    cls: ObjectRef
+    mro: tuple[int, ...]
+    found: tuple[Found, ...]
+
+    def changed(self) -> str | None:
+        """The first name that is found no more, or not there; None if all is as it was."""
+        cls = self.cls.get()
+        if cls is None:
+            return "the class itself"
+        if tuple(map(id, type_mro(cls))) != self.mro:
+            return "its bases"
+        return next((found.name for found in self.found if not found.holds(cls)), None)
+
+
+class CodeFact(NamedTuple):
+    function: ObjectRef
+    code: ObjectRef
+
+    def holds(self) -> bool:
+        function = self.function.get()
+        return function is not None and id(function.__code__) == self.code.id
+
+
+def find(cls: type, name: str, after: type | None = None) -> tuple[type | None, Any]:
+    """Where in the MRO (behind `after`) a class attribute stands, and the raw value there."""
+    behind = after is None
+    for base in type_mro(cls):
+        if behind:
+            value = type_dict(base).get(name, ABSENT)
+            if value is not ABSENT:
+                return base, value
+        behind = behind or base is after
+    return None, ABSENT
+
+
+def _held(value: Any) -> Any:
+    """What tells a class attribute apart without keeping alive what refers to the class."""
+    cls = type(value)
+    if cls is property:
+        return cls, *map(ObjectRef, (value.fget, value.fset, value.fdel))
+    if cls in (staticmethod, classmethod):
+        return cls, ObjectRef(value.__func__)
+    if is_guardable_constant(value):
+        return cls, value
+    try:
+        weakref.ref(value)
+    except TypeError:
+        return (cls,)  # slots and the like; the contents of other values are guarded where they are read
+    return cls, ObjectRef(value)
+
+
+def _is_still(value: Any, held: Any) -> bool:
+    cls, *parts = held
+    if type(value) is not cls:
+        return False
+    if cls is property:
+        return [id(value.fget), id(value.fset), id(value.fdel)] == [part.id for part in parts]
+    if cls in (staticmethod, classmethod):
+        return id(value.__func__) == parts[0].id
+    if parts and type(parts[0]) is ObjectRef:
+        return id(value) == parts[0].id
+    return not parts or same_constant(value, parts[0])
+
+
+@guard_kind
+class Unchanged(Guard):
+    """`Unchanged.of(findings)`. Classes and functions are held as ObjectRefs."""
+
+    classes: tuple[ClassFacts, ...]
+    functions: tuple[CodeFact, ...]
+    kind: ClassVar[str] = "UNCHANGED"
+
+    @classmethod
+    def of(cls, findings: Findings) -> Unchanged:
+        classes = [
+            ClassFacts(
+                ObjectRef(klass),
+                tuple(map(id, type_mro(klass))),
+                tuple([
+                    Found(name, _reference(after), _reference(owner), None if owner is None else _held(value))
+                    for (name, after), (owner, value) in found.items()
+                ]),
+            )
+            for klass, found in findings.classes.items()
+        ]
+        functions = [CodeFact(ObjectRef(function), ObjectRef(code)) for function, code in findings.functions.items()]
+        return cls(tuple(classes), tuple(functions))
+
+    def sources(self) -> tuple[Source, ...]:
+        return ()
+
+    def check(self, code: CheckScope) -> str | None:
+        objects = [fact.cls.get() for fact in self.classes] + [fact.function.get() for fact in self.functions]
+        if any(obj is None for obj in objects):
+            return "False"
+        return f"{code.const(_C.Unchanged(tuple(objects), self.holds), 'unchanged')}()"
+
+    def holds(self) -> bool:
+        """Looks everything up again."""
+        return all(facts.changed() is None for facts in self.classes) and all(f.holds() for f in self.functions)
+
+    def lines(self) -> list[str]:
+        names = [facts.cls.name or "" for facts in self.classes] + [fact.function.name or "" for fact in self.functions]
+        return [f"___unchanged({', '.join(dict.fromkeys(names))})"] if names else []
+
+    def explain(self, *seen: Any) -> Mismatch:
+        for facts in self.classes:
+            what = facts.changed()
+            if what is not None:
+                return Mismatch(f"class {facts.cls.name} has changed: {what}", "unchanged", "changed")
+        for fact in self.functions:
+            if not fact.holds():
+                return Mismatch(f"function {fact.function.name} has other code", "unchanged", "changed")
+        return Mismatch("a class or function has changed", "unchanged", "changed")
+
+    def references(self) -> Iterator[ObjectRef]:
+        for facts in self.classes:
+            yield facts.cls
+        for fact in self.functions:
+            yield from (fact.function, fact.code)
+
+    def _key(self) -> tuple[Any, ...]:
+        return (id(self),)
+
+
+def _reference(cls: type | None) -> ObjectRef | None:
+    return None if cls is None else ObjectRef(cls)
