@@ -183,17 +183,24 @@ class Codegen:
     def store_attributes(self, value: VariableTracker) -> None:
         """Stores what the trace stored; a class' own __setattr__ was traced through and must not run again."""
         for name, item in self.effects.attributes(value).items():
-            if self._stores_plainly(value):
-                if item is not DELETED:
-                    self.load(item)  # type: ignore[arg-type]
-                self.load(value)
-                self.asm.emit("DELETE_ATTR" if item is DELETED else "STORE_ATTR", name)
-                continue
-            loads: list[Load] = [lambda: self.load(value), lambda name=name: self.asm.load_const(name)]  # type: ignore[misc]
+            if item is DELETED or self.effects.is_set_again(value, name):
+                self._change_attribute(value, name, None)
             if item is not DELETED:
-                loads.append(lambda item=item: self.load(item))  # type: ignore[misc]
-            self.call_object(object.__delattr__ if item is DELETED else object.__setattr__, *loads)
-            self.asm.pop()
+                self._change_attribute(value, name, item)  # type: ignore[arg-type]
+
+    def _change_attribute(self, value: VariableTracker, name: str, item: VariableTracker | None) -> None:
+        """Stores `item`, deletes where it is None."""
+        if self._stores_plainly(value):
+            if item is not None:
+                self.load(item)
+            self.load(value)
+            self.asm.emit("DELETE_ATTR" if item is None else "STORE_ATTR", name)
+            return
+        loads: list[Load] = [lambda: self.load(value), lambda: self.asm.load_const(name)]
+        if item is not None:
+            loads.append(lambda: self.load(item))
+        self.call_object(object.__delattr__ if item is None else object.__setattr__, *loads)
+        self.asm.pop()
 
     def _stores_plainly(self, value: VariableTracker) -> bool:
         if not isinstance(value, UserObjectVariable):

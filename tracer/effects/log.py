@@ -24,6 +24,8 @@ class Effects:
     def __init__(self) -> None:
         self.mutated: dict[VariableTracker, None] = {}
         self._attributes: dict[VariableTracker, dict[str, AttributeValue]] = {}
+        self._set_again: set[tuple[VariableTracker, str]] = set()  # deleted first: they come last in their __dict__
+        self._classes: dict[str, list[type]] = {}  # the classes of which the attribute was stored
         self._globals: dict[tuple[int, str], AttributeValue] = {}
         self._global_dicts: dict[int, dict[str, Any]] = {}
 
@@ -35,8 +37,29 @@ class Effects:
         self.mutated.setdefault(target)
         attributes = self._attributes.setdefault(target, {})
         if attributes.get(name) is DELETED:
-            del attributes[name]  # a deleted attribute that is set again comes last in its __dict__
+            del attributes[name]
+            self._set_again.add((target, name))
         attributes[name] = value
+
+    def delete_attribute(self, target: VariableTracker, name: str, existed: bool) -> None:
+        """`existed`: before the frame ran; what the trace itself has stored is forgotten."""
+        self.mutated.setdefault(target)
+        attributes = self._attributes.setdefault(target, {})
+        attributes.pop(name, None)
+        if existed:
+            attributes[name] = DELETED
+
+    def is_set_again(self, target: VariableTracker, name: str) -> bool:
+        """Whether an attribute that existed was deleted, then stored."""
+        return (target, name) in self._set_again
+
+    def store_class_attribute(self, target: VariableTracker, cls: type, name: str, value: AttributeValue) -> None:
+        self._classes.setdefault(name, []).append(cls)
+        self.store_attribute(target, name, value)
+
+    def is_class_changed(self, cls: type, name: str) -> bool:
+        """Whether looking `name` up in `cls` would meet a class of which the trace stored that attribute."""
+        return name in self._classes and any(issubclass(cls, changed) for changed in self._classes[name])
 
     def attribute(self, target: VariableTracker, name: str) -> VariableTracker | None:
         """The stored value of an attribute, None if it was not stored or was deleted."""

@@ -9,8 +9,7 @@ from typing import Any, cast
 
 import torch
 
-from tracer import guards
-from tracer.effects.log import DELETED
+from tracer import _C, guards
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import model_of
 from tracer.sources import (
@@ -37,6 +36,7 @@ from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import MISSING, ClassVariable, UserObjectVariable, lookup, storage_base
 from tracer.variables.protocol import Tracer
 from tracer.variables.sequences import ListVariable, NamedTupleVariable, TupleVariable
+from tracer.variables.tensor import TensorVariable
 from tracer.variables.type_forms import subscripted, union_of
 
 _PARTS = {"__func__": lambda raw: raw.__func__, "fget": lambda raw: raw.fget, "fset": lambda raw: raw.fset}
@@ -266,7 +266,7 @@ class ObjectModel:
 
     def delete_attribute(self, owner: VariableTracker, name: str) -> None:
         tx: Any = self
-        tx.effects.store_attribute(owner, name, DELETED)
+        tx.effects.delete_attribute(owner, name, _existed(tx, owner, name))
 
     def tensor_grad(self, tensor: Any) -> VariableTracker:
         tx: Any = self
@@ -355,7 +355,7 @@ class ObjectModel:
                 tx.raise_error(AttributeError, f"{owner.cls.__name__!r} object has no attribute {args[0].constant()!r}")
             return found
         if name == "__delattr__":
-            tx.delete_attribute(owner, args[0].constant())
+            owner.default_del_attr(tx, args[0].constant())
             return NONE
         if name in ("__eq__", "__ne__"):
             if owner.identity() is args[0].identity():
@@ -405,6 +405,8 @@ class ObjectModel:
         """A call of a module without hooks is a call of its `forward`: nn.Module.__call__ does nothing else then."""
         tx: Any = self
         cls = module.cls
+        if module.value is not None and "_tracer_stands_for" in cls.__dict__:
+            return self._call_stood_for(module)
         if not issubclass(cls, torch.nn.Module) or lookup(cls, "__call__")[1] is not _MODULE_CALL:
             return None
         if lookup(cls, "_call_impl")[0] is not torch.nn.Module or module.value is None:
@@ -419,8 +421,18 @@ class ObjectModel:
                 return None
         compiled = module.get_attr(tx, "_compiled_call_impl")
         if not (compiled.is_constant() and compiled.constant() is None):
-            return None
+            if not hasattr(compiled.python_type(), "_tracer_stands_for"):
+                return None
         return module.get_attr(tx, "forward")
+
+    def _call_stood_for(self, made: UserObjectVariable) -> VariableTracker:
+        """What the user wrote, of an object that the tracer's decorators made of it."""
+        tx: Any = self
+        first, *rest = made.value._tracer_stands_for()
+        found = made.instance_attr(tx, first)
+        for name in rest:
+            found = found.get_attr(tx, name)  # type: ignore[union-attr]
+        return found  # type: ignore[return-value]
 
 
 _MODULE_CALL = torch.nn.Module.__dict__["__call__"]
@@ -434,6 +446,18 @@ _PLAIN_EXCEPTIONS = frozenset(
     for cls in vars(builtins).values()
     if isinstance(cls, type) and issubclass(cls, BaseException) and cls.__basicsize__ == BaseException.__basicsize__
 ) | {StopIteration, AttributeError, NameError, ImportError}
+
+
+def _existed(tx: Any, owner: VariableTracker, name: str) -> bool:
+    """Whether an object had an attribute of its own before the frame ran."""
+    if owner.source is None:
+        return False
+    value = owner.real(tx) if isinstance(owner, TensorVariable) else getattr(owner, "value", None)
+    try:
+        _C.raw_attr(value, name)
+    except AttributeError:
+        return False
+    return True
 
 
 def _has_python_new(cls: type) -> bool:

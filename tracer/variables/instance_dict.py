@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer import _C, guards
-from tracer.effects.log import DELETED
 from tracer.graph_breaks import unsupported
 from tracer.sources import AttrSource, InstanceDictSource
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, ConstantVariable, boolean
 from tracer.variables.mappings import DictVariable
+from tracer.variables.objects import UserObjectVariable, is_data_descriptor, lookup
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -39,6 +39,7 @@ class InstanceDictVariable(VariableTracker):
         if not key.is_constant() or not isinstance(key.constant(), str):
             unsupported("unsupported-subscript", value="__dict__", key=key.describe())
         name = key.constant()
+        self._refuse_descriptor(name)
         pending = tx.effects.attribute(self.owner, name)
         if pending is not None or tx.effects.is_deleted(self.owner, name):
             return pending
@@ -56,7 +57,8 @@ class InstanceDictVariable(VariableTracker):
         if self.value is not None:
             assert self.owner.source is not None
             tx.guard(guards.DictKeysMatch(InstanceDictSource(self.owner.source), tuple(existing)))
-        names = dict.fromkeys([*existing, *tx.effects.attributes(self.owner)])
+        unmoved = [name for name in existing if not tx.effects.is_set_again(self.owner, name)]
+        names = dict.fromkeys([*unmoved, *tx.effects.attributes(self.owner)])
         entries: dict[Any, Any] = {}
         for name in names:
             key = ConstantVariable(name)
@@ -84,12 +86,18 @@ class InstanceDictVariable(VariableTracker):
         return found
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        self._refuse_descriptor(key.constant())
         tx.effects.store_attribute(self.owner, key.constant(), value)
+
+    def _refuse_descriptor(self, name: str) -> None:
+        """An attribute that a class attribute shadows is not what stands in the dict under that name."""
+        if isinstance(self.owner, UserObjectVariable) and is_data_descriptor(lookup(self.owner.cls, name)[1]):
+            unsupported("unsupported-subscript", value="__dict__", key=name)
 
     def del_item(self, tx: Tracer, key: VariableTracker) -> None:
         if self.find(tx, key) is None:
             tx.raise_error(KeyError, key.constant())
-        tx.effects.store_attribute(self.owner, key.constant(), DELETED)
+        tx.delete_attribute(self.owner, key.constant())
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         return tx.bound_builtin_method(self, name)

@@ -33,6 +33,12 @@ _C_METHOD_TYPES = (types.WrapperDescriptorType, types.MethodDescriptorType, type
 _EXCEPTION_FIELDS = ("args", "__cause__", "__context__", "__suppress_context__", "__traceback__", "__notes__")
 
 
+def refuse_changed_class(tx: Tracer, cls: type, name: str) -> None:
+    """A class attribute that the trace itself has stored is looked up by CPython, once it is stored for good."""
+    if tx.effects.is_class_changed(cls, name):
+        unsupported("unsupported-attribute", value=cls.__qualname__, name=name)
+
+
 def is_data_descriptor(value: Any) -> bool:
     cls = type(value)
     return hasattr(cls, "__set__") or hasattr(cls, "__delete__")
@@ -94,6 +100,7 @@ class UserObjectVariable(VariableTracker):
 
     def find_attr(self, tx: Tracer, name: str) -> VariableTracker | None:
         """What `object.__getattribute__` finds, None where it would raise AttributeError."""
+        refuse_changed_class(tx, self.cls, name)
         owner, static = lookup(self.cls, name)
         if static is not MISSING and is_data_descriptor(static):
             return self._through_descriptor(tx, name, owner, static)
@@ -222,6 +229,7 @@ class UserObjectVariable(VariableTracker):
 
     def default_set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         """object.__setattr__"""
+        refuse_changed_class(tx, self.cls, name)
         owner, static = lookup(self.cls, name)
         if static is not MISSING and is_data_descriptor(static):
             if isinstance(static, property):
@@ -243,6 +251,10 @@ class UserObjectVariable(VariableTracker):
         if isinstance(lookup(self.cls, "__delattr__")[1], types.FunctionType):
             self._call_class_function(tx, "__delattr__", [ConstantVariable(name)])
             return
+        self.default_del_attr(tx, name)
+
+    def default_del_attr(self, tx: Tracer, name: str) -> None:
+        """object.__delattr__"""
         static = lookup(self.cls, name)[1]
         if static is not MISSING and is_data_descriptor(static):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
@@ -269,6 +281,7 @@ class UserObjectVariable(VariableTracker):
 
     def special(self, tx: Tracer, name: str) -> VariableTracker | None:
         """A special method, looked up on the class as CPython does."""
+        refuse_changed_class(tx, self.cls, name)
         owner, static = lookup(self.cls, name)
         if static is MISSING or static is None:
             return None
@@ -488,6 +501,7 @@ class ClassVariable(VariableTracker):
         pending = tx.effects.attribute(self, name)
         if pending is not None:
             return pending
+        refuse_changed_class(tx, self.value, name)
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return ConstantVariable(getattr(self.value, name))
         if name == "__class__":
@@ -532,9 +546,9 @@ class ClassVariable(VariableTracker):
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         if isinstance(lookup(type(self.value), "__setattr__")[1], types.FunctionType) or self.source is None:
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
-        if name.startswith("__"):
+        if name.startswith("__") or is_data_descriptor(lookup(type(self.value), name)[1]):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
-        tx.effects.store_attribute(self, name, value)
+        tx.effects.store_class_attribute(self, self.value, name, value)
 
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         return tx.instantiate(self, args, kwargs)
@@ -576,6 +590,7 @@ class SuperVariable(VariableTracker):
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         of_class = isinstance(self.owner, ClassVariable) and self.after in self.owner.value.__mro__
         cls = self.owner.value if of_class else self.owner.python_type()  # type: ignore[attr-defined]
+        refuse_changed_class(tx, cls, name)
         base, static = lookup(cls, name, self.after)
         if base is not None:
             return self._bind(tx, base, name, static, of_class)
