@@ -409,7 +409,7 @@ class ObjectModel:
             return self._call_stood_for(module)
         if not issubclass(cls, torch.nn.Module) or lookup(cls, "__call__")[1] is not _MODULE_CALL:
             return None
-        if lookup(cls, "_call_impl")[0] is not torch.nn.Module or module.value is None:
+        if lookup(cls, "_call_impl")[1] is not _MODULE_CALL_IMPL or module.value is None:
             return None
         for table in _GLOBAL_HOOK_TABLES:
             hooks = tx.wrap(getattr(torch.nn.modules.module, table), ModuleGlobalsSource(_MODULE_FILE, table))
@@ -436,6 +436,7 @@ class ObjectModel:
 
 
 _MODULE_CALL = torch.nn.Module.__dict__["__call__"]
+_MODULE_CALL_IMPL = torch.nn.Module.__dict__["_call_impl"]
 _MODULE_FILE = "torch.nn.modules.module"
 _GLOBAL_HOOK_TABLES = (
     "_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks",
