@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -105,12 +106,14 @@ def is_opaque_module(name: str | None) -> bool:
 
 
 def may_be_root(name: str | None) -> bool:
-    """Whether a frame of a module that CPython calls is worth tracing on its own: torch's and copy's inner workings are not."""
+    """Whether a frame of a module that CPython calls is worth tracing on its own: the standard library's and torch's inner
+    workings are not."""
     if name is None or is_opaque_module(name):
         return name is None
-    if name.partition(".")[0] == "torch":
+    package = name.partition(".")[0]
+    if package == "torch":
         return name.startswith(_TRACED_PARTS_OF_TORCH)
-    return name not in ("copy", "copyreg")
+    return package not in sys.stdlib_module_names and package != "typing_extensions"
 
 
 _TRACED_PARTS_OF_TORCH = ("torch.nn.modules", "torch.nn.utils", "torch.optim", "torch.distributions", "torch.ao")

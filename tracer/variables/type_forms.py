@@ -34,7 +34,7 @@ class TypeFormVariable(VariableTracker):
         return type(self.value)
 
     def describe(self) -> str:
-        return f"TypeFormVariable({self.value!r})"
+        return f"TypeFormVariable({type(self.value).__name__})"
 
     __repr__ = describe
 
