@@ -1,0 +1,563 @@
+"""What can change about the functions, globals, closures and classes that a trace went through is noticed."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+import types
+
+import pytest
+import torch
+
+import tracer
+from tests.soundness.watching import Watched, noticed, traced, unharmed
+
+X = torch.tensor([1.0, 2.0, 3.0])
+FACTOR = 2
+TABLE = {"k": 2}
+ITEMS = [1, 2]
+
+
+def helper(x):
+    return x + 1
+
+
+def uses_helper(x):
+    return helper(x) * 2
+
+
+def uses_constant(x):
+    return x * FACTOR
+
+
+@pytest.fixture
+def other_module():
+    """A module of its own, whose functions are traced through."""
+    module = types.ModuleType("tests_of_soundness_other")
+    exec(
+        "RATE = 3\n"
+        "def inner(x): return x * RATE\n"
+        "def outer(x): return inner(x) + 1\n"
+        "class Scale:\n"
+        "    by = 2\n"
+        "    def __call__(self, x): return x * self.by\n",
+        module.__dict__,
+    )
+    sys.modules[module.__name__] = module
+    yield module
+    del sys.modules[module.__name__]
+
+
+def test_a_global_function_patched(monkeypatch):
+    noticed(uses_helper, (X,), lambda: monkeypatch.setitem(globals(), "helper", lambda x: x - 1))
+
+
+def test_the_code_of_a_global_function_replaced(monkeypatch):
+    def change():
+        monkeypatch.setattr(helper, "__code__", (lambda x: x * 9).__code__)
+
+    noticed(uses_helper, (X,), change)
+
+
+def test_the_code_of_the_decorated_function_replaced():
+    def fn(x):
+        return x + 1
+
+    watched = traced(fn, (X,))
+    fn.__code__ = (lambda x: x * 9).__code__
+    watched(X)
+
+
+def test_a_global_constant_changed(monkeypatch):
+    noticed(uses_constant, (X,), lambda: monkeypatch.setitem(globals(), "FACTOR", 3))
+
+
+def test_a_global_of_another_type(monkeypatch):
+    noticed(uses_constant, (X,), lambda: monkeypatch.setitem(globals(), "FACTOR", 2.0))
+
+
+def test_a_global_that_becomes_a_tensor(monkeypatch):
+    noticed(uses_constant, (X,), lambda: monkeypatch.setitem(globals(), "FACTOR", torch.ones(3)))
+
+
+def test_a_global_that_goes_away(monkeypatch):
+    watched = traced(uses_constant, (X,))
+    monkeypatch.delitem(globals(), "FACTOR")
+    assert isinstance(watched(X), NameError)
+
+
+def test_a_global_container_changed_in_place(monkeypatch):
+    def fn(x):
+        return x * TABLE["k"] + len(ITEMS)
+
+    monkeypatch.setitem(globals(), "TABLE", {"k": 2})
+    monkeypatch.setitem(globals(), "ITEMS", [1])
+    noticed(fn, (X,), lambda: TABLE.__setitem__("k", 7))
+    noticed(fn, (X,), lambda: ITEMS.append(7))
+
+
+def test_a_global_that_hides_a_builtin(monkeypatch):
+    noticed(lambda x: x * len([1, 2]), (X,), lambda: monkeypatch.setitem(globals(), "len", lambda l: 100))
+
+
+def test_a_builtin_replaced(monkeypatch):
+    import builtins
+
+    watched = traced(lambda x: x * max(1, 2), (X,))
+    monkeypatch.setattr(builtins, "max", lambda *a: 100)
+    try:
+        expected, seen = X * 100, watched.compiled(X)
+    finally:
+        monkeypatch.undo()
+    assert torch.equal(expected, seen)
+
+
+def test_a_function_of_torch_replaced(monkeypatch):
+    noticed(lambda x: torch.relu(x), (X,), lambda: monkeypatch.setattr(torch, "relu", lambda x: x * 100))
+    monkeypatch.undo()
+    functional = torch.nn.functional
+    noticed(lambda x: functional.relu(x), (X,), lambda: monkeypatch.setattr(functional, "relu", lambda x: x * 100))
+
+
+def test_a_module_alias_replaced(monkeypatch):
+    class Fake:
+        @staticmethod
+        def relu(x):
+            return x * 5
+
+    monkeypatch.setitem(globals(), "functional", torch.nn.functional)
+    noticed(lambda x: functional.relu(x), (X,), lambda: monkeypatch.setitem(globals(), "functional", Fake))  # noqa: F821
+
+
+def test_globals_of_an_inlined_module(other_module):
+    outer = other_module.outer
+    fn = lambda x: outer(x)
+    noticed(fn, (X,), lambda: setattr(other_module, "RATE", 4))
+    noticed(fn, (X,), lambda: setattr(other_module, "inner", lambda x: x - 1))
+    noticed(lambda x: other_module.outer(x), (X,), lambda: setattr(other_module, "outer", lambda x: x - 7))
+
+
+def test_classes_of_an_inlined_module(other_module):
+    scale = other_module.Scale()
+    fn = lambda x: scale(x)
+    noticed(fn, (X,), lambda: setattr(other_module.Scale, "by", 4))
+    noticed(fn, (X,), lambda: setattr(scale, "by", 5))
+    noticed(fn, (X,), lambda: setattr(other_module.Scale, "__call__", lambda self, x: x + 100))
+    noticed(lambda x: other_module.Scale()(x), (X,), lambda: setattr(other_module, "Scale", lambda: (lambda x: x)))
+
+
+def test_the_globals_of_a_function_that_belongs_to_no_module():
+    namespace = {"RATE": 3}
+    exec("def inner(x): return x * RATE", namespace)
+    inner = namespace["inner"]
+    noticed(lambda x: inner(x), (X,), lambda: namespace.__setitem__("RATE", 4))
+
+
+# --------------------------------------------------------------------------------------------- closures
+
+
+def test_a_closure_cell_changed():
+    factor = 2
+
+    def fn(x):
+        return x * factor
+
+    def change():
+        nonlocal factor
+        factor = 3
+
+    noticed(fn, (X,), change)
+
+
+def test_a_closure_cell_of_an_inlined_function_changed():
+    factor = 2
+
+    def inner(x):
+        return x * factor
+
+    def change():
+        nonlocal factor
+        factor = 3
+
+    noticed(lambda x: inner(x) + 1, (X,), change)
+
+
+def test_a_closure_cell_that_is_emptied():
+    factor = 2
+
+    def fn(x):
+        return x * factor
+
+    watched = traced(fn, (X,))
+    del factor
+    assert isinstance(watched(X), NameError)
+
+
+def test_a_function_in_a_closure_replaced():
+    def first(x):
+        return x + 1
+
+    chosen = first
+
+    def fn(x):
+        return chosen(x) * 2
+
+    def change():
+        nonlocal chosen
+        chosen = torch.neg
+
+    noticed(fn, (X,), change)
+
+
+def make_adder(n):
+    def add(x):
+        return x + n
+
+    return add
+
+
+def test_closures_of_one_code_with_different_cells():
+    first, second = make_adder(1), make_adder(10)
+    compiled = [tracer.optimize()(f) for f in (first, second)]
+    for _ in range(3):
+        assert [c(X).tolist() for c in compiled] == [(X + 1).tolist(), (X + 10).tolist()]
+
+
+def test_closures_of_one_code_called_in_turn():
+    adders = [make_adder(n) for n in (1, 10, 100)]
+    watched = Watched(lambda x, add: add(x) * 2)
+    for add in (*adders, *adders):
+        watched(X, add)
+
+
+def test_cells_that_hold_tensors_are_inputs():
+    watched = Watched(lambda x, add: add(x) * 2)
+    for value in (torch.ones(3), torch.zeros(3), torch.randn(3)):
+        watched(X, make_adder(value))
+
+
+# --------------------------------------------------------------------------------------------- defaults
+
+
+def test_defaults_and_keyword_defaults_of_the_decorated_function():
+    def fn(x, by=2, *, plus=1):
+        return x * by + plus
+
+    noticed(fn, (X,), lambda: setattr(fn, "__defaults__", (5,)))
+    noticed(fn, (X,), lambda: setattr(fn, "__kwdefaults__", {"plus": 7}))
+    noticed(fn, (X,), lambda: fn.__kwdefaults__.__setitem__("plus", 8))
+
+
+def test_defaults_of_an_inlined_function():
+    def inner(x, by=2, *, plus=1):
+        return x * by + plus
+
+    fn = lambda x: inner(x)
+    noticed(fn, (X,), lambda: setattr(inner, "__defaults__", (5,)))
+    noticed(fn, (X,), lambda: setattr(inner, "__kwdefaults__", {"plus": 7}))
+    noticed(fn, (X,), lambda: inner.__kwdefaults__.__setitem__("plus", 8))
+
+
+def test_a_mutable_default():
+    def inner(x, by=[2]):
+        return x * by[0]
+
+    noticed(lambda x: inner(x), (X,), lambda: inner.__defaults__[0].__setitem__(0, 3))
+
+
+def test_a_partial_whose_function_has_changed():
+    def inner(x, by):
+        return x * by
+
+    by = [2]
+    partial = functools.partial(lambda x, by: inner(x, by[0]), by=by)
+    noticed(lambda x: partial(x), (X,), lambda: by.__setitem__(0, 5))
+    watched = Watched(lambda x, p: p(x))
+    for function, argument in ((operator.mul, 2), (operator.mul, 3), (operator.add, 3)):
+        watched(X, functools.partial(function, argument))
+
+
+# --------------------------------------------------------------------------------------------- objects and classes
+
+
+class Base:
+    factor = 2
+
+    def scale(self, x):
+        return x * self.factor
+
+    @property
+    def shift(self):
+        return 1
+
+    @classmethod
+    def of_class(cls, x):
+        return x * cls.factor
+
+    @staticmethod
+    def static(x):
+        return x + 2
+
+
+class Derived(Base):
+    pass
+
+
+class Other(Base):
+    factor = 20
+
+
+METHODS = {
+    "method": lambda o, x: o.scale(x),
+    "property": lambda o, x: x + o.shift,
+    "classmethod": lambda o, x: o.of_class(x),
+    "staticmethod": lambda o, x: o.static(x),
+    "class attribute": lambda o, x: x * o.factor,
+    "of the class": lambda o, x: type(o).of_class(x),
+    "absent": lambda o, x: x * getattr(o, "absent", 3),
+    "len": lambda o, x: x * (len(o) if hasattr(o, "__len__") else 3),
+    "truth": lambda o, x: x * (5 if o else 6),
+    "equality": lambda o, x: x * (5 if o == 3 else 6),
+}
+
+PATCHES = {
+    "method": ("scale", lambda self, x: x - 1),
+    "property": ("shift", property(lambda self: 5)),
+    "classmethod": ("of_class", classmethod(lambda cls, x: x * 77)),
+    "staticmethod": ("static", staticmethod(lambda x: x + 99)),
+    "class attribute": ("factor", 55),
+    "of the class": ("factor", 66),
+    "absent": ("absent", 8),
+    "len": ("__len__", lambda self: 9),
+    "truth": ("__bool__", lambda self: False),
+    "equality": ("__eq__", lambda self, other: True),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("where", [Base, Derived], ids=["base", "derived"])
+def test_a_class_patched(name, where, monkeypatch):
+    attribute, value = PATCHES[name]
+    obj = Derived()
+    noticed(lambda x: METHODS[name](obj, x), (X,), lambda: monkeypatch.setattr(where, attribute, value, raising=False))
+
+
+@pytest.mark.parametrize("name", ["method", "staticmethod", "class attribute", "absent"])
+def test_an_instance_patched(name):
+    obj = Derived()
+    attribute, value = PATCHES[name]
+    if callable(value):
+        value = lambda x: x - 5
+    elif isinstance(value, staticmethod):
+        value = value.__func__
+    noticed(lambda x: METHODS[name](obj, x), (X,), lambda: setattr(obj, attribute, value))
+
+
+@pytest.mark.parametrize("hook", ["__getattr__", "__getattribute__"])
+def test_attribute_hooks_that_appear(hook):
+    class Plain:
+        def __init__(self):
+            self.by = 2
+
+    obj = Plain()
+    watched = traced(lambda x: x * obj.by * getattr(obj, "other", 3), (X,))
+    setattr(Plain, hook, lambda self, name: 7)
+    watched(X)
+
+
+def test_a_data_descriptor_that_appears():
+    class Plain:
+        def __init__(self):
+            self.by = 2
+
+    obj = Plain()
+    noticed(lambda x: x * obj.by, (X,), lambda: setattr(Plain, "by", property(lambda self: 7)))
+
+
+def test_class_is_assigned():
+    obj = Derived()
+    noticed(lambda x: obj.scale(x), (X,), lambda: setattr(obj, "__class__", Other))
+
+
+def test_bases_are_assigned():
+    class Left:
+        def go(self, x):
+            return x + 1
+
+    class Right:
+        def go(self, x):
+            return x + 2
+
+    class Bottom(Left):
+        pass
+
+    obj = Bottom()
+    noticed(lambda x: obj.go(x), (X,), lambda: setattr(Bottom, "__bases__", (Right,)))
+
+
+def test_an_isinstance_that_depends_on_the_bases():
+    class Left:
+        pass
+
+    class Right:
+        pass
+
+    class Bottom(Left):
+        pass
+
+    obj = Bottom()
+    noticed(lambda x: x + isinstance(obj, Left), (X,), lambda: setattr(Bottom, "__bases__", (Right,)))
+
+
+def test_a_class_attribute_that_counts_does_not_retrace_what_never_reads_it():
+    class Counted:
+        calls = 0
+        by = 2
+
+        def scale(self, x):
+            return x * self.by
+
+    obj = Counted()
+
+    def change():
+        Counted.calls += 1
+
+    watched = unharmed(lambda x: obj.scale(x), (X,), change)
+    for _ in range(10):
+        change()
+        watched(X)
+    assert watched.traces == 1
+
+
+def test_a_method_replaced_on_a_parent_of_the_mro_between():
+    class Top:
+        def go(self, x):
+            return x + 1
+
+    class Middle(Top):
+        pass
+
+    class Bottom(Middle):
+        pass
+
+    obj = Bottom()
+    noticed(lambda x: obj.go(x), (X,), lambda: setattr(Middle, "go", lambda self, x: x * 50))
+
+
+def test_what_super_finds():
+    class Top:
+        def go(self, x):
+            return x + 1
+
+    class Middle(Top):
+        pass
+
+    class Bottom(Middle):
+        def go(self, x):
+            return super().go(x) * 2
+
+    obj = Bottom()
+    noticed(lambda x: obj.go(x), (X,), lambda: setattr(Middle, "go", lambda self, x: x * 50))
+
+
+def test_an_object_made_in_the_trace_of_a_class_that_changes():
+    class Maker:
+        def __init__(self, by):
+            self.by = by
+
+        def scale(self, x):
+            return x * self.by
+
+    fn = lambda x: Maker(2).scale(x)
+    noticed(fn, (X,), lambda: setattr(Maker, "__init__", lambda self, by: setattr(self, "by", by + 1)))
+    noticed(fn, (X,), lambda: setattr(Maker, "scale", lambda self, x: x - self.by))
+    noticed(fn, (X,), lambda: setattr(Maker, "__setattr__", lambda self, n, v: object.__setattr__(self, n, v * 2)))
+
+
+def test_operators_of_a_class_that_change():
+    class Number:
+        def __init__(self, n):
+            self.n = n
+
+        def __add__(self, other):
+            return self.n + other
+
+    number = Number(2)
+    noticed(lambda x: number + x, (X,), lambda: setattr(Number, "__add__", lambda self, other: other * 100))
+
+    class Silent:
+        pass
+
+    silent = Silent()
+    watched = Watched(lambda x: x * (3 if hasattr(type(silent), "__mul__") else 4))
+    watched(X)
+    Silent.__mul__ = lambda self, other: other
+    watched(X)
+
+
+def test_slots():
+    class Slotted:
+        __slots__ = ("by", "late")
+
+        def __init__(self):
+            self.by = 2
+
+    obj = Slotted()
+    noticed(lambda x: x * obj.by, (X,), lambda: setattr(obj, "by", 3))
+    watched = Watched(lambda x: x * getattr(obj, "late", 5))
+    watched(X)
+    obj.late = 6
+    watched(X)
+
+
+def test_a_dataclass_argument():
+    import dataclasses
+
+    @dataclasses.dataclass
+    class Config:
+        rate: float = 0.5
+        names: tuple = ("a",)
+        nested: dict = dataclasses.field(default_factory=lambda: {"k": [1, 2]})
+
+    config = Config()
+    fn = lambda x: x * config.rate + len(config.names) + config.nested["k"][1]
+    noticed(fn, (X,), lambda: setattr(config, "rate", 0.25))
+    noticed(fn, (X,), lambda: setattr(config, "names", ("a", "b")))
+    noticed(fn, (X,), lambda: config.nested["k"].__setitem__(1, 3))
+    noticed(fn, (X,), lambda: config.nested.__setitem__("k", [1, 5, 3]))
+
+
+def test_a_bound_method_of_another_object():
+    first, second = Derived(), Derived()
+    second.factor = 9
+    watched = Watched(lambda x, f: f(x))
+    for obj in (first, second, first, Other()):
+        watched(X, obj.scale)
+
+
+def test_a_decorated_method_on_several_objects():
+    class Layer:
+        def __init__(self, by):
+            self.by = by
+
+        @tracer.optimize()
+        def __call__(self, x):
+            return x * self.by
+
+    layers = [Layer(n) for n in (1, 2, 3.0, torch.ones(3))]
+    for _ in range(2):
+        for layer in layers:
+            assert torch.equal(layer(X), X * layer.by)
+
+
+def test_an_enum_member_and_its_value():
+    import enum
+
+    class Mode(enum.Enum):
+        A = 2
+        B = 3
+
+    watched = Watched(lambda x, mode: x * mode.value if mode is Mode.A else x - mode.value)
+    for mode in (Mode.A, Mode.B, Mode.A):
+        watched(X, mode)
