@@ -38,3 +38,69 @@ def test_a_negative_constant_to_a_symbolic_power():
 
     for n in (2, 3, 4):
         check_made(f, lambda n=n: ((X, n), {}), dynamic=True)
+
+
+def test_effects_before_a_failing_operation_of_a_graph_that_writes_to_its_inputs():
+    def f(x, i, log):
+        log.append(1)
+        x.add_(1)
+        log.append(2)
+        z = x[i]
+        log.append(3)
+        x.add_(1)
+        return z
+
+    check(f, X, torch.tensor([0, 1]), [])
+    check(f, X, torch.tensor([0, 5]), [])
+
+
+def test_a_handler_around_a_failing_operation_of_a_graph_that_writes_to_its_inputs():
+    def f(x, i, log):
+        try:
+            x.mul_(2)
+            z = x[i]
+            log.append(1)
+        except IndexError as error:
+            log.append(str(error))
+            z = x
+        finally:
+            log.append(2)
+        return z * 2
+
+    check(f, X, torch.tensor([0, 1]), [])
+    check(f, X, torch.tensor([0, 5]), [])
+
+
+def test_statistics_of_a_batch_norm_before_a_loss_that_refuses_its_target():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+
+    def f(model, x, target, log):
+        log.append("forward")
+        loss = torch.nn.functional.cross_entropy(model(x), target)
+        log.append("loss")
+        return loss.detach()
+
+    check(f, model, X, torch.tensor([0, 1]), [])
+    check(f, model, X, torch.tensor([0, 9]), [])
+
+
+def test_an_operation_that_fails_before_anything_was_written():
+    def f(x, i, log):
+        log.append(1)
+        z = x[i]
+        x.add_(1)
+        return z
+
+    checked = check(f, X, torch.tensor([0, 5]), [])
+    assert isinstance(checked.error, IndexError)
+
+
+def test_random_numbers_drawn_before_an_operation_that_fails():
+    def f(x, i):
+        x.add_(torch.rand(3))
+        try:
+            return x[i]
+        except IndexError:
+            return torch.rand(2)
+
+    check(f, X, torch.tensor([0, 5]))

@@ -14,6 +14,7 @@ from torch import fx
 from tracer import _C
 from tracer.bytecode import Assembler, Instruction, ResumeError, live_names, resume_code
 from tracer.codegen.codegen import Codegen, Extras
+from tracer.effects import rollback
 from tracer.effects.replay import replay
 from tracer.graph_breaks import unsupported
 from tracer.guards import argument_slots
@@ -82,16 +83,22 @@ class OutputCodeBuilder:
         return OutputCode(finished, dict(self.extras.values), bool(self._resumes))
 
     def _call_graph(self, cg: Codegen, graph_name: str, inputs: list[Any]) -> None:
-        """Calls the graph. If it raises and has changed nothing, the frame runs in CPython instead, which raises at the
-        user's own line, with the effects up to there."""
+        """Calls the graph. If it raises and has changed nothing that cannot be put back, the frame runs in CPython
+        instead, which raises at the user's own line, with the effects up to there."""
         asm = cg.asm
         again = asm.label()
         done = asm.label()
-        reruns = not self.trace.output.writes_to_inputs()
+        reruns = not self.trace.output.changes_state()
+        written = self.trace.output.written_inputs() if reruns else []
         random = reruns and self.trace.output.draws_random_numbers
         if random:
             cg.call_object(torch.get_rng_state)
             random_state = cg.store_temporary()
+        if written:
+            copies = tuple(fails for _, fails in written)
+            loads = [lambda item=item: item.source.emit(cg) for item, _ in written]
+            cg.call_object(rollback.remember, lambda: asm.load_const(copies), *loads)  # type: ignore[arg-type]
+            saved = cg.store_temporary()
         token = asm.try_begin(again) if reruns else None
         asm.push_null()
         asm.load_deref(graph_name)
@@ -104,6 +111,12 @@ class OutputCodeBuilder:
         asm.try_end(token)
         asm.jump(done)
         asm.place(again)
+        if written:
+            restored = asm.label()
+            cg.call_object(rollback.put_back, lambda: asm.load_fast(saved))
+            asm.emit("POP_JUMP_FORWARD_IF_TRUE", restored)
+            asm.emit("RERAISE", 0)
+            asm.place(restored)
         asm.pop()
         if random:
             cg.call_object(torch.set_rng_state, lambda: asm.load_fast(random_state))

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import (
 )
 
 from tracer.graph.dispatch_cache import CachedResult, CallKey, NotCacheable, cached_result
+from tracer.graph.failing_operators import may_fail_on_data
 from tracer.graph.shape_env_adapter import TorchShapeEnv
 
 MAX_ENTRIES = 8192
@@ -52,6 +53,7 @@ class FakeMode(FakeTensorMode):
         self.torch_env = shape_env
         self.drew_random_numbers = False
         self.written_storages: set[int] = set()  # `_cdata` of what operators wrote to
+        self.written_before_failing: set[int] = set()  # of those, written before or by an operator that may yet fail
 
     def dispatch(
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
@@ -61,6 +63,8 @@ class FakeMode(FakeTensorMode):
         effects = operator_effects(func)
         if effects is not None:
             self._note_effects(effects, args, kwargs or {})
+        if self.written_storages and may_fail_on_data(func):
+            self.written_before_failing |= self.written_storages
         return self._dispatch(func, types, args, kwargs or {})
 
     def _note_effects(self, effects: OperatorEffects, args: Sequence[object], kwargs: Mapping[str, object]) -> None:

@@ -186,12 +186,22 @@ class OutputGraph:
         order = {node: position for position, node in enumerate(self.graph.nodes)}
         return sorted(kept, key=lambda item: order[item.node])
 
-    def writes_to_inputs(self) -> bool:
-        """Whether running the graph changes a tensor that existed before, or torch's global state."""
-        written = self.world.fake_mode.written_storages
-        fakes = [item.fake for item in self.inputs.values() if isinstance(item.fake, torch.Tensor)]
-        if any(fake.untyped_storage()._cdata in written for fake in fakes):
-            return True
+    def written_inputs(self) -> list[tuple[GraphInput, bool]]:
+        """The inputs that running the graph changes, and whether it may fail after it has changed them."""
+        mode = self.world.fake_mode
+        storages = {
+            id(item): item.fake.untyped_storage()._cdata
+            for item in self.inputs.values()
+            if isinstance(item.fake, torch.Tensor)
+        }
+        return [
+            (item, storages[id(item)] in mode.written_before_failing)
+            for item in self.inputs.values()
+            if storages.get(id(item)) in mode.written_storages
+        ]
+
+    def changes_state(self) -> bool:
+        """Whether running the graph changes torch's global state."""
         return any(node.op == "call_function" and node.target in STATE_FUNCTIONS for node in self.graph.nodes)
 
     @property
