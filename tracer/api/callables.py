@@ -25,7 +25,7 @@ def compiled(target: Any, settings: Settings) -> Any:
     """What `optimize(...)(target)` returns. Raises UserError for what cannot be called or decorated."""
     target = original_of(target)
     if target in disabled:
-        return target
+        return target if disabled.get(target).recursive else _compile_opaque(target, settings)
     if isinstance(target, torch.nn.Module):
         return OptimizedModule(target, settings)
     if isinstance(target, type):
