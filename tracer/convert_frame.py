@@ -25,11 +25,12 @@ from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.frame_state import DynamismPolicy, FrameState
 from tracer.graph.fake_tensors import FakeWorld
 from tracer.graph.graph_module import build_graph_module
+from tracer.graph_breaks import unsupported
 from tracer.interpreter.trace import BreakHere, Trace
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.library.registry import may_be_root
 from tracer.metrics import counters
-from tracer.preserve import preserve_global_state, restoring
+from tracer.preserve import preserve_global_state, restoring, shows_operations
 from tracer.sources import CellSource, LocalSource
 from tracer.user_marks import IdentityMap
 from tracer.variables.base import ObservedException
@@ -111,6 +112,8 @@ class RegionState:
         code = function.__code__
         if id(code) not in self.roots and not may_be_root(function.__globals__.get("__name__")):
             return _C.SKIP
+        if shows_operations():
+            return None
         with _tracing:
             try:
                 return self.convert(function, args)
@@ -190,16 +193,23 @@ class RegionState:
     def _run(self, trace: Trace, root: InstructionTranslator, builder: OutputCodeBuilder) -> Any:
         """The body of the output code; None where the frame raises, so that CPython has to run it."""
         try:
-            return builder.returning(root.run())
+            body = builder.returning(root.run())
         except BreakHere as at:
             trace.frame = at.frame
-            return builder.breaking(at.frame)
+            body = builder.breaking(at.frame)
         except ObservedException:
             return None
+        if trace.abandoned_generator() is not None:
+            unsupported("cannot-reconstruct", value="a generator that is suspended in a try or with block")
+        return body
 
     def _next_break(self, trace: Trace, error: errors.Unsupported, break_at: int | None) -> int:
         """The step to break at because of `error`; a break that was tried already moves out to the caller."""
         error.at(trace.user_stack())
+        abandoned = trace.abandoned_generator()
+        if abandoned is not None and abandoned != break_at and not self.fullgraph:
+            self._note_break(error)
+            return abandoned
         frame = trace.frame
         if frame is None or self.fullgraph:
             if self.fullgraph:

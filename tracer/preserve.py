@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
+from torch.utils._device import DeviceContext
 
 from tracer import _C, config
 from tracer.graph_breaks import unsupported
@@ -64,6 +65,15 @@ def write_state(state: State) -> None:
     for setting, values in zip(SETTINGS, state):
         if setting.read() != values:
             setting.write(*values)
+
+
+def shows_operations() -> bool:
+    """Whether somebody on this thread is shown every operation and may change it: a torch-dispatch or torch-function mode
+    of the program's, a transform of torch.func. Tracing would show them its own."""
+    if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack() is not None:
+        return True
+    modes = map(torch._C._get_function_stack_at, range(torch._C._len_torch_function_stack()))
+    return any(type(mode) is not DeviceContext for mode in modes)
 
 
 @contextlib.contextmanager

@@ -187,7 +187,7 @@ def test_a_closure_cell_that_is_emptied():
     factor = 2
 
     def fn(x):
-        return x * factor
+        return x * factor  # noqa: F821
 
     watched = traced(fn, (X,))
     del factor

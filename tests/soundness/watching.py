@@ -12,6 +12,9 @@ from tests.comparing import Comparison
 from tracer import logs
 
 
+Args = tuple[Any, ...]
+
+
 class Watched:
     """`fn` under the tracer. `Watched(fn)(x)` checks one call; `traces` counts graphs, `entries` what is cached."""
 
@@ -54,7 +57,7 @@ class Watched:
         return sum(entry.hits for entry in self.entries)
 
 
-def outcome(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def outcome(fn: Callable[..., Any], args: Args, kwargs: dict[str, Any]) -> Any:
     torch.manual_seed(0)
     try:
         return fn(*args, **kwargs)
@@ -62,7 +65,7 @@ def outcome(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
         return error
 
 
-def noticed(fn: Any, args: tuple[Any, ...], change: Callable[[], Any], after: tuple[Any, ...] | None = None) -> Watched:
+def noticed(fn: Any, args: Args, change: Callable[[], Any], after: Args | None = None) -> Watched:
     """`fn` is traced, hits, then `change()` happens: the next call gives what plain Python gives, by a new trace."""
     watched = traced(fn, args)
     before = watched.traces, len(watched.entries)
@@ -75,7 +78,7 @@ def noticed(fn: Any, args: tuple[Any, ...], change: Callable[[], Any], after: tu
     return watched
 
 
-def unharmed(fn: Any, args: tuple[Any, ...], change: Callable[[], Any], after: tuple[Any, ...] | None = None) -> Watched:
+def unharmed(fn: Any, args: Args, change: Callable[[], Any], after: Args | None = None) -> Watched:
     """As `noticed`, for a change that the entry serves as well: it hits, and the result is right."""
     watched = traced(fn, args)
     before = watched.traces
@@ -87,7 +90,7 @@ def unharmed(fn: Any, args: tuple[Any, ...], change: Callable[[], Any], after: t
     return watched
 
 
-def traced(fn: Any, args: tuple[Any, ...]) -> Watched:
+def traced(fn: Any, args: Args) -> Watched:
     watched = Watched(fn)
     watched(*args)
     traces = watched.traces
