@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from shapes import ConstraintViolationError
-from tracer import _C, config, errors, guards, log_texts, logs, user_marks
+from tracer import _C, config, errors, graph_breaks, guards, log_texts, logs, user_marks
 from tracer.backends.verify import verify
 from tracer.cache import GuardedCode, entries_of, make_entry
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder

@@ -69,7 +69,7 @@ class OutputGraph:
         self.inputs[source.name] = GraphInput(node, source, real)
         return node
 
-    def add_symbol(self, expr: Any, source: Source, real: int, symint: Any) -> fx.Node:
+    def add_symbol(self, expr: Any, source: Source, real: float, symint: Any) -> fx.Node:
         """The SymInt placeholder of a symbol that the sizes of the inputs are written in."""
         node = self._symbol_nodes.get(expr)
         if node is None:

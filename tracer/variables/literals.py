@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -32,7 +33,7 @@ def _range(value: range) -> RangeVariable:
     return RangeVariable(from_python(value.start), from_python(value.stop), from_python(value.step))
 
 
-_CONTAINERS = {
+_CONTAINERS: dict[type, Callable[[Any], VariableTracker]] = {
     tuple: lambda value: TupleVariable([from_python(item) for item in value]),
     torch.Size: lambda value: SizeVariable([from_python(item) for item in value]),
     list: lambda value: ListVariable([from_python(item) for item in value]),

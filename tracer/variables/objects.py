@@ -73,6 +73,11 @@ class UserObjectVariable(VariableTracker):
     def children(self) -> Iterable[VariableTracker]:
         return () if self.storage is None else (self.storage,)
 
+    def _path(self) -> Source:
+        """How an object that existed before is reached."""
+        assert self.source is not None
+        return self.source
+
     # -- attributes ----------------------------------------------------------------------------------------------
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
@@ -122,7 +127,7 @@ class UserObjectVariable(VariableTracker):
             return None
         attributes = _C.instance_dict(self.value)
         if attributes is not None and name in attributes:
-            return tx.wrap(attributes[name], AttrSource(self.source, name))
+            return tx.wrap(attributes[name], AttrSource(self._path(), name))
         if attributes is not None:
             tx.guard_absent(self, name)
         return None
@@ -150,7 +155,7 @@ class UserObjectVariable(VariableTracker):
             value = _C.raw_attr(self.value, name)
         except AttributeError:
             unsupported("unsupported-descriptor", name=name, kind="empty slot")
-        return tx.wrap(value, AttrSource(self.source, name))
+        return tx.wrap(value, AttrSource(self._path(), name))
 
     def _c_attribute(self, tx: Tracer, name: str, static: Any) -> VariableTracker | None:
         pending = tx.effects.attribute(self, name)
@@ -174,7 +179,7 @@ class UserObjectVariable(VariableTracker):
         if name == "__traceback__":
             unsupported("unsupported-attribute", value=self.describe(), name=name)
         if self.value is not None:
-            return tx.wrap(getattr(self.value, name, None), GenericAttrSource(self.source, name))
+            return tx.wrap(getattr(self.value, name, None), GenericAttrSource(self._path(), name))
         if name == "args":
             return self.storage or tx.literal(())
         return boolean(False) if name == "__suppress_context__" else ConstantVariable(None)

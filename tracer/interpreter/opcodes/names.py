@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tracer import guards
 from tracer.bytecode import Instruction
@@ -62,7 +62,7 @@ def load_deref(tx: Frame, inst: Instruction) -> None:
     tx.push(value)
 
 
-def raise_unbound_cell(tx: Frame, name: str) -> None:
+def raise_unbound_cell(tx: Frame, name: str) -> NoReturn:
     if name in tx.code.co_cellvars:
         tx.raise_error(
             UnboundLocalError, f"cannot access local variable {name!r} where it is not associated with a value"
