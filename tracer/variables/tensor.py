@@ -14,7 +14,8 @@ from tracer.graph.fake_tensors import is_symbolic
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.constant import BINARY, COMPARE, INPLACE, UNARY, ConstantVariable
-from tracer.variables.sequences import SequenceVariable, SizeVariable, SliceVariable, TupleVariable
+from tracer.variables.sequences import SizeVariable, TupleVariable
+from tracer.variables.subscripts import WHOLE, select_symbolic, subscript
 from tracer.variables.tensor_methods import tensor_method
 
 if TYPE_CHECKING:
@@ -164,11 +165,16 @@ class TensorVariable(VariableTracker):
         unsupported("data-dependent-branch", value=self.describe())
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
-        return tx.output.call_function(operator.getitem, (self.node, subscript(tx, key)), {})
+        tensor, rest = select_symbolic(tx, self, key)
+        if rest is None:
+            return tensor
+        return tx.output.call_function(operator.getitem, (tensor.node, subscript(tx, rest)), {})
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
-        with writing(tx, self):
-            tx.output.call_function(operator.setitem, (self.node, subscript(tx, key), tx.as_graph_arg(value)), {})
+        tensor, rest = select_symbolic(tx, self, key)
+        with writing(tx, self, tensor):
+            index = subscript(tx, WHOLE if rest is None else rest)
+            tx.output.call_function(operator.setitem, (tensor.node, index, tx.as_graph_arg(value)), {})
 
     def iterate(self, tx: Tracer) -> VariableTracker:
         if self.fake.dim() == 0:
@@ -239,16 +245,6 @@ def is_operand(value: VariableTracker) -> bool:
     if value.is_constant():
         return isinstance(value.constant(), (int, float, complex))
     return isinstance(value, TensorVariable) or is_symbolic(getattr(value, "example", None))
-
-
-def subscript(tx: Tracer, key: VariableTracker) -> Any:
-    """A subscript as an FX argument: ints, slices, None, Ellipsis, tensors and lists of them."""
-    if isinstance(key, (SliceVariable, TensorVariable)) or key.is_constant():
-        return key.graph_arg()
-    if isinstance(key, SequenceVariable):
-        items = [subscript(tx, item) for item in key.items(tx)]
-        return tuple(items) if issubclass(key.cls, tuple) else items
-    return tx.as_graph_arg(key)
 
 
 class TensorMethodVariable(VariableTracker):

@@ -3,16 +3,16 @@ hand data to Python, and methods that nothing can trace. What is not named here 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from tracer import config
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE, ConstantVariable
+from tracer.variables.constant import NONE, ConstantVariable, boolean
 from tracer.variables.sequences import ListVariable, TupleVariable
-from tracer.variables.symbolic import SymNodeVariable
+from tracer.variables.symbolic import SymNodeVariable, apply, is_number
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -169,9 +169,41 @@ def _tolist(tx: Tracer, self: TensorVariable) -> VariableTracker:
     return ListVariable([row.call_method(tx, "tolist", [], {}) for row in self.unpack(tx)])
 
 
-@_methods("__int__ __float__ __bool__ __complex__ __index__ __nonzero__")
-def _number(tx: Tracer, self: TensorVariable) -> VariableTracker:
-    unsupported("data-dependent-method", value=self.describe(), name="int(), float() or bool()")
+_NUMBERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "__int__": (int, torch.sym_int),
+    "__float__": (float, torch.sym_float),
+}
+
+
+def _number(name: str) -> Method:
+    convert, symbolically = _NUMBERS[name]
+
+    def method(tx: Tracer, self: TensorVariable) -> VariableTracker:
+        if self.known is not None:
+            return ConstantVariable(convert(self.known))
+        if not config.capture_scalar_outputs:
+            unsupported("tensor-item", value=self.describe())
+        item = self.call_method(tx, "item", [], {})
+        if item.python_type() is convert:
+            return item
+        if not is_number(item) or item.is_constant():
+            unsupported("tensor-item", value=self.describe())
+        return apply(tx, symbolically, item)
+
+    return method
+
+
+_each("__int__ __float__", _number)
+
+
+@_methods("__bool__ __nonzero__")
+def _bool(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    return boolean(self.truth(tx))
+
+
+@_methods("__complex__ __index__")
+def _other_number(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    unsupported("tensor-item", value=self.describe())
 
 
 def _hands_out_data(name: str) -> Method:

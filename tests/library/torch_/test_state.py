@@ -1,0 +1,308 @@
+"""Grad mode, inference mode and autocast inside of regions: as with, as decorator, by call, and around graph breaks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import tracer
+from tests.library.torch_.many_calls import many_calls, one_graph
+
+X = torch.randn(3, 3)
+W = torch.randn(3, 3, requires_grad=True)
+
+
+def no_grad_block(x, w):
+    with torch.no_grad():
+        y = x @ w
+    return y, y.requires_grad, x @ w
+
+
+@torch.no_grad()
+def _decorated(x, w):
+    return x @ w
+
+
+def no_grad_decorator(x, w):
+    return _decorated(x, w), x @ w
+
+
+def nested(x, w):
+    with torch.set_grad_enabled(False), torch.enable_grad():
+        y = x @ w
+    with torch.no_grad():
+        with torch.enable_grad():
+            z = x @ w
+        return y, z, x @ w, torch.is_grad_enabled()
+
+
+def inference_block(x, w):
+    with torch.inference_mode():
+        y = x @ w
+        inside = torch.is_inference_mode_enabled()
+    return y, y.is_inference(), inside, torch.is_inference_mode_enabled()
+
+
+@torch.inference_mode()
+def inference_decorator(x, w):
+    return x @ w
+
+
+def autocast_block(x, w):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = F.linear(x, w)
+        asked = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled()
+        with torch.autocast("cpu", enabled=False):
+            z = F.linear(x, w)
+    return y, z, asked, x @ w, torch.is_autocast_enabled("cpu")
+
+
+def autocast_of_amp(x, w):
+    with torch.amp.autocast("cpu"):
+        return x @ w
+
+
+def raises_inside(x, w):
+    try:
+        with torch.no_grad():
+            y = x @ w
+            raise ValueError("inside")
+    except ValueError:
+        return y, x @ w
+
+
+def branch_on_mode(x, w):
+    with torch.no_grad():
+        return x + 1 if torch.is_grad_enabled() else x - 1
+
+
+def stays_changed(x, w):
+    torch.set_grad_enabled(False)
+    return x @ w
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [no_grad_block, no_grad_decorator, nested, inference_block, inference_decorator, autocast_block, autocast_of_amp,
+     raises_inside, branch_on_mode],
+)  # fmt: skip
+def test_captured(fn):
+    one_graph(fn, X, W)
+
+
+def test_a_changed_mode_stays_changed_after_the_region():
+    try:
+        assert len(many_calls(stays_changed, [(X, W)]).graphs) == 1
+    finally:
+        torch.set_grad_enabled(True)
+
+
+# -- graph breaks inside -----------------------------------------------------------------------------------------------
+
+
+def breaks_in_no_grad(x, w):
+    with torch.no_grad():
+        y = x @ w
+        tracer.graph_break()
+        z = y @ w
+    return y, z, x @ w, torch.is_grad_enabled()
+
+
+def breaks_in_inference_mode(x, w):
+    with torch.inference_mode():
+        y = x @ w
+        tracer.graph_break()
+        z = y + 1
+    return y, z, torch.is_inference_mode_enabled(), torch.is_grad_enabled(), x @ w
+
+
+def breaks_in_autocast(x, w):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ w
+        tracer.graph_break()
+        z = x @ w
+    return y, z, x @ w, torch.is_autocast_enabled("cpu")
+
+
+def breaks_in_two_blocks(x, w):
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.inference_mode():
+        with torch.enable_grad():
+            y = x @ w
+            tracer.graph_break()
+            asked = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
+        z = x @ w
+    return y, z, asked, x @ w
+
+
+def returns_from_the_block_after_a_break(x, w):
+    with torch.no_grad():
+        y = x @ w
+        tracer.graph_break()
+        return y, x @ w
+
+
+def raises_after_a_break(x, w):
+    try:
+        with torch.no_grad():
+            y = x @ w
+            tracer.graph_break()
+            raise ValueError("inside")
+    except ValueError:
+        return y, x @ w, torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [breaks_in_no_grad, breaks_in_inference_mode, breaks_in_autocast, breaks_in_two_blocks,
+     returns_from_the_block_after_a_break, raises_after_a_break],
+)  # fmt: skip
+def test_a_break_inside_of_a_block_keeps_the_mode(fn):
+    traced = many_calls(fn, [(X, W), (X, W)])
+    assert traced.break_ids[0] == "explicit-graph-break"
+    assert set(traced.break_ids) <= {"explicit-graph-break", "with-block"}
+
+
+# -- the graph itself --------------------------------------------------------------------------------------------------
+
+
+def test_the_graph_ends_in_the_state_that_it_began_in():
+    seen = []
+
+    def backend(gm, example_inputs):
+        def run(*args):
+            result = gm.forward(*args)
+            seen.append(torch.is_grad_enabled())
+            return result
+
+        return run
+
+    fn = tracer.optimize(backend)(breaks_in_no_grad)
+    fn(X, W)
+    assert seen == [True, False]
+
+
+def test_a_graph_that_raises_leaves_the_blocks_that_it_was_in():
+    def fn(x, w, indices):
+        with torch.no_grad(), torch.autocast("cpu"), torch.inference_mode():
+            return F.embedding(indices, w) + x
+
+    traced = tracer.optimize("eager", fullgraph=True)(fn)
+    traced(X, W, torch.tensor([0, 1, 2]))
+    with pytest.raises(IndexError):
+        traced(X, W, torch.tensor([0, 1, 7]))
+    assert torch.is_grad_enabled() and not torch.is_inference_mode_enabled() and not torch.is_autocast_enabled("cpu")
+
+
+def test_a_frame_without_operations_does_not_touch_the_state():
+    def fn(x, w):
+        with torch.no_grad():
+            return x
+
+    assert not many_calls(fn, [(X, W)]).graphs
+
+
+def test_the_backend_runs_in_the_state_of_the_caller():
+    modes = []
+
+    def backend(gm, example_inputs):
+        modes.append(torch.is_grad_enabled())
+        return gm.forward
+
+    tracer.optimize(backend)(breaks_in_no_grad)(X, W)
+    assert modes == [True, False]
+
+
+def test_inputs_first_read_in_a_block_are_guarded_as_at_the_call():
+    def fn(x, w):
+        with torch.inference_mode(), torch.autocast("cpu"):
+            return x @ w
+
+    one_graph(fn, X, W)
+
+
+def test_each_mode_of_the_caller_has_its_entry():
+    graphs = []
+
+    def backend(gm, example_inputs):
+        graphs.append(gm)
+        return gm.forward
+
+    fn = tracer.optimize(backend)(lambda x, w: x @ w)
+    for _ in range(2):
+        assert fn(X, W).requires_grad
+        with torch.no_grad():
+            assert not fn(X, W).requires_grad
+        with torch.inference_mode():
+            assert fn(X, W).is_inference()
+        with torch.autocast("cpu"):
+            assert fn(X, W).dtype is torch.bfloat16
+    assert len(graphs) == 4
+
+
+# -- what breaks -------------------------------------------------------------------------------------------------------
+
+
+def sets_default_dtype(x, w):
+    y = x + 1
+    torch.set_default_dtype(torch.float64)
+    z = torch.ones(2)
+    torch.set_default_dtype(torch.float32)
+    return y, z
+
+
+def sets_deterministic(x, w):
+    y = x + 1
+    torch.use_deterministic_algorithms(True)
+    asked = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(False)
+    return y, asked
+
+
+def seeds(x, w):
+    y = x + 1
+    torch.manual_seed(7)
+    return y, torch.rand(2)
+
+
+@pytest.mark.parametrize("fn", [sets_default_dtype, sets_deterministic, seeds])
+def test_other_switches_break(fn):
+    assert many_calls(fn, [(X, W), (X, W)]).breaks
+
+
+# -- settings outside of the guard on global state -----------------------------------------------------------------------
+
+
+def test_other_settings_are_asked_again():
+    threads = torch.get_num_threads()
+
+    def fn(x):
+        return x * 0 + torch.get_num_threads()
+
+    traced = tracer.optimize("eager", fullgraph=True)(fn)
+    try:
+        for count in (threads, 1, threads):
+            torch.set_num_threads(count)
+            assert torch.equal(traced(X), fn(X))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_whether_a_parameter_is_a_leaf_is_guarded():
+    traced = tracer.optimize("eager", fullgraph=True)(lambda w: w * 2 if w.is_leaf else w * 3)
+    assert torch.equal(traced(W), W * 2)
+    assert torch.equal(traced(W + 1), (W + 1) * 3)
+
+
+def test_hooks_on_what_autograd_saves_see_no_fakes():
+    kinds = set()
+
+    def pack(tensor):
+        kinds.add(type(tensor).__name__)
+        return tensor
+
+    traced = tracer.optimize("eager", fullgraph=True)(lambda w: (w.exp() * w).sum())
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        traced(W).backward()
+    assert kinds == {"Tensor"}
+    W.grad = None

@@ -1,0 +1,97 @@
+"""Models of functions that make tensors from Python values, and of the classes that make tensors of their own kind."""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import models
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import NONE
+from tracer.variables.sequences import ListVariable, SequenceVariable
+from tracer.variables.symbolic import SymNodeVariable
+from tracer.variables.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+
+_TAKE_A_GENERATOR: tuple[Any, ...] = (
+    torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal, torch.bernoulli, torch.multinomial, torch.poisson,
+)  # fmt: skip
+
+
+def _without_default_generator(function: Any) -> Any:
+    """torch's parser takes no symbolic sizes beside `generator=None`, which says nothing."""
+
+    def model(tx: Tracer, *args: Value, generator: Value = NONE, **kwargs: Value) -> Value:
+        if not (generator.is_constant() and generator.constant() is None):
+            unsupported("random-state", name=f"torch.{function.__name__} with a generator of its own")
+        return tx.call_in_graph(function, list(args), kwargs)
+
+    return model
+
+
+for _function in _TAKE_A_GENERATOR:
+    models(_function)(_without_default_generator(_function))
+
+
+@models(torch.tensor)
+def _tensor(tx: Tracer, data: Value, **kwargs: Value) -> Value:
+    leaves = _leaves(tx, data)
+    if any(isinstance(leaf, TensorVariable) for leaf in leaves) and not isinstance(data, TensorVariable):
+        unsupported("data-dependent-method", value="a list of tensors", name="torch.tensor")
+    if any(isinstance(leaf, SymNodeVariable) for leaf in leaves):
+        return _tensor_of_symbols(tx, data, leaves, kwargs)
+    return tx.call_in_graph(torch.tensor, [data], kwargs)
+
+
+def _leaves(tx: Tracer, data: Value) -> list[Value]:
+    if isinstance(data, SequenceVariable):
+        return [leaf for item in data.items(tx) for leaf in _leaves(tx, item)]
+    return [data]
+
+
+def _shape(tx: Tracer, data: Value) -> list[int]:
+    if not isinstance(data, SequenceVariable):
+        return []
+    shapes = [_shape(tx, item) for item in data.items(tx)]
+    if any(shape != shapes[0] for shape in shapes):
+        unsupported("call-arguments", error="a ragged list")
+    return [len(shapes), *(shapes[0] if shapes else [])]
+
+
+def _tensor_of_symbols(tx: Tracer, data: Value, leaves: list[Value], kwargs: dict[str, Value]) -> Value:
+    """torch.tensor itself would fix each size: the numbers are made into tensors one by one."""
+    kinds = {leaf.python_type() for leaf in leaves}
+    if not kinds <= {int, float, bool} or set(kwargs) - {"dtype", "device"} or kinds == {bool}:
+        return tx.call_in_graph(torch.tensor, [data], kwargs)
+    inferred = torch.get_default_dtype() if float in kinds else torch.int64
+    dtype = kwargs.get("dtype", NONE)
+    exact = tx.literal(inferred)
+    scalars = [tx.call_in_graph(torch.scalar_tensor, [leaf], {"dtype": exact}) for leaf in leaves]
+    if not isinstance(data, SequenceVariable):
+        made = scalars[0]
+    else:
+        made = tx.call_in_graph(torch.stack, [ListVariable(scalars)], {})
+        shape = _shape(tx, data)
+        assert math.prod(shape) == len(leaves)
+        if len(shape) > 1:
+            made = made.call_method(tx, "reshape", [tx.literal(size) for size in shape], {})
+    moved = {"dtype": exact if dtype.constant() is None else dtype, **{k: v for k, v in kwargs.items() if k == "device"}}
+    return made.call_method(tx, "to", [], moved)
+
+
+@models(torch.as_tensor, torch.asarray)
+def _as_tensor(tx: Tracer, data: Value, **kwargs: Value) -> Value:
+    if isinstance(data, TensorVariable):
+        return tx.call_in_graph(torch.as_tensor, [data], kwargs)
+    return _tensor(tx, data, **kwargs)
+
+
+@models(torch.from_numpy, torch.frombuffer, torch.from_dlpack, torch.from_file)
+def _foreign_memory(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+    unsupported("unsupported-builtin", function="a function that takes memory from elsewhere")

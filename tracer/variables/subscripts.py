@@ -1,0 +1,65 @@
+"""Subscripts of tensors, as arguments of the graph. A symbolic index becomes a `select`: torch's own subscript would fix it."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import ConstantVariable
+from tracer.variables.sequences import SequenceVariable, SliceVariable, TupleVariable
+from tracer.variables.symbolic import SymNodeVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+    from tracer.variables.tensor import TensorVariable
+
+WHOLE = ConstantVariable(Ellipsis)
+
+
+def subscript(tx: Tracer, key: VariableTracker) -> Any:
+    """A subscript as an FX argument: ints, slices, None, Ellipsis, tensors and lists of them."""
+    if isinstance(key, SliceVariable) or key.is_constant():
+        return key.graph_arg()
+    if isinstance(key, SequenceVariable):
+        items = [subscript(tx, item) for item in key.items(tx)]
+        return tuple(items) if issubclass(key.cls, tuple) else items
+    return tx.as_graph_arg(key)
+
+
+def select_symbolic(
+    tx: Tracer, tensor: TensorVariable, key: VariableTracker
+) -> tuple[TensorVariable, VariableTracker | None]:
+    """(tensor, key), or where `tensor[key]` has symbolic indices: (the view that it is, None)"""
+    items = key.items(tx) if isinstance(key, TupleVariable) else [key]
+    if not any(isinstance(item, SymNodeVariable) for item in items) or not all(map(_is_basic, items)):
+        return tensor, key
+    skipped = tensor.fake.dim() - sum(map(_dims_used, items))
+    dim = 0
+    view: Any = tensor
+    for item in items:  # one by one and in this order, as torch does
+        at = ConstantVariable(dim)
+        if isinstance(item, SliceVariable):
+            whole = ConstantVariable(slice(None))
+            view = view.get_item(tx, TupleVariable([whole] * dim + [item]))
+            dim += 1
+        elif _is_ellipsis(item):
+            dim += skipped
+        elif _dims_used(item) == 0:
+            view = view.call_method(tx, "unsqueeze", [at], {})
+            dim += 1
+        else:
+            view = view.call_method(tx, "select", [at, item], {})
+    return view, None
+
+
+def _is_basic(item: VariableTracker) -> bool:
+    if isinstance(item, (SliceVariable, SymNodeVariable)):
+        return item.python_type() in (slice, int)
+    return item.is_constant() and (item.constant() is None or item.constant() is Ellipsis or type(item.constant()) is int)
+
+
+def _dims_used(item: VariableTracker) -> int:
+    return 0 if item.is_constant() and (item.constant() is None or item.constant() is Ellipsis) else 1
+
+
+def _is_ellipsis(item: VariableTracker) -> bool:
+    return item.is_constant() and item.constant() is Ellipsis
