@@ -26,12 +26,7 @@ def recorded_facts(env: ShapeEnv) -> list[Fact]:
 
 def _base_facts(env: ShapeEnv) -> list[Fact]:
     """Of symbols that come from the inputs; what is born in the trace needs no check at the entry."""
-    return [
-        Fact(condition, why)
-        for symbol in env.symbols()
-        if symbol.labels
-        for condition, why in _base_conditions(env, symbol)
-    ]
+    return [Fact(condition, why) for symbol in env.symbols() if symbol.labels for condition, why in _base_conditions(env, symbol)]
 
 
 def _decisions(env: ShapeEnv) -> list[Fact]:
@@ -107,11 +102,7 @@ def without_weaker_bounds(facts: Sequence[Fact]) -> list[Fact]:
         known = best.get((symbol, side))
         if known is None or (value > known[0] if side == "low" else value < known[0]):
             best[symbol, side] = value, fact
-    return [
-        fact
-        for fact, bound in zip(facts, bound_of, strict=True)
-        if bound is None or best[bound[0], bound[1]][1] is fact
-    ]
+    return [fact for fact, bound in zip(facts, bound_of, strict=True) if bound is None or best[bound[0], bound[1]][1] is fact]
 
 
 def _bound(condition: Any) -> tuple[sympy.Symbol, str, int] | None:
@@ -197,11 +188,7 @@ def _contradictions(env: ShapeEnv, symbol: Symbol) -> list[Any]:
         found.append(symbol.sympy >= int(low))
     if constraint.max is not None and high < symbol.base[1]:
         found.append(symbol.sympy <= int(high))
-    found += [
-        guard.sympy
-        for guard in env.guards
-        if env.algebra.symbols(guard.expr) == [symbol] and _bound(guard.sympy) is None
-    ]
+    found += [guard.sympy for guard in env.guards if env.algebra.symbols(guard.expr) == [symbol] and _bound(guard.sympy) is None]
     return found
 
 

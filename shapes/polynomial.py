@@ -241,9 +241,7 @@ class Polynomials:
             atom = self._new_atom(key, kind, args, hint, None)
         return atom.expr
 
-    def _new_atom(
-        self, key: tuple[Any, ...], kind: str, args: tuple[Any, ...], hint: int | None, symbol: Symbol | None
-    ) -> Atom:
+    def _new_atom(self, key: tuple[Any, ...], kind: str, args: tuple[Any, ...], hint: int | None, symbol: Symbol | None) -> Atom:
         atom = Atom(len(self.atoms), kind, args, hint, symbol)
         self.atoms.append(atom)
         atom.expr = self._intern((((atom.index,), 1),))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from shapes import ranges
+from shapes import ranges, relaxation
 from shapes.floats import FloatExpr
 from shapes.polynomial import Atom, IntExpr, Terms
 from shapes.ranges import ANY_FLOAT, FLOAT_RANGES, FUNCTION_RANGES, INF, Bound, Range, intersect
@@ -193,13 +193,13 @@ class Facts:
             return self.decide(rebuild(self.algebra, b.kind, (p,)))
         # 2. By its bounds: term by term, by shifting every atom to its lower bound, and as recorded for p itself.
         low, high = self.range(p)
-        # 3. By one recorded fact that p is a multiple of, plus something of one sign.
+        # 3. By one recorded fact that p is a multiple of, plus something of one sign; by bounds of its functions.
         if b.kind == "ge":
             if low >= 0:
                 return True
             if high < 0:
                 return False
-            return self._decide_by_one_fact(p)
+            return self._decide_sign(p)
         equal = self._decide_zero(p, low, high)
         return equal if equal is None or b.kind == "eq" else not equal
 
@@ -217,9 +217,19 @@ class Facts:
         negative = self.algebra.neg(p)
         one = self.algebra.one
         for strict in (self.algebra.sub(p, one), self.algebra.sub(negative, one)):  # p > 0 or p < 0
-            if self._decide_by_one_fact(strict):
+            if self._decide_sign(strict):
                 return False
         return None
+
+    def _decide_sign(self, p: IntExpr) -> bool | None:
+        """Whether p >= 0, where its range does not tell."""
+        known = self._decide_by_one_fact(p)
+        if known is not None or not relaxation.has_functions(p):
+            return known
+        if relaxation.nonnegative(self, p):
+            return True
+        opposite = self.algebra.sub(self.algebra.neg(p), self.algebra.one)
+        return False if relaxation.nonnegative(self, opposite) else None
 
     def _decide_by_one_fact(self, p: IntExpr) -> bool | None:
         """Whether p >= 0, or p < 0, follows from one recorded fact k*f >= c: p = (p - k*f) + k*f."""

@@ -108,9 +108,7 @@ CASES = [
     Case("scatter", two, lambda a: a.scatter(1, torch.zeros(a.shape[0], 1, dtype=torch.long), 1.0)),
     Case("arange", two, lambda a: torch.arange(a.shape[0])),
     Case("arange_step", two, lambda a: torch.arange(1, a.shape[0] + 1, 2)),
-    Case(
-        "factories", two, lambda a: (torch.zeros(a.shape[0], 3), torch.full((a.shape[1],), 2.0), torch.eye(a.shape[0]))
-    ),
+    Case("factories", two, lambda a: (torch.zeros(a.shape[0], 3), torch.full((a.shape[1],), 2.0), torch.eye(a.shape[0]))),
     Case("split", two, lambda a: a.split(2, 0), generic=False),
     Case("split_symbolic_sizes", two, lambda a: a.split([2, a.shape[1] - 2], 1)),
     Case("chunk", lambda n: (torch.randn(n.a, 8),), lambda a: a.chunk(2, 1)),
@@ -124,9 +122,7 @@ CASES = [
     ),
     Case("interpolate_bicubic", image, lambda a: F.interpolate(a, scale_factor=1.5, mode="bicubic")),
     Case("interpolate_half", image, lambda a: F.interpolate(a, scale_factor=0.5, mode="bilinear", align_corners=False)),
-    Case(
-        "einsum", lambda n: (torch.randn(n.a, n.b), torch.randn(n.b, n.c)), lambda a, b: torch.einsum("ij,jk->ik", a, b)
-    ),
+    Case("einsum", lambda n: (torch.randn(n.a, n.b), torch.randn(n.b, n.c)), lambda a, b: torch.einsum("ij,jk->ik", a, b)),
     Case(
         "einsum_attention",
         lambda n: (torch.randn(n.a, 2, n.c, 8), torch.randn(n.a, 2, n.m, 8)),

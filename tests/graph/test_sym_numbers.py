@@ -92,9 +92,7 @@ def test_binary_operators(op, a, b, both) -> None:
         return
     check(world, symbolic, expected, values_of(world))
     if not both:
-        check(world, attempt(BINARY[op], y, x), attempt(BINARY[op], b, a), values_of(world)) if reversible(
-            op, b, a
-        ) else None
+        check(world, attempt(BINARY[op], y, x), attempt(BINARY[op], b, a), values_of(world)) if reversible(op, b, a) else None
 
 
 def reversible(op, a, b) -> bool:

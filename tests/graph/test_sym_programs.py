@@ -66,9 +66,7 @@ def decisions(program, values) -> list:
 
 
 programs = st.lists(
-    st.tuples(
-        st.sampled_from(RELATIONS), trees(3, tuple(OPERATIONS), max_leaves=4), trees(3, tuple(OPERATIONS), max_leaves=3)
-    ),
+    st.tuples(st.sampled_from(RELATIONS), trees(3, tuple(OPERATIONS), max_leaves=4), trees(3, tuple(OPERATIONS), max_leaves=3)),
     min_size=1,
     max_size=4,
 )

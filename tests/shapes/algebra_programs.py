@@ -90,9 +90,7 @@ def trees(symbols: int, operations: Sequence[str] = tuple(PYTHON), max_leaves: i
         st.tuples(st.just("symbol"), st.integers(0, symbols - 1)),
         st.tuples(st.just("constant"), st.integers(-9, 9)),
     )
-    return st.recursive(
-        leaves, lambda inner: st.tuples(st.sampled_from(operations), inner, inner), max_leaves=max_leaves
-    )
+    return st.recursive(leaves, lambda inner: st.tuples(st.sampled_from(operations), inner, inner), max_leaves=max_leaves)
 
 
 def sizes(env: ShapeEnv, hints: Sequence[int]) -> list[Any]:

@@ -43,9 +43,7 @@ def satisfying(env, symbols, domain):
     return [values for values in tuples if all(value(guard, values) for guard in guards)]
 
 
-@given(
-    st.lists(st.integers(2, HIGHEST), min_size=3, max_size=3), st.lists(relations, min_size=1, max_size=5), relations
-)
+@given(st.lists(st.integers(2, HIGHEST), min_size=3, max_size=3), st.lists(relations, min_size=1, max_size=5), relations)
 @examples(100)
 def test_facts_about_sizes(hints, told, asked) -> None:
     env = ShapeEnv()
@@ -145,3 +143,25 @@ def test_values_that_a_size_does_not_take_move_its_bounds() -> None:
     a = env.create_size(9, Named("a"))
     assert env.evaluate_expr(a.ne(2)) and env.evaluate_expr(a.ne(3))
     assert env.bounds(a)[0] == 4
+
+
+def test_a_function_is_bounded_by_its_arguments() -> None:
+    env = ShapeEnv(duck_shape=False)
+    a, b = (env.create_size(hint, Named(name)) for name, hint in (("a", 9), ("b", 5)))
+    smaller, larger = env.algebra.minimum(a, b), env.algebra.maximum(a, b)
+    known = [
+        a >= a // 2,
+        a * b >= (a // 2) * b,
+        2 * (a // 2) <= a,
+        2 * (a // 2) + 1 >= a,
+        a - a // 2 >= 1,
+        (a + 1) // 2 <= a,
+        smaller <= a,
+        smaller <= larger,
+        larger + 1 > b,
+        (a * b) // 4 * 2 <= a * b,
+    ]
+    for condition in known:
+        assert env.statically_known(condition) is True, condition
+    assert env.statically_known((a // 2).eq(a)) is False
+    assert env.statically_known(a // 2 >= b) is None

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from tracer.graph.fake_mode import FakeMode
     from tracer.graph.shape_env_adapter import TorchShapeEnv
 
-_PLAIN = frozenset(
-    (int, float, bool, str, complex, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
-)
+_PLAIN = frozenset((int, float, bool, str, complex, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format))
 
 
 class NotCacheable(Exception):

@@ -63,9 +63,7 @@ class FakeWorld:
     ) -> list[int | IntExpr]:
         marks = [None] * len(dims) if constraints is None else constraints
         return [
-            size
-            if policy is DimPolicy.STATIC
-            else self.env.create_size(size, TensorSizeSource(source, dim), policy, mark)
+            size if policy is DimPolicy.STATIC else self.env.create_size(size, TensorSizeSource(source, dim), policy, mark)
             for dim, (size, policy, mark) in enumerate(zip(tensor.shape, dims, marks, strict=True))
         ]
 
@@ -84,21 +82,14 @@ class FakeWorld:
         for dim in sorted(range(len(sizes)), key=lambda dim: (tensor.stride(dim), -dim)):
             step, label = tensor.stride(dim), TensorStrideSource(source, dim)
             strides[dim] = stride = expected.get(step, step)
-            if (
-                policies is not None
-                and policies[dim] is not DimPolicy.STATIC
-                and isinstance(strides[dim], int)
-                and step > 1
-            ):
+            if policies is not None and policies[dim] is not DimPolicy.STATIC and isinstance(strides[dim], int) and step > 1:
                 strides[dim] = self.env.create_int(step, label)
             elif isinstance(stride, IntExpr):
                 self.env.bind(label, stride)
             expected.setdefault(step * tensor.shape[dim], strides[dim] * sizes[dim])
         return strides
 
-    def _build(
-        self, tensor: torch.Tensor, sizes: Sequence[int | IntExpr], strides: Sequence[int | IntExpr]
-    ) -> FakeTensor:
+    def _build(self, tensor: torch.Tensor, sizes: Sequence[int | IntExpr], strides: Sequence[int | IntExpr]) -> FakeTensor:
         shape, steps = [self.torch_env.wrap(s) for s in sizes], [self.torch_env.wrap(s) for s in strides]
         with torch._C.DisableTorchFunctionSubclass(), self.env.suppress_guards(), _plain_autograd():
             meta = torch.empty_strided(shape, steps, dtype=tensor.dtype, device="meta")

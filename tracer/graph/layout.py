@@ -39,16 +39,12 @@ def _answer(adapter: TorchShapeEnv, question: str, sizes: Sequence[IntExpr], str
     return channels_last_strides(algebra, sizes, strides, order)
 
 
-def dense_in_order(
-    algebra: Algebra, sizes: Sequence[IntExpr], strides: Sequence[IntExpr], order: Sequence[int]
-) -> BoolExpr:
+def dense_in_order(algebra: Algebra, sizes: Sequence[IntExpr], strides: Sequence[IntExpr], order: Sequence[int]) -> BoolExpr:
     """Every stride is the product of the sizes before it in `order` (or its size is 1); or the tensor is empty."""
     conditions = []
     expected = algebra.one
     for dim in order:
-        conditions.append(
-            algebra.relation("eq", sizes[dim], algebra.one) | algebra.relation("eq", strides[dim], expected)
-        )
+        conditions.append(algebra.relation("eq", sizes[dim], algebra.one) | algebra.relation("eq", strides[dim], expected))
         expected = algebra.mul(expected, sizes[dim])
     empty = [algebra.relation("eq", size, algebra.zero) for size in sizes]
     return algebra.any_of([algebra.all_of(conditions), *empty])

@@ -85,13 +85,7 @@ class TorchShapeEnv:
             return value
         if value.const is not None:
             return value.const
-        kind = (
-            torch.SymInt
-            if isinstance(value, IntExpr)
-            else torch.SymBool
-            if isinstance(value, BoolExpr)
-            else torch.SymFloat
-        )
+        kind = torch.SymInt if isinstance(value, IntExpr) else torch.SymBool if isinstance(value, BoolExpr) else torch.SymFloat
         return kind(self.node(value))
 
     def symbols_of(self, value: Any) -> frozenset[Symbol]:
