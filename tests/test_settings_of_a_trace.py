@@ -90,3 +90,31 @@ def test_a_loop_that_never_ends_in_a_trace_breaks_the_graph():
     with config.patch(max_trace_instructions=1000):
         explanation = tracer.explain(fn)(torch.zeros(2))
     assert any(reason.id == "trace-too-long" for reason in explanation.break_reasons)
+
+
+def test_a_function_assumed_constant_is_called_while_tracing_and_its_result_kept():
+    table = {"scale": 3}
+
+    @tracer.assume_constant_result
+    def scale(name):
+        return table[name]
+
+    graphs = graphs_of(lambda x: x * scale("scale"), (torch.ones(2),), fullgraph=True)
+    assert len(graphs) == 1
+
+    compiled = tracer.optimize("eager", fullgraph=True)(lambda x: x * scale("scale"))
+    assert compiled(torch.ones(2)).tolist() == [3, 3]
+    table["scale"] = 4
+    assert compiled(torch.ones(2)).tolist() == [3, 3]
+
+
+def test_a_tensor_assumed_constant_is_an_input_of_the_graph():
+    weight = torch.randn(3)
+
+    @tracer.assume_constant_result
+    def load():
+        return weight
+
+    compiled = tracer.optimize("eager", fullgraph=True)(lambda x: x + load())
+    x = torch.randn(3)
+    assert torch.equal(compiled(x), x + weight)

@@ -12,7 +12,8 @@ from tracer.graph_breaks import unsupported
 from tracer.interpreter.binding import bind
 from tracer.library import all_models  # noqa: F401  (registers them)
 from tracer.library.registry import allows_inlining, is_foldable, is_in_graph, model_of
-from tracer.sources import GenericAttrSource, Source
+from tracer.preserve import preserve_global_state
+from tracer.sources import GenericAttrSource, ObjectSource, Source
 from tracer.variables.base import ObservedException, VariableTracker, invoke
 from tracer.variables.constant import fold
 from tracer.variables.functions import CallableVariable, CellVariable, FunctionVariable, UserFunctionVariable, cell_of
@@ -121,6 +122,8 @@ class Calls:
         function = callee.value
         if user_marks.is_disallowed(function):
             unsupported("disallowed-in-graph", function=name_of(function))
+        if user_marks.is_constant_result(function):
+            return self.call_now(function, args, kwargs)
         model = model_of(function)
         if model is not None:
             return invoke(model, (tx, *args), kwargs)
@@ -137,6 +140,17 @@ class Calls:
         if user_marks.is_opaque(function):
             unsupported("disabled-function", function=name_of(function))
         unsupported("unsupported-builtin", function=name_of(function))
+
+    def call_now(
+        self, function: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        """A call whose result the user promised to be the same each time: made once, while tracing."""
+        tx: Any = self
+        if not all(value.is_constant() for value in (*args, *kwargs.values())):
+            unsupported("not-a-constant", value=f"an argument of {name_of(function)}, which is assumed to be constant")
+        with preserve_global_state():
+            result = function(*(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
+        return tx.wrap(result, ObjectSource(result, f"{name_of(function)}()"))
 
     def call_unbound(
         self, owner: type, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
