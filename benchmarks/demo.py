@@ -165,9 +165,14 @@ def _newest_check_fn(entries: list[Any], graphs: list[torch.fx.GraphModule]) -> 
 # -- timing --------------------------------------------------------------------------------------------------------
 
 
+def torch_compile(target: Any) -> Any:
+    """The peer, with the backend that compiles nothing."""
+    return torch.compile(target, backend="eager")
+
+
 def time_calls(model: torch.nn.Module, requests: list[Request], masked: bool, rounds: int) -> list[dict[str, Any]]:
     """Medians per shape, of warm calls: eager, this tracer, torch.compile; the three take turns."""
-    ours, theirs = tracer.compile(model), torch.compile(model, backend="eager")
+    ours, theirs = tracer.compile(model), torch_compile(model)
     rows = []
     for request in requests:  # every entry is made before anything is measured
         ours(**request.inputs(masked)), theirs(**request.inputs(masked))
@@ -184,7 +189,7 @@ def time_traces(model: torch.nn.Module, masked: bool) -> list[dict[str, Any]]:
     """Seconds to trace at the first call (static) and at the recompile where both dims have changed (dynamic)."""
     shapes = {"static": Request(4, 64, 1), "dynamic": Request(6, 48, 2)}
     rows: list[dict[str, Any]] = [{"trace": kind} for kind in shapes]
-    for key, decorate in (("ours", tracer.compile), ("torch", lambda m: torch.compile(m, backend="eager"))):
+    for key, decorate in (("ours", tracer.compile), ("torch", torch_compile)):
         _clear_fake_tensor_cache()
         decorated = decorate(model)
         for row, request in zip(rows, shapes.values(), strict=True):
@@ -200,13 +205,11 @@ def _clear_fake_tensor_cache() -> None:
     FakeTensorMode.cache_clear()
 
 
-def warm_imports() -> None:
-    """Both tracers load what they load at a first trace, so that it is not counted as tracing."""
-    for decorate in (tracer.compile, lambda fn: torch.compile(fn, backend="eager")):
-        decorated = decorate(lambda x: x.reshape(-1, 2) * x.shape[0])
-        for size in (4, 6):
-            decorated(torch.ones(size, 2))
-    torch.compiler.reset()
+def warm_up(decorate: Callable[[Any], Any]) -> None:
+    """A tracer loads what it loads at a first trace, so that it is not counted as tracing."""
+    decorated = decorate(lambda x: x.reshape(-1, 2) * x.shape[0])
+    for size in (4, 6):
+        decorated(torch.ones(size, 2))
 
 
 # -- the command ---------------------------------------------------------------------------------------------------
@@ -219,9 +222,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--models", nargs="+", choices=sorted(MODELS), default=sorted(MODELS))
     parser.add_argument("--rounds", type=int, default=15, help="rounds of each timing")
-    parser.add_argument(
-        "--threads", type=int, default=1, help="of torch; more make small calls jumpy on a busy machine"
-    )
+    parser.add_argument("--threads", type=int, default=1, help="of torch; more make small calls jumpy on a busy machine")
     parser.add_argument("--mask", action=argparse.BooleanOptionalAction, default=True, help="requests bring a mask")
     parser.add_argument("--guards", type=int, default=40, help="lines of check_fn to show; 0 for all")
     parser.add_argument("--quick", action="store_true", help="two layers, 40 requests: a self-check in seconds")
@@ -246,7 +247,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(chosen: argparse.Namespace, console: Console) -> int:
     console.print(f"torch {torch.__version__}, {chosen.threads} thread(s), {chosen.layers} layers")
     models = {name: build(name, chosen.layers) for name in chosen.models}
-    warm_imports()
+    warm_up(tracer.compile)
     servings: list[Serving] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
@@ -256,6 +257,7 @@ def _run(chosen: argparse.Namespace, console: Console) -> int:
                 advance = functools.partial(progress.advance, task)
                 servings.append(serve(name, model, seed, stream(seed, chosen.requests), chosen.mask, advance))
     console.print(demo_report.summary(servings))
+    warm_up(torch_compile)
     for name, model in models.items():
         serving = next(serving for serving in servings if serving.model == name)
         console.print(demo_report.captures(serving))

@@ -76,9 +76,7 @@ def calls(model: str, rows: list[dict[str, Any]]) -> Table:
         table.add_column(heading, justify="right")
     for row in rows:
         times = [row[key] * 1e3 for key in ("eager", "ours", "torch")]
-        table.add_row(
-            row["shape"], *(f"{t:.2f}" for t in times), f"{times[1] - times[0]:+.2f}", f"{times[2] - times[0]:+.2f}"
-        )
+        table.add_row(row["shape"], *(f"{t:.2f}" for t in times), f"{times[1] - times[0]:+.2f}", f"{times[2] - times[0]:+.2f}")
     return table
 
 
