@@ -328,15 +328,19 @@ def _mapping_proxy(builder: VariableBuilder, tx: Tracer, value: Any, source: Sou
 
 @tracks(types.FunctionType)
 def _function(builder: VariableBuilder, tx: Tracer, value: types.FunctionType, source: Source) -> VariableTracker:
+    if _is_library_function(value):
+        builder.guard(guards.FunctionMatch(source, value))
+        return builder.remember(value, CallableVariable(value, source))
     nested = is_nested_function(value)
     builder.guard(guards.CodeMatch(source, value) if nested else guards.FunctionMatch(source, value))
-    if _is_library_function(value):
-        return builder.remember(value, CallableVariable(value, source))
     return builder.remember(value, UserFunctionVariable(value, source))
 
 
 def _is_library_function(value: types.FunctionType) -> bool:
-    return model_of(value) is not None or is_in_graph(value) or user_marks.is_opaque(value)
+    """Whether a call of the function is not a matter of tracing through it."""
+    if user_marks.is_opaque(value) or user_marks.is_allowed(value) or user_marks.is_disallowed(value):
+        return True
+    return model_of(value) is not None or is_in_graph(value)
 
 
 def is_nested_function(value: Any) -> bool:
