@@ -177,17 +177,26 @@ class RegionState:
                         body = self._run(trace, root, builder)
                     return self._finish(function, args, trace, builder, body, snapshot, reason)
             except errors.Unsupported as error:
-                reason = error
                 break_at = self._next_break(trace, error, break_at)
+                reason = error
             except RecursionError:
                 reason = errors.Unsupported(graph_breaks.reason("inline-depth"), {"function": code_name(trace.frame)})
                 break_at = self._next_break(_half_way_out(trace), reason, break_at)
+            finally:
+                trace.close()
+            reason.__traceback__ = None  # which leads back to this frame
         raise GaveUp(reason)
 
     def _new_trace(self, state: FrameState, break_at: int | None) -> Trace:
-        trace: Trace
-        world = FakeWorld(duck_shape=config.duck_shape, where=lambda: trace.location())
+        current: weakref.ref[Trace]  # the world outlives the trace, in the graph's fake tensors
+
+        def where() -> Any:
+            trace = current()
+            return None if trace is None else trace.location()
+
+        world = FakeWorld(duck_shape=config.duck_shape, where=where)
         trace = Trace(DynamismPolicy(state.history, self.dynamic), world, break_at)
+        current = weakref.ref(trace)
         return trace
 
     def _run(self, trace: Trace, root: InstructionTranslator, builder: OutputCodeBuilder) -> Any:

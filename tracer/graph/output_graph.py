@@ -208,8 +208,18 @@ class OutputGraph:
     def draws_random_numbers(self) -> bool:
         return self.world.fake_mode.drew_random_numbers
 
+    def close(self) -> None:
+        """The graph is made: lets go of real values, and of whoever knows the program's present line."""
+        self.location = self.world.env.where = _nowhere
+        self.inputs.clear()
+        self._tracked_fakes.clear()
+
     def operation_count(self) -> int:
         return sum(node.op not in ("placeholder", "output") for node in self.graph.nodes)
+
+
+def _nowhere() -> None:
+    return None
 
 
 def example_of(node: fx.Node) -> Any:

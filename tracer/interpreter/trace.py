@@ -52,6 +52,15 @@ class Trace:
         self.findings = Findings()
         self.marks_counted = user_marks.changes.count
 
+    def close(self) -> None:
+        """Lets go of the frame's values at once: what stays of a trace, the graph's fakes above all, must not lead to
+        them, and they are not to wait for the garbage collector."""
+        self.frame = self.handled = None
+        self.input_tensors.clear()
+        self.builder.forget()
+        self.effects = Effects()
+        self.output.close()
+
     def guard(self, guard: Guard) -> None:
         guards = self.output.guards
         if guard not in guards and (config.guard_nn_modules or not self._is_module_state(guard)):

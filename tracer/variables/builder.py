@@ -119,6 +119,9 @@ class VariableBuilder:
         self._by_identity[id(value)] = (value, variable)
         return variable
 
+    def forget(self) -> None:
+        self._by_identity.clear()
+
     def known(self, value: Any) -> VariableTracker | None:
         found = self._by_identity.get(id(value))
         return None if found is None else found[1]
