@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from shapes import conversion, simplify
-from shapes.floats import FLOAT_OPERATIONS, FloatExpr, Floats
+from shapes.floats import FloatExpr, Floats
 from shapes.polynomial import IntExpr, Polynomials
 from shapes.ranges import Range
 from shapes.relations import BoolExpr, Relations
@@ -125,6 +125,3 @@ class Algebra(Polynomials, Relations, Floats):
         if isinstance(value, bool):
             return self.boolean(value)
         return self.integer(value) if isinstance(value, int) else self.float_constant(value)
-
-
-__all__ = ["FLOAT_OPERATIONS", "Algebra", "Expr"]

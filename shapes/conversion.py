@@ -13,6 +13,7 @@ import sympy
 from shapes import functions as f
 from shapes.floats import FloatExpr
 from shapes.math_functions import MATH_FUNCTIONS
+from shapes.operations import FLOAT, INTEGER
 from shapes.polynomial import IntExpr, Terms
 from shapes.printing import python_source
 from shapes.relations import BoolExpr
@@ -27,56 +28,6 @@ class NotAnExpression(TypeError):
 
 # ------------------------------------------------------------------------------------------------- to SymPy
 
-_INT_CLASSES: dict[str, Callable[..., Any]] = {
-    "floordiv": f.FloorDiv,
-    "mod": f.PythonMod,
-    "max": f.Max,
-    "min": f.Min,
-    "pow": f.Pow,
-    "product": sympy.Mul,
-    "bitand": f.BitAnd,
-    "bitor": f.BitOr,
-    "bitxor": f.BitXor,
-    "lshift": f.LShift,
-    "rshift": f.RShift,
-    "where": f.Where,
-    "floor": f.FloorToInt,
-    "ceil": f.CeilToInt,
-    "trunc": f.TruncToInt,
-    "round": f.RoundToInt,
-}
-
-
-def _float_sub(a: Any, b: Any) -> Any:
-    return f.FloatAdd(a, f.FloatNeg(b))  # a - b and a + -b are one operation in IEEE arithmetic
-
-
-def _float_max(a: Any, b: Any) -> Any:
-    return f.Where(sympy.Gt(b, a, evaluate=False), b, a)  # Python's max, also of nan and -0.0
-
-
-def _float_min(a: Any, b: Any) -> Any:
-    return f.Where(sympy.Lt(b, a, evaluate=False), b, a)
-
-
-_FLOAT_CLASSES: dict[str, Callable[..., Any]] = {
-    "float": f.ToFloat,
-    "int_truediv": f.TrueDiv,
-    "truediv": f.TrueDiv,
-    "neg": f.FloatNeg,
-    "abs": f.FloatAbs,
-    "add": f.FloatAdd,
-    "sub": _float_sub,
-    "mul": f.FloatMul,
-    "floordiv": f.FloatFloorDiv,
-    "mod": f.FloatMod,
-    "pow": f.Pow,
-    "max": _float_max,
-    "min": _float_min,
-    "round_digits": f.RoundDecimal,
-    "where": f.Where,
-    **MATH_FUNCTIONS,
-}
 _RELATIONS: dict[str, Callable[..., Any]] = {
     "eq": sympy.Eq,
     "ne": sympy.Ne,
@@ -104,7 +55,7 @@ def _polynomial(p: IntExpr) -> Any:
         return sympy.Integer(p.const)
     atom = p.single_atom()
     if atom is not None:
-        return atom.symbol.sympy if atom.symbol is not None else _INT_CLASSES[atom.kind](*map(to_sympy, atom.args))
+        return atom.symbol.sympy if atom.symbol is not None else INTEGER[atom.kind].sympy(*map(to_sympy, atom.args))
     return _sum(p, p.terms)
 
 
@@ -118,7 +69,7 @@ def _float(x: FloatExpr) -> Any:
         return f.float_constant(x.const)
     if x.symbol is not None:
         return x.symbol.sympy
-    return _FLOAT_CLASSES[x.op](*map(to_sympy, x.args))
+    return FLOAT[x.op].sympy(*map(to_sympy, x.args))
 
 
 def _boolean(b: BoolExpr) -> Any:

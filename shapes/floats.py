@@ -7,12 +7,10 @@ expressions as opaque. Where a comparison of floats is a comparison of integers 
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from shapes.math_functions import MATH_FUNCTIONS
-from shapes.polynomial import ATOM_KINDS, IntExpr
+from shapes.operations import FLOAT, INTEGER
+from shapes.polynomial import IntExpr
 from shapes.ranges import EXACT_FLOAT
 
 if TYPE_CHECKING:
@@ -21,46 +19,13 @@ if TYPE_CHECKING:
     from shapes.symbols import Symbol
 
 
-def _float_max(a: float, b: float) -> float:
-    return float(max(a, b))
-
-
-def _float_min(a: float, b: float) -> float:
-    return float(min(a, b))
-
-
-def _where(condition: bool, a: float, b: float) -> float:
-    return a if condition else b
-
-
-# How Python computes each operation; integers appear only under "float", "int_truediv" and as digits of "round_digits".
-FLOAT_OPERATIONS: dict[str, Callable[..., float]] = {
-    "float": float,
-    "int_truediv": operator.truediv,
-    "neg": operator.neg,
-    "abs": abs,
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "truediv": operator.truediv,
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
-    "pow": operator.pow,
-    "max": _float_max,
-    "min": _float_min,
-    "round_digits": round,
-    "where": _where,
-    **{name: getattr(math, name) for name in MATH_FUNCTIONS},
-}
-
-
 class FloatExpr:
     """A float expression; equal ones are one object."""
 
     __slots__ = ("algebra", "op", "args", "const", "hint", "symbol", "handle", "sympy_form", "__weakref__")
 
     algebra: Algebra
-    op: str  # "const", "symbol" or a key of FLOAT_OPERATIONS
+    op: str  # "const", "symbol" or a key of operations.FLOAT
     args: tuple[Any, ...]
     const: float | None
     hint: float | None
@@ -95,9 +60,9 @@ class Floats:
         """`op(*args)`; constants are folded as Python folds them, and raise what Python raises."""
         constants = [arg.const for arg in args]
         if None not in constants:
-            return self.float_constant(_real(FLOAT_OPERATIONS[op](*constants)))
+            return self.float_constant(_real(FLOAT[op].python(*constants)))
         hints = [arg.hint for arg in args]
-        hint = None if None in hints else _real(FLOAT_OPERATIONS[op](*hints))
+        hint = None if None in hints else _real(FLOAT[op].python(*hints))
         return self._float((op, *args), op, args, None, hint, None)
 
     def to_float(self, p: IntExpr) -> FloatExpr:
@@ -124,7 +89,7 @@ class Floats:
     def rounded(self: Any, kind: str, x: FloatExpr) -> IntExpr:
         """The integer floor(x), ceil(x), trunc(x) or round(x)."""
         if x.const is not None:
-            return self.integer(ATOM_KINDS[kind](x.const))
+            return self.integer(INTEGER[kind].python(x.const))
         if x.op == "float" and self.fits_float(x.args[0]):  # floor(float(p)) -> p while every value of p is a float
             return x.args[0]
         return self.function(kind, x)

@@ -9,9 +9,10 @@ memoised; hints are computed as expressions are built. The laws of the functions
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
+
+from shapes.operations import INTEGER
 
 if TYPE_CHECKING:
     from shapes.algebra import Algebra
@@ -31,7 +32,7 @@ class Atom:
 
     def __init__(self, index: int, kind: str, args: tuple[Any, ...], hint: int | None, symbol: Symbol | None) -> None:
         self.index = index
-        self.kind = kind  # "symbol" or a key of ATOM_KINDS
+        self.kind = kind  # "symbol" or a key of operations.INTEGER
         self.args = args
         self.hint = hint
         self.symbol = symbol
@@ -39,31 +40,6 @@ class Atom:
 
     def __repr__(self) -> str:
         return self.symbol.name if self.symbol else f"{self.kind}({', '.join(map(str, self.args))})"
-
-
-def _where(condition: bool, a: int, b: int) -> int:
-    return a if condition else b
-
-
-# How Python computes an opaque atom from the values of its arguments.
-ATOM_KINDS: dict[str, Callable[..., int]] = {
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
-    "max": max,
-    "min": min,
-    "pow": operator.pow,
-    "product": operator.mul,
-    "bitand": operator.and_,
-    "bitor": operator.or_,
-    "bitxor": operator.xor,
-    "lshift": operator.lshift,
-    "rshift": operator.rshift,
-    "where": _where,
-    "floor": math.floor,
-    "ceil": math.ceil,
-    "trunc": math.trunc,
-    "round": round,
-}
 
 
 class IntExpr:
@@ -237,7 +213,7 @@ class Polynomials:
         atom = self._atom_of.get(key)
         if atom is None:
             hints = [arg.hint for arg in args]
-            hint = None if None in hints else ATOM_KINDS[kind](*hints)
+            hint = None if None in hints else INTEGER[kind].python(*hints)
             atom = self._new_atom(key, kind, args, hint, None)
         return atom.expr
 

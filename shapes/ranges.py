@@ -150,7 +150,7 @@ def join(a: Range, b: Range) -> Range:
     return min(a[0], b[0]), max(a[1], b[1])
 
 
-def _rounded(rounding: Callable[[float], int]) -> Callable[[Range], Range]:
+def rounded(rounding: Callable[[float], int]) -> Callable[[Range], Range]:
     def bounds(a: Range) -> Range:
         low = a[0] if math.isinf(a[0]) else rounding(a[0])
         high = a[1] if math.isinf(a[1]) else rounding(a[1])
@@ -159,28 +159,9 @@ def _rounded(rounding: Callable[[float], int]) -> Callable[[Range], Range]:
     return bounds
 
 
-FUNCTION_RANGES: dict[str, Callable[..., Range]] = {
-    "floordiv": floordiv,
-    "mod": mod,
-    "max": maximum,
-    "min": minimum,
-    "pow": power,
-    "product": mul,
-    "bitand": bitand,
-    "bitor": bitor,
-    "bitxor": bitxor,
-    "lshift": lshift,
-    "rshift": rshift,
-    "floor": _rounded(math.floor),
-    "ceil": _rounded(math.ceil),
-    "trunc": _rounded(math.trunc),
-    "round": _rounded(round),
-}
-
-
 # ---------------------------------------------------------------------------------------------------- floats
 
-ANY_FLOAT: Range = (-INF, INF)
+ANY_FLOAT: Range = (-INF, INF)  # may be nan, and makes everything that is computed from it ANY_FLOAT
 
 
 def _corners(operation: Callable[[float, float], float], a: Range, b: Range) -> Range:
@@ -208,24 +189,25 @@ def int_div(a: Range, b: Range) -> Range:
     return min(values), max(values)
 
 
-def _absolute(a: Range) -> Range:
+def float_neg(a: Range) -> Range:
+    return -a[1], -a[0]
+
+
+def float_abs(a: Range) -> Range:
     low, high = abs(a[0]), abs(a[1])
     return (0.0 if a[0] <= 0 <= a[1] else min(low, high)), max(low, high)
 
 
-# Of floats: ANY_FLOAT may be nan and makes everything ANY_FLOAT.
-FLOAT_RANGES: dict[str, Callable[..., Range]] = {
-    "float": to_float,
-    "int_truediv": int_div,
-    "neg": lambda a: (-a[1], -a[0]),
-    "abs": _absolute,
-    "add": lambda a, b: _corners(operator.add, a, b),
-    "sub": lambda a, b: _corners(operator.sub, a, b),
-    "mul": lambda a, b: _corners(operator.mul, a, b),
-    "truediv": float_div,
-    "max": maximum,
-    "min": minimum,
-}
+def float_add(a: Range, b: Range) -> Range:
+    return _corners(operator.add, a, b)
+
+
+def float_sub(a: Range, b: Range) -> Range:
+    return _corners(operator.sub, a, b)
+
+
+def float_mul(a: Range, b: Range) -> Range:
+    return _corners(operator.mul, a, b)
 
 
 def show_range(r: Range) -> str:

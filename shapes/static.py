@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from shapes import ranges, relaxation
 from shapes.floats import FloatExpr
+from shapes.operations import FLOAT, INTEGER
 from shapes.polynomial import Atom, IntExpr, Terms
-from shapes.ranges import ANY_FLOAT, FLOAT_RANGES, FUNCTION_RANGES, INF, Bound, Range, intersect
+from shapes.ranges import ANY_FLOAT, INF, Bound, Range, intersect
 from shapes.relations import INT_RELATIONS, BoolExpr
 from shapes.replacements import Replacements, rebuild
 
@@ -110,16 +111,18 @@ class Facts:
         return self.function_range(atom.kind, atom.args)
 
     def function_range(self, kind: str, args: tuple[Any, ...]) -> Range:
-        if kind == "where":
-            return ranges.join(self.range(args[1]), self.range(args[2]))
         if kind == "mod":
             rest = self._known_remainder(*args)
             if rest is not None:
                 return rest, rest
-        return FUNCTION_RANGES[kind](*map(self.any_range, args))
+        bounds = INTEGER[kind].range
+        assert bounds is not None
+        return bounds(*map(self.any_range, args))
 
     def any_range(self, expr: Any) -> Range:
-        return self.range(expr) if isinstance(expr, IntExpr) else self.float_range(expr)
+        if isinstance(expr, IntExpr):
+            return self.range(expr)
+        return self.float_range(expr) if isinstance(expr, FloatExpr) else (0, 1)
 
     def float_range(self, x: FloatExpr) -> Range:
         """The interval of a float; ANY_FLOAT, and only that, may be nan."""
@@ -131,13 +134,13 @@ class Facts:
         return found
 
     def _float_range(self, x: FloatExpr) -> Range:
-        operation = FLOAT_RANGES.get(x.op)
-        if operation is None:
+        bounds = FLOAT[x.op].range if x.op in FLOAT else None
+        if bounds is None:
             return ANY_FLOAT
         args = [self.any_range(arg) for arg in x.args]
         if x.op not in ("float", "int_truediv") and ANY_FLOAT in args:
             return ANY_FLOAT
-        return operation(*args)
+        return bounds(*args)
 
     def _known_remainder(self, p: IntExpr, q: IntExpr) -> int | None:
         """p % q where p is a known multiple plus a constant."""

@@ -9,6 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from shapes import ShapeEnv
+from shapes.conversion import SYMPY_FUNCTIONS
+from shapes.operations import FLOAT, INTEGER
 from shapes.simplify import LAWS
 from tests.shapes.algebra_programs import at, build, examples, ints, run, sizes, trees
 
@@ -163,6 +165,11 @@ def test_every_law_is_named_and_tried() -> None:
     for kind, laws in LAWS.items():
         for each in laws:
             assert each.statement, kind
+
+
+def test_every_operation_can_be_read_back_from_sympy() -> None:
+    classes = {op.sympy for op in (*INTEGER.values(), *FLOAT.values()) if isinstance(op.sympy, type)}
+    assert classes <= set(SYMPY_FUNCTIONS)
 
 
 def test_a_negative_divisor_is_exact() -> None:
