@@ -11,7 +11,6 @@ import tracer
 from tests.comparing import Comparison
 from tracer import logs
 
-
 Args = tuple[Any, ...]
 
 
