@@ -17,8 +17,13 @@ _ITERATORS = (
     types.GeneratorType,
 )  # fmt: skip
 _VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
-_ATOMS = (int, float, complex, bool, str, bytes, type(None), type(...), type, types.ModuleType, torch.dtype, torch.device,
-          types.BuiltinFunctionType, torch.layout, torch.memory_format, range, slice, types.CodeType)  # fmt: skip
+_ATOMS = (
+    int, float, complex, bool, str, bytes, type(None), type(...), type, types.ModuleType, torch.dtype, torch.device,
+    types.BuiltinFunctionType, torch.layout, torch.memory_format, range, slice, types.CodeType, types.UnionType,
+)  # fmt: skip
+_FUNCTION_FIELDS = (
+    "__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__", "__annotations__",
+)  # fmt: skip
 MOST_ITEMS = 1000
 
 
@@ -79,9 +84,8 @@ class Comparison:
             self.same(expected.__func__, seen.__func__, f"{path}.__func__")
             self.same(expected.__self__, seen.__self__, f"{path}.__self__")
         elif isinstance(expected, functools.partial):
-            self.same(
-                (expected.func, expected.args, expected.keywords), (seen.func, seen.args, seen.keywords), f"{path}.partial"
-            )
+            for name in ("func", "args", "keywords"):
+                self.same(getattr(expected, name), getattr(seen, name), f"{path}.{name}")
         self._attributes(expected, seen, path)
 
     def sequence(self, expected: list[Any], seen: list[Any], path: str) -> None:
@@ -102,7 +106,7 @@ class Comparison:
 
     def _function(self, expected: Any, seen: Any, path: str) -> None:
         assert expected.__code__ is seen.__code__ or expected.__code__ == seen.__code__, f"{path}: other code"
-        for name in ("__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__", "__annotations__"):
+        for name in _FUNCTION_FIELDS:
             self.same(getattr(expected, name), getattr(seen, name), f"{path}.{name}")
         assert expected.__globals__ is seen.__globals__, f"{path}: other globals"
         for index, (left, right) in enumerate(zip(expected.__closure__ or (), seen.__closure__ or (), strict=True)):

@@ -62,7 +62,9 @@ def test_key_order_after_deletion_and_insertion():
 def test_missing_keys():
     def f(x, d):
         errors = []
-        for call in (lambda: d["q"], lambda: d.pop("q"), lambda: {}.popitem(), lambda: d.__delitem__((1, 2)), lambda: d[x]):
+        for call in (
+            lambda: d["q"], lambda: d.pop("q"), lambda: {}.popitem(), lambda: d.__delitem__((1, 2)), lambda: d[x]
+        ):  # fmt: skip
             try:
                 call()
             except KeyError as error:
@@ -91,8 +93,8 @@ def test_views():
         keys, values, items = d.keys(), d.values(), d.items()
         d["late"] = x
         return (
-            x + 1, list(keys), list(items)[0], len(values), "late" in keys, ("a", 1) in items, 1 in values, keys & {"a"},
-            keys - {"a"}, list(reversed(keys)), keys == {"a", "b", "late"}, keys >= {"a"}, keys.isdisjoint(["q"]),
+            x + 1, list(keys), list(items)[0], len(values), "late" in keys, ("a", 1) in items, 1 in values,
+            keys & {"a"}, keys - {"a"}, list(reversed(keys)), keys == {"a", "b", "late"}, keys >= {"a"}, keys.isdisjoint(["q"]),
             sorted(keys | {"q"}), sorted(keys ^ {"a", "q"}), {"a", "q"} - keys, {"a", "q"} & keys,
         )  # fmt: skip
 
@@ -220,7 +222,8 @@ def test_ordered_dict():
         e = collections.OrderedDict([("p", 1), ("q", x)])
         e["r"] = 2
         first = e.popitem(last=False)
-        return x + 1, d, e, first, e == collections.OrderedDict(r=2, q=x), d == {"a": 1, "b": 2, "c": 3}, list(reversed(e))
+        same = e == collections.OrderedDict(r=2, q=x), d == {"a": 1, "b": 2, "c": 3}
+        return x + 1, d, e, first, same, list(reversed(e))
 
     def g(x, d):
         return x + 1, d == collections.OrderedDict(b=2, a=1), d == {"b": 2, "a": 1}, str(d), type(d), d.copy()

@@ -274,7 +274,8 @@ def test_named_tuples():
         q = Point(1, b=x)
         r = q._replace(a=x + 1)
         a, b, c = r
-        return q, r, a, p.a, p[1], q.c, p._asdict(), Point._fields, p == (1, 2, 3), p + (4,), p[1:], isinstance(p, tuple)
+        rest = p == (1, 2, 3), p + (4,), p[1:], isinstance(p, tuple)
+        return q, r, a, p.a, p[1], q.c, p._asdict(), Point._fields, rest
 
     captured(f, X, Point(1, 2, 3))
 

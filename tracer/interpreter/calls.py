@@ -11,7 +11,7 @@ from tracer import user_marks
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.binding import bind
 from tracer.library import all_models  # noqa: F401  (registers them)
-from tracer.library.registry import allows_inlining, is_foldable, is_in_graph, model_of
+from tracer.library.registry import allows_inlining, instance_models, is_foldable, is_in_graph, model_of
 from tracer.preserve import preserve_global_state
 from tracer.sources import GenericAttrSource, ObjectSource, Source
 from tracer.variables.base import ObservedException, VariableTracker, invoke
@@ -127,6 +127,9 @@ class Calls:
         model = model_of(function)
         if model is not None:
             return invoke(model, (tx, *args), kwargs)
+        model = instance_models.get(type(function))
+        if model is not None:
+            return invoke(model, (tx, callee, *args), kwargs)
         if is_in_graph(function) or user_marks.is_allowed(function):
             return self.call_in_graph(function, args, kwargs)
         if is_foldable(function) and all(v.is_constant() for v in (*args, *kwargs.values())):

@@ -12,6 +12,7 @@ from tracer.interpreter import opcodes
 from tracer.interpreter.operations import Operations
 from tracer.interpreter.registry import Handler
 from tracer.interpreter.trace import BreakHere, Trace
+from tracer.library.registry import is_polyfill_module
 from tracer.locations import UserLocation
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.constant import ConstantVariable
@@ -61,6 +62,7 @@ class InstructionTranslator(Operations):
         self.keyword_names: tuple[str, ...] = ()
         self.result: VariableTracker | None = None
         self.yielded = False
+        self.is_polyfill: bool = is_polyfill_module(globals_.get("__name__"))
         self.depth: int = 0 if parent is None else parent.depth + 1
         if self.depth > MAX_INLINE_DEPTH:
             unsupported("inline-depth", function=code.co_qualname)

@@ -5,6 +5,11 @@ from tracer.library import (  # noqa: F401
     builtin_objects_,
     builtins_,
     collections_,
+    functools_,
     inspect_,
+    itertools_,
+    math_,
+    operator_,
 )
 from tracer.library.torch_ import all_models  # noqa: F401
+from tracer.polyfills import functools_ as _functools  # noqa: F401

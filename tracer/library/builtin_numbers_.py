@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -83,7 +84,7 @@ def _checked(tx: Tracer, function: Any, special: str, result: Value) -> Value:
     return result
 
 
-@models(abs)
+@models(abs, operator.abs)
 def _abs(tx: Tracer, value: Value, /) -> Value:
     if isinstance(value, TensorVariable):
         return value.call_method(tx, "abs", [], {})
@@ -202,6 +203,5 @@ def _maketrans(tx: Tracer, *args: Value) -> Value:
 
 @models(int.from_bytes)
 def _from_bytes(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
-    return fold(
-        tx, int.from_bytes, *(form(tx, arg) for arg in args), **{name: value.constant() for name, value in kwargs.items()}
-    )
+    named = {name: value.constant() for name, value in kwargs.items()}
+    return fold(tx, int.from_bytes, *(form(tx, arg) for arg in args), **named)

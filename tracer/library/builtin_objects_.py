@@ -35,7 +35,9 @@ _BY_CLASS = frozenset(
     + tuple(type(cls).__instancecheck__ for cls in (torch.nn.Parameter, torch.nn.Buffer, torch.Tensor))
 )
 _PROTOCOL_CHECK = type(typing.Protocol).__instancecheck__
-_CALLABLES = (FunctionVariable, CallableVariable, ClassVariable, BoundMethodVariable, BuiltinMethodVariable, PartialVariable)
+_CALLABLES = (
+    FunctionVariable, CallableVariable, ClassVariable, BoundMethodVariable, BuiltinMethodVariable, PartialVariable,
+)  # fmt: skip
 
 
 @models(isinstance)
@@ -125,7 +127,11 @@ def _type(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
 
 @models(callable)
 def _callable(tx: Tracer, value: Value, /) -> Value:
-    return boolean(isinstance(value, _CALLABLES) or lookup(value.python_type(), "__call__")[0] is not None)
+    return boolean(is_callable(value))
+
+
+def is_callable(value: Value) -> bool:
+    return isinstance(value, _CALLABLES) or lookup(value.python_type(), "__call__")[0] is not None
 
 
 # -- attributes --------------------------------------------------------------------------------------------------------
@@ -209,7 +215,7 @@ def _introspection(tx: Tracer, *args: Value) -> Value:
     unsupported("frame-introspection", function="locals(), globals() or dir()")
 
 
-# -- making objects ------------------------------------------------------------------------------------------------------
+# -- making objects ----------------------------------------------------------------------------------------------------
 
 
 @models(object)

@@ -11,7 +11,7 @@ from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.variables import symbolic
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import FALSE, NONE, ConstantVariable, boolean, fold
+from tracer.variables.constant import FALSE, NONE, ONE, ZERO, ConstantVariable, boolean, fold
 from tracer.variables.iterators import (
     EnumerateIterator,
     FilterIterator,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 Value = VariableTracker
-ZERO, ONE = ConstantVariable(0), ConstantVariable(1)
 
 
 @models(len)
@@ -110,7 +109,7 @@ def _enumerate(tx: Tracer, iterable: Value, start: Value = ZERO) -> Value:
 @models(zip)
 def _zip(tx: Tracer, *iterables: Value, strict: Value = FALSE) -> Value:
     iterators = []
-    for position, iterable in enumerate(iterables, start=1):
+    for iterable in iterables:
         if iterable.is_constant() and not hasattr(iterable.python_type(), "__iter__"):
             tx.raise_error(TypeError, f"{iterable.python_type().__name__!r} object is not iterable")
         iterators.append(iterable.iterate(tx))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer import guards
 from tracer.graph_breaks import unsupported
+from tracer.library.builtin_objects_ import is_callable
 from tracer.library.registry import models
 from tracer.sources import GenericAttrSource, ItemSource, Source
 from tracer.variables.base import VariableTracker
@@ -15,7 +16,6 @@ from tracer.variables.constant import NONE, ConstantVariable
 from tracer.variables.deques import DequeVariable
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.mappings import DictVariable, update_from
-from tracer.variables.objects import ClassVariable
 from tracer.variables.ranges import as_int
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def _ordered_dict(tx: Tracer, *mapping: Value, **kwargs: Value) -> Value:
 @models(collections.defaultdict)
 def _default_dict(tx: Tracer, factory: Value = NONE, /, *mapping: Value, **kwargs: Value) -> Value:
     none = factory.is_constant() and factory.constant() is None
-    if not none and not isinstance(factory, ClassVariable) and not callable(factory.python_type()):
+    if not none and not is_callable(factory):
         tx.raise_error(TypeError, "first argument must be callable or None")
     result = DictVariable({}, cls=collections.defaultdict, default_factory=None if none else factory)
     return _filled(tx, result, mapping, kwargs)

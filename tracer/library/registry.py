@@ -6,6 +6,7 @@ module that they model. What a function of torch means is `torch_/operations.py`
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import operator
 import sys
@@ -18,9 +19,12 @@ import torch
 from tracer import user_marks
 from tracer.graph_breaks import unsupported
 from tracer.library.torch_.operations import graph_operations
+from tracer.sources import ObjectSource
 from tracer.variables.base import Models
+from tracer.variables.functions import UserFunctionVariable
 
 models = Models("callable")
+instance_models = Models("instances of")  # of objects written in C that are called, by type: model(tx, callee, *args)
 named_models = Models("name")  # "module.qualname" of functions in modules that importing tracer must not load
 
 _FOLDABLE_BUILTINS = (
@@ -42,6 +46,34 @@ _OPAQUE_MODULES = (
     "ctypes", "ast", "dis", "tokenize", "gc", "signal", "selectors", "queue", "concurrent", "numpy", "sympy", "z3",
     "pytest", "_pytest", "rich", "tqdm",
 )  # fmt: skip
+
+
+POLYFILLS = "tracer.polyfills."
+
+
+def is_polyfill_module(name: Any) -> bool:
+    """Whether a module holds the tracer's own Python versions of library functions."""
+    return isinstance(name, str) and name.startswith(POLYFILLS)
+
+
+def replaces(*functions: Any) -> Callable[[types.FunctionType], types.FunctionType]:
+    """Registers a Python function that is traced through wherever one of `functions` is called."""
+
+    def register(polyfill: types.FunctionType) -> types.FunctionType:
+        signature = inspect.signature(polyfill)
+        variable = UserFunctionVariable(polyfill, ObjectSource(polyfill, polyfill.__qualname__))
+
+        def model(tx: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                signature.bind(*args, **kwargs)
+            except TypeError as error:
+                unsupported("call-arguments", error=f"{polyfill.__qualname__}: {error}")
+            return tx.inline(variable, list(args), kwargs)
+
+        models(*functions)(model)
+        return polyfill
+
+    return register
 
 
 def foldable(*functions: Any) -> None:
@@ -96,7 +128,7 @@ def allows_inlining(function: Any) -> bool:
 @functools.cache
 def is_opaque_module(name: str | None) -> bool:
     """Whether a module belongs to the machinery that is never traced through."""
-    if name in _TRANSPARENT:
+    if is_polyfill_module(name) or name in _TRANSPARENT:
         return False
     while name:
         if name in _OPAQUE:

@@ -116,19 +116,25 @@ class VariableTracker:
     # -- containers and iteration --------------------------------------------------------------------------------
 
     def length(self, tx: Tracer) -> VariableTracker:
-        return self.call_method(tx, "__len__", [], {})
+        return self._special(tx, "__len__", [], "object of type {!r} has no len()")
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
-        return self.call_method(tx, "__getitem__", [key], {})
+        return self._special(tx, "__getitem__", [key], "{!r} object is not subscriptable")
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
-        self.call_method(tx, "__setitem__", [key, value], {})
+        self._special(tx, "__setitem__", [key, value], "{!r} object does not support item assignment")
 
     def del_item(self, tx: Tracer, key: VariableTracker) -> None:
-        self.call_method(tx, "__delitem__", [key], {})
+        self._special(tx, "__delitem__", [key], "{!r} object doesn't support item deletion")
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
-        return self.call_method(tx, "__contains__", [item], {})
+        return self._special(tx, "__contains__", [item], "argument of type {!r} is not iterable")
+
+    def _special(self, tx: Tracer, name: str, args: list[VariableTracker], error: str) -> VariableTracker:
+        cls = self.python_type()
+        if not hasattr(cls, name):
+            tx.raise_error(TypeError, error.format(cls.__name__))
+        return self.call_method(tx, name, args, {})
 
     def iterate(self, tx: Tracer) -> VariableTracker:
         """iter(self)"""

@@ -12,7 +12,7 @@ from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.lookups import lookup
-from tracer.variables.text import formatted
+from tracer.variables.text import formatted, plain_form
 
 if TYPE_CHECKING:
     from tracer.sources import Source
@@ -179,9 +179,8 @@ class ConstantVariable(VariableTracker):
             return formatted(tx, method, args, kwargs)
         if name == "join" and len(args) == 1 and isinstance(self.value, (str, bytes)):
             args = [_join_argument(tx, args[0])]
-        if all(a.is_constant() for a in args) and all(a.is_constant() for a in kwargs.values()):
-            return fold(tx, method, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
-        unsupported("unsupported-method", value=self.describe(), name=name)
+        constants = [plain_form(tx, argument) for argument in args]
+        return fold(tx, method, *constants, **{key: plain_form(tx, value) for key, value in kwargs.items()})
 
     def iterate(self, tx: Tracer) -> VariableTracker:
         if isinstance(self.value, (str, bytes)):
@@ -272,6 +271,7 @@ def fold(tx: Tracer, function: Any, *args: Any, **kwargs: Any) -> VariableTracke
 
 
 NONE = ConstantVariable(None)
+ZERO, ONE = ConstantVariable(0), ConstantVariable(1)
 TRUE = ConstantVariable(True)
 FALSE = ConstantVariable(False)
 

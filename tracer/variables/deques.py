@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import Models, VariableTracker
-from tracer.variables.constant import NONE, ConstantVariable
+from tracer.variables.constant import NONE, ONE, ConstantVariable
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.ranges import NOT_AN_INDEX, as_int, index_of
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tracer.sources import Source
     from tracer.variables.protocol import Tracer
 
-ONE = ConstantVariable(1)
 
 
 class DequeVariable(SequenceVariable):

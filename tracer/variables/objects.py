@@ -332,8 +332,8 @@ class UserObjectVariable(VariableTracker):
                 if text.is_constant() and isinstance(text.constant(), str):
                     return text.constant()  # type: ignore[no-any-return]
                 break
-            if owner is BaseException and self.storage is not None:
-                return self._exception_text(tx, kind)
+            if owner in (BaseException, KeyError) and self.storage is not None:
+                return self._exception_text(tx, "key" if owner is KeyError else kind)
             if owner in (list, dict, tuple) and self.storage is not None:
                 return repr(form(tx, self.storage))
             if owner is not object:
@@ -344,6 +344,8 @@ class UserObjectVariable(VariableTracker):
         args = form(tx, self.storage)  # type: ignore[arg-type]
         if kind == "repr":
             return f"{self.cls.__name__}({', '.join(map(repr, args))})"
+        if kind == "key" and len(args) == 1:
+            return repr(args[0])
         return "" if not args else str(args[0] if len(args) == 1 else args)
 
     def format(self, tx: Tracer, spec: str) -> str:

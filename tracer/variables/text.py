@@ -5,7 +5,7 @@ that is no constant and answers `__str__`, `__repr__` and `__format__` by tracin
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tracer.errors import Unsupported
@@ -39,6 +39,21 @@ def form(tx: Tracer, value: VariableTracker) -> Any:
         return value.constant()
     make: Callable[[VariableTracker, Tracer], Any] | None = getattr(type(value), "form", None)
     return Rendered(tx, value) if make is None else make(value, tx)
+
+
+def plain_form(tx: Tracer, value: VariableTracker) -> Any:
+    """The Python value: a constant, or built-in containers of constants. Anything else breaks the graph."""
+    made = form(tx, value)
+    todo = [made]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, Rendered):
+            unsupported("not-a-constant", value=value.describe())
+        if isinstance(part, Mapping):
+            todo.extend(part.values())
+        elif isinstance(part, (list, tuple, set, frozenset)):
+            todo.extend(part)
+    return made
 
 
 def formatted(

@@ -1,0 +1,88 @@
+"""Models of math. Constants are folded; of symbolic numbers the graph computes what torch can, the rest specialises."""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import models
+from tracer.variables import symbolic
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import ONE, ZERO, fold
+from tracer.variables.objects import UserObjectVariable
+from tracer.variables.symbolic import SymNodeVariable
+from tracer.variables.tensor import TensorVariable
+from tracer.variables.text import form
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+_IN_GRAPH = {math.floor: math.floor, math.ceil: math.ceil, math.trunc: math.trunc, math.sqrt: torch._sym_sqrt}
+_SPECIAL = {math.floor: "__floor__", math.ceil: "__ceil__", math.trunc: "__trunc__"}
+_INTEGERS = (math.gcd, math.lcm, math.isqrt, math.factorial, math.comb, math.perm)
+
+
+def _model_of(function: Any) -> Any:
+    def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+        if len(args) == 1 and isinstance(args[0], SymNodeVariable) and function in _IN_GRAPH:
+            return symbolic.apply(tx, _IN_GRAPH[function], args[0])
+        special = _SPECIAL.get(function)
+        if special is not None and isinstance(args[0], UserObjectVariable):
+            result = args[0].call_special(tx, special)
+            if result is not None:
+                return result
+        numbers = [_number(tx, function, arg) for arg in args]
+        return fold(tx, function, *numbers, **{name: _number(tx, function, value) for name, value in kwargs.items()})
+
+    return model
+
+
+def _number(tx: Tracer, function: Any, value: Value) -> Any:
+    """The Python number that `function` works on."""
+    if isinstance(value, SymNodeVariable):
+        return value.specialize(tx).value
+    if isinstance(value, (UserObjectVariable, TensorVariable)):
+        names = ("__index__",) if function in _INTEGERS else ("__float__", "__index__")
+        for name in names:
+            if hasattr(value.python_type(), name):
+                return value.call_method(tx, name, [], {}).constant()
+    if value.is_constant():
+        return value.constant()
+    unsupported("unsupported-builtin", function=f"math.{function.__name__} of {value.describe()}")
+
+
+for _name in dir(math):
+    _function = getattr(math, _name)
+    if callable(_function) and _name[:2] != "__" and _name not in ("prod", "fsum", "dist", "pow"):
+        models(_function)(_model_of(_function))
+
+
+@models(math.prod)
+def _prod(tx: Tracer, iterable: Value, /, *, start: Value = ONE) -> Value:
+    product = start
+    for item in iterable.unpack(tx):
+        product = tx.binary("*", product, item)
+    return product
+
+
+@models(math.pow)
+def _pow(tx: Tracer, base: Value, exponent: Value, /) -> Value:
+    """On positive numbers `**` of floats is the same; on others it gives complex numbers, or other errors."""
+    is_symbolic = any(isinstance(value, SymNodeVariable) for value in (base, exponent))
+    if is_symbolic and all(map(symbolic.is_number, (base, exponent))) and tx.binary_truth(">", base, ZERO):
+        left, right = (symbolic.apply(tx, torch.sym_float, value) for value in (base, exponent))
+        return tx.binary("**", left, right)
+    return fold(tx, math.pow, _number(tx, math.pow, base), _number(tx, math.pow, exponent))
+
+
+@models(math.fsum)
+def _fsum(tx: Tracer, iterable: Value, /) -> Value:
+    return fold(tx, math.fsum, [_number(tx, math.fsum, item) for item in iterable.unpack(tx)])
+
+
+@models(math.dist)
+def _dist(tx: Tracer, left: Value, right: Value, /) -> Value:
+    return fold(tx, math.dist, form(tx, left), form(tx, right))
