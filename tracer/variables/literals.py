@@ -38,8 +38,8 @@ _CONTAINERS: dict[type, Callable[[Any], VariableTracker]] = {
     torch.Size: lambda value: SizeVariable([from_python(item) for item in value]),
     list: lambda value: ListVariable([from_python(item) for item in value]),
     dict: lambda value: DictVariable({key: (from_python(key), from_python(item)) for key, item in value.items()}),
-    set: lambda value: SetVariable({item: from_python(item) for item in value}),
-    frozenset: lambda value: FrozenSetVariable({item: from_python(item) for item in value}),
+    set: lambda value: SetVariable({item: from_python(item) for item in value}, twin=value),
+    frozenset: lambda value: FrozenSetVariable({item: from_python(item) for item in value}, twin=value),
     slice: _slice,
     range: _range,
 }

@@ -6,6 +6,7 @@ one (tensors, new objects) it breaks the graph.
 """
 from __future__ import annotations
 
+import random
 import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 Entries = dict[Any, VariableTracker]
+MOST_ATTEMPTS = 500
 BY_INSERTION = object()  # a twin made by inserting one element after the other
 _SET_OPERATORS = ("&", "|", "-", "^")
 
@@ -74,10 +76,7 @@ class SetVariable(VariableTracker):
 
     def _real(self, elements: Iterable[Any]) -> Any:
         """A real set of this kind, made as CPython's set displays are: element by element."""
-        made: set[Any] = set()
-        for element in elements:
-            made.add(element)
-        return made if self.cls is set else frozenset(made)
+        return self.cls(iter(elements))
 
     def python_type(self) -> type:
         return self.cls
@@ -214,18 +213,25 @@ class SetVariable(VariableTracker):
     # -- code ----------------------------------------------------------------------------------------------------
 
     def reconstruct(self, cg: Any) -> None:
-        items = list(self.entries.values())
-        if self.twin is not None and list(self._real(self.entries)) != list(self.twin):
-            items = [self.entries[key] for key in self.twin]
-            if list(self._real(self.twin)) != list(self.twin):
-                unsupported("cannot-reconstruct", value="a set whose order follows from how it was made")
-        self._build(cg, items)
+        if self.twin is None:
+            self._build(cg, list(self.entries.values()), [])
+            return
+        recipe = recipe_of(list(self.twin), list(self.entries))
+        if recipe is None:
+            unsupported("cannot-reconstruct", value="a set whose order follows from how it was made")
+        order, fillers = recipe
+        self._build(cg, [self.entries[key] for key in order], fillers)
 
-    def _build(self, cg: Any, items: list[VariableTracker]) -> None:
+    def _build(self, cg: Any, items: list[VariableTracker], fillers: list[int]) -> None:
         cg.asm.emit("BUILD_SET", 0)
-        for item in items:
+        for item in (*map(ConstantVariable, fillers), *items):
             cg.load(item)
             cg.asm.emit("SET_ADD", 1)
+        for filler in fillers:
+            cg.asm.copy(1)
+            cg.load_attr("discard")
+            cg.call_top(lambda filler=filler: cg.load_const(filler))
+            cg.asm.pop()
 
     def replay(self, cg: Any) -> None:
         """The changes again, one by one."""
@@ -246,6 +252,30 @@ def _copied(twin: Any) -> Any:
     return None if twin is None else twin.copy()
 
 
+def recipe_of(wanted: list[Any], inserted: list[Any]) -> tuple[list[Any], list[int]] | None:
+    """An order of insertion, and ints to insert before and discard afterwards, that give a set this order of iteration.
+
+    The history of a set shows in its order only where hashes collide: a few tries find another history for it."""
+    for order, fillers in _histories(wanted, inserted):
+        made = set[Any]()
+        for element in (*fillers, *order):
+            made.add(element)
+        made.difference_update(fillers)
+        if list(made) == wanted:
+            return order, fillers
+    return None
+
+
+def _histories(wanted: list[Any], inserted: list[Any]) -> Iterable[tuple[list[Any], list[int]]]:
+    yield inserted, []
+    yield wanted, []
+    taken = set(wanted)
+    free = [number for number in range(64) if number not in taken]
+    source = random.Random(0)
+    for _ in range(MOST_ATTEMPTS):
+        yield source.sample(wanted, len(wanted)), source.sample(free, source.randrange(len(free) // 2))
+
+
 class FrozenSetVariable(SetVariable):
     cls = frozenset
     methods = Models("frozenset method")
@@ -261,8 +291,16 @@ class FrozenSetVariable(SetVariable):
     def hash_key(self, tx: Tracer) -> Any:
         return frozenset(self.entries)
 
-    def _build(self, cg: Any, items: list[VariableTracker]) -> None:
-        cg.call_object(frozenset, lambda: cg.build_sequence("BUILD_LIST", items))
+    def reconstruct(self, cg: Any) -> None:
+        if self.twin is not None and list(self._real(self.entries)) == list(self.twin):
+            cg.call_object(frozenset, lambda: cg.build_sequence("BUILD_LIST", list(self.entries.values())))
+        elif self.is_constant() and self.twin is not None:
+            cg.load_object(self.twin)
+        else:
+            made = SetVariable(self.entries, twin=self.twin)
+            cg.call_object(frozenset, lambda: made.reconstruct(cg))
+            if self.twin is not None and list(frozenset(self.twin)) != list(self.twin):
+                unsupported("cannot-reconstruct", value="a frozenset whose order follows from how it was made")
 
 
 class SetIterator(IteratorVariable):
