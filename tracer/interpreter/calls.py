@@ -11,7 +11,7 @@ from tracer import user_marks
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.binding import bind
 from tracer.library import all_models  # noqa: F401  (registers them)
-from tracer.library.registry import allows_inlining, instance_models, is_foldable, is_in_graph, model_of
+from tracer.library.registry import allows_inlining, instance_models, is_foldable, is_in_graph, is_own_guard, model_of
 from tracer.preserve import preserve_global_state
 from tracer.sources import GenericAttrSource, ObjectSource, Source
 from tracer.variables.base import ObservedException, VariableTracker, invoke
@@ -37,7 +37,8 @@ class Calls:
 
     def guard(self, guard: Any) -> None:
         tx: Any = self
-        tx.trace.guard(guard)
+        if not (tx.is_polyfill and is_own_guard(guard)):
+            tx.trace.guard(guard)
 
     def literal(self, value: Any) -> VariableTracker:
         return from_python(value)

@@ -9,10 +9,9 @@ from tracer.graph.fake_tensors import FakeWorld
 from tracer.graph.output_graph import OutputGraph
 from tracer.guards import Findings, TensorMatch
 from tracer.interpreter.results import wrap_result
-from tracer.library.registry import is_polyfill_module
 from tracer.locations import UserLocation
 from tracer.preserve import TorchState
-from tracer.sources import BuiltinSource, ModuleGlobalsSource, ObjectSource, Source
+from tracer.sources import Source
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder
 from tracer.variables.tensor import TensorVariable
@@ -22,15 +21,6 @@ if TYPE_CHECKING:
     from tracer.guards import Guard
     from tracer.interpreter.translator import InstructionTranslator
     from tracer.sources import Source
-
-
-def _is_our_own(source: Source) -> bool:
-    """Whether a source leads to what a polyfill itself refers to, which does not change."""
-    while source.base is not None:
-        source = source.base
-    if isinstance(source, ModuleGlobalsSource):
-        return is_polyfill_module(source.module_name)
-    return isinstance(source, (BuiltinSource, ObjectSource))
 
 
 class BreakHere(Exception):
@@ -72,9 +62,6 @@ class Trace:
         self.output.close()
 
     def guard(self, guard: Guard) -> None:
-        frame = self.frame
-        if frame is not None and frame.is_polyfill and all(map(_is_our_own, guard.sources())):
-            return
         guards = self.output.guards
         if guard not in guards and (config.guard_nn_modules or not self._is_module_state(guard)):
             object.__setattr__(guard, "where", self.location())

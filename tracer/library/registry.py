@@ -19,7 +19,7 @@ import torch
 from tracer import user_marks
 from tracer.graph_breaks import unsupported
 from tracer.library.torch_.operations import graph_operations
-from tracer.sources import ObjectSource
+from tracer.sources import BuiltinSource, ModuleGlobalsSource, ObjectSource
 from tracer.variables.base import Models
 from tracer.variables.functions import UserFunctionVariable
 
@@ -54,6 +54,17 @@ POLYFILLS = "tracer.polyfills."
 def is_polyfill_module(name: Any) -> bool:
     """Whether a module holds the tracer's own Python versions of library functions."""
     return isinstance(name, str) and name.startswith(POLYFILLS)
+
+
+def is_own_guard(guard: Any) -> bool:
+    """Whether all that a guard reads is what a polyfill itself refers to, which does not change."""
+    for source in guard.sources():
+        while source.base is not None:
+            source = source.base
+        of_polyfill = isinstance(source, ModuleGlobalsSource) and is_polyfill_module(source.module_name)
+        if not (of_polyfill or isinstance(source, (BuiltinSource, ObjectSource))):
+            return False
+    return True
 
 
 def replaces(*functions: Any) -> Callable[[types.FunctionType], types.FunctionType]:

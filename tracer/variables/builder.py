@@ -20,7 +20,7 @@ from tracer import _C, guards, user_marks
 from tracer.graph.fake_tensors import expr_of, is_symbolic
 from tracer.graph_breaks import unsupported
 from tracer.guards.constants import is_guardable_constant
-from tracer.library.registry import is_in_graph, model_of
+from tracer.library.registry import is_in_graph, is_own_guard, model_of
 from tracer.sources import (
     DictKeySource,
     DictValueSource,
@@ -139,7 +139,9 @@ class VariableBuilder:
             self.guard(guards.SameObject(variable.source, source))
 
     def guard(self, guard: guards.Guard) -> None:
-        self.trace.guard(guard)
+        frame = self.trace.frame
+        if frame is None or not frame.is_polyfill or not is_own_guard(guard):
+            self.trace.guard(guard)
 
 
 # -- constants -------------------------------------------------------------------------------------------------------
