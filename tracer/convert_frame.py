@@ -208,17 +208,19 @@ class RegionState:
             body = builder.breaking(at.frame)
         except ObservedException:
             return None
-        if trace.abandoned_generator() is not None:
+        if trace.abandons_generator() is not None:
             unsupported("cannot-reconstruct", value="a generator that is suspended in a try or with block")
         return body
 
     def _next_break(self, trace: Trace, error: errors.Unsupported, break_at: int | None) -> int:
         """The step to break at because of `error`; a break that was tried already moves out to the caller."""
         error.at(trace.user_stack())
-        abandoned = trace.abandoned_generator()
-        if abandoned is not None and abandoned != break_at and not self.fullgraph:
+        step = None if self.fullgraph else trace.abandons_generator()
+        if step == 0:
+            raise GaveUp(error)
+        if step is not None and step != break_at:
             self._note_break(error)
-            return abandoned
+            return step
         frame = trace.frame
         if frame is None or self.fullgraph:
             if self.fullgraph:

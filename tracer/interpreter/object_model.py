@@ -5,7 +5,7 @@ import builtins
 import enum
 import sys
 import types
-from typing import Any, cast
+from typing import Any, Generic, cast
 
 import torch
 
@@ -185,6 +185,8 @@ class ObjectModel:
         value = cls.value
         if getattr(value, "__abstractmethods__", None):
             unsupported("unsupported-call", value=f"abstract class {value.__qualname__}")
+        if lookup(value, "__del__")[0] is not None:  # runs when the last reference goes
+            unsupported("unsupported-call", value=f"class {value.__qualname__}, which has __del__")
         if issubclass(value, BaseException):
             if storage_base(value) not in _PLAIN_EXCEPTIONS:
                 unsupported("unsupported-call", value=f"exception class {value.__qualname__}")

@@ -46,6 +46,7 @@ class Trace:
         self.steps = 0
         self.frame: InstructionTranslator | None = None  # the innermost one
         self.handled: VariableTracker | None = None  # sys.exception()
+        self.generators: list[tuple[Any, int]] = []  # those started, with the step that called the frame that did it
         self.input_tensors: list[TensorVariable] = []
         self.modules: set[Source] = set()  # where nn.Modules were met
         self.marks: dict[Source, dict[int, user_marks.DimMark]] = {}  # of each of them
@@ -56,10 +57,16 @@ class Trace:
         """Lets go of the frame's values at once: what stays of a trace, the graph's fakes above all, must not lead to
         them, and they are not to wait for the garbage collector."""
         self.frame = self.handled = None
+        self.generators.clear()
         self.input_tensors.clear()
         self.builder.forget()
         self.effects = Effects()
         self.output.close()
+
+    def abandons_generator(self) -> int | None:
+        """The step of the call (0: of the root frame) that left a generator suspended in a try or with block. It is closed
+        when the last reference goes, so that the whole call has to run in CPython."""
+        return next((step for generator, step in self.generators if generator.has_cleanup), None)
 
     def guard(self, guard: Guard) -> None:
         guards = self.output.guards

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import ObservedException, VariableTracker
-from tracer.variables.constant import NONE
+from tracer.variables.constant import NONE, TRUE, ConstantVariable
 from tracer.variables.iterators import IteratorVariable
 
 if TYPE_CHECKING:
@@ -51,13 +51,16 @@ class GeneratorVariable(IteratorVariable):
         elif thrown is not None:
             self.finished = True
             raise thrown
+        else:
+            caller = tx.parent  # type: ignore[attr-defined]
+            tx.trace.generators.append((self, 0 if caller is None else caller.break_step()))  # type: ignore[attr-defined]
         self.started = self.running = True
         try:
             value = frame.run(thrown)
         except ObservedException as raised:
             self.finished = True
             if tx.is_exception(raised.value, StopIteration):
-                tx.raise_error(RuntimeError, "generator raised StopIteration")
+                self._raise_stopped(tx, raised.value)
             raise
         finally:
             self.running = False
@@ -80,6 +83,18 @@ class GeneratorVariable(IteratorVariable):
         if name == "throw" and len(args) == 1:
             return self._item_or_stop(tx, self.resume(tx, NONE, ObservedException(tx.exception_instance(args[0]))))
         return super().call_method(tx, name, args, kwargs)
+
+    def _raise_stopped(self, tx: Tracer, cause: VariableTracker) -> None:
+        error = tx.new_exception(RuntimeError, ConstantVariable("generator raised StopIteration"))
+        tx.effects.store_attribute(error, "__cause__", cause)
+        tx.effects.store_attribute(error, "__suppress_context__", TRUE)
+        tx.effects.store_attribute(error, "__context__", cause)
+        raise ObservedException(error)
+
+    @property
+    def has_cleanup(self) -> bool:
+        """Whether code of its body runs when it is given up as it stands: it is suspended in a try or with block."""
+        return self.started and not self.finished and self.frame.inst.handler is not None
 
     def close(self, tx: Tracer) -> VariableTracker:
         if not self.started or self.finished:

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
+from tracer.graph_breaks import unsupported
 from tracer.interpreter.registry import handles
 from tracer.variables.base import NullVariable, VariableTracker
 
@@ -40,7 +41,10 @@ def call_function_ex(tx: Frame, inst: Instruction) -> None:
     if inst.arg & 1:
         for key, value in tx.pairs_of(tx.pop()):
             kwargs[key.constant()] = value
-    args = tx.pop().unpack(tx)
+    arguments = tx.pop()
+    if not (hasattr(arguments.python_type(), "__iter__") or hasattr(arguments.python_type(), "__getitem__")):
+        unsupported("call-arguments", error="argument after * must be an iterable")
+    args = arguments.unpack(tx)
     callee = tx.pop()
     tx.pop()  # NULL
     tx.push(tx.call(callee, args, kwargs))

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.registry import handles
-from tracer.variables.base import VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.constant import NONE
+from tracer.variables.generators import GeneratorVariable
+from tracer.variables.iterators import IteratorVariable
 from tracer.variables.literals import from_python
 from tracer.variables.mappings import DictVariable, SetVariable
 from tracer.variables.sequences import ListVariable, SliceVariable, TupleVariable
@@ -160,7 +162,7 @@ def unpack_sequence(tx: Frame, inst: Instruction) -> None:
     """sequence -> items, the first on top"""
     count = inst.arg
     assert count is not None
-    items = unpacked(tx, tx.pop())
+    items = unpacked(tx, tx.pop(), count + 1)
     if len(items) > count:
         tx.raise_error(ValueError, f"too many values to unpack (expected {count})")
     if len(items) < count:
@@ -184,5 +186,17 @@ def unpack_ex(tx: Frame, inst: Instruction) -> None:
     tx.stack.extend(reversed(items[:before]))
 
 
-def unpacked(tx: Frame, value: VariableTracker) -> list[VariableTracker]:
-    return value.unpack(tx)
+def unpacked(tx: Frame, value: VariableTracker, most: int | None = None) -> list[VariableTracker]:
+    """The items, of an iterator no more than `most`."""
+    try:
+        if most is None or not isinstance(value, (IteratorVariable, GeneratorVariable)):
+            return value.unpack(tx)
+    except ObservedException as raised:
+        cls = value.python_type()
+        if tx.is_exception(raised.value, TypeError) and not (hasattr(cls, "__iter__") or hasattr(cls, "__getitem__")):
+            tx.raise_error(TypeError, f"cannot unpack non-iterable {cls.__name__} object")
+        raise
+    items: list[VariableTracker] = []
+    while len(items) < most and (item := value.next(tx)) is not None:
+        items.append(item)
+    return items

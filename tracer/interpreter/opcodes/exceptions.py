@@ -44,6 +44,11 @@ def raise_varargs(tx: Frame, inst: Instruction) -> None:
 
 def _set_cause(tx: Frame, value: VariableTracker, cause: VariableTracker) -> None:
     if not (cause.is_constant() and cause.constant() is None):
+        cls = cause.identity()
+        if not (isinstance(cls, type) and issubclass(cls, BaseException)) and not issubclass(
+            cause.python_type(), BaseException
+        ):
+            tx.raise_error(TypeError, "exception causes must derive from BaseException")
         cause = tx.exception_instance(cause)
     tx.effects.store_attribute(value, "__cause__", cause)
     tx.effects.store_attribute(value, "__suppress_context__", boolean(True))

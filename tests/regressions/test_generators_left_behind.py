@@ -1,0 +1,166 @@
+"""Generators that are not run to their end, and what unpacking takes from an iterator."""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+
+import tracer
+from tests.support import check
+
+X = torch.arange(6.0).reshape(2, 3)
+
+
+def counting(log):
+    try:
+        for number in range(3):
+            log.append(number)
+            yield number
+    finally:
+        log.append("closed")
+
+
+def first_of(log):
+    for number in counting(log):
+        return number
+
+
+@contextlib.contextmanager
+def noting(log):
+    log.append("in")
+    try:
+        yield 3
+    finally:
+        log.append("out")
+
+
+def test_a_generator_left_in_a_loop_is_closed_at_once():
+    def f(x, log):
+        for number in counting(log):
+            if number == 1:
+                break
+        return x + number, list(log)
+
+    check(f, X, [])
+
+
+def test_a_generator_deleted_half_way_is_closed_at_once():
+    def f(x, log):
+        numbers = counting(log)
+        y = x + next(numbers)
+        del numbers
+        log.append("after")
+        return y
+
+    check(f, X, [])
+
+
+def test_a_generator_left_by_a_callee_breaks_the_graph_there():
+    def f(x, log):
+        y = x + 1
+        y = y + first_of(log)
+        log.append("after")
+        return y * 2
+
+    assert len(check(f, X, []).graphs) == 2
+
+
+def test_a_generator_run_to_its_end_breaks_nothing():
+    def f(x, log):
+        numbers = counting(log)
+        y = x + next(numbers)
+        return y, list(numbers)
+
+    assert not check(f, X, []).breaks
+
+
+def test_a_break_inside_of_a_with_block_of_a_generator():
+    def f(x, log):
+        y = x + 1
+        with noting(log) as number:
+            y = y + number
+            tracer.graph_break()
+            log.append("body")
+        return y * 2
+
+    check(f, X, [])
+
+
+def test_a_generator_that_raises_stop_iteration():
+    def f(x, log):
+        def numbers():
+            yield 1
+            next(iter([]))
+
+        try:
+            for number in numbers():
+                log.append(number)
+        except RuntimeError as error:
+            return x + 1, error
+
+    check(f, X, [])
+
+
+def test_unpacking_takes_one_item_more_than_it_needs():
+    def f(x, log):
+        try:
+            a, b = counting(log)
+        except ValueError as error:
+            log.append(error.args)
+        return x + 1
+
+    def endless():
+        while True:
+            yield 1
+
+    def g(x):
+        try:
+            a, b = endless()
+        except ValueError:
+            return x + 1
+
+    check(f, X, [])
+    check(g, X)
+
+
+def test_unpacking_what_cannot_be_iterated():
+    class Plain:
+        pass
+
+    def f(x, plain):
+        messages = []
+        for value in (3, None, plain):
+            try:
+                a, b = value
+            except TypeError as error:
+                messages.append(error.args)
+        return x + 1, messages
+
+    check(f, X, Plain())
+
+
+def test_the_cause_of_an_exception_must_be_one():
+    def f(x):
+        try:
+            raise KeyError("a") from 3
+        except TypeError as error:
+            return x + 1, error.args
+
+    check(f, X)
+
+
+class Noting:
+    def __init__(self, log):
+        self.log = log
+
+    def __del__(self):
+        self.log.append("gone")
+
+
+def test_objects_that_note_their_end_are_made():
+    def f(x, log):
+        Noting(log)
+        return x + 1
+
+    check(f, X, [])
