@@ -38,7 +38,6 @@ _INFIX = {
     "/": PRODUCT,
     "//": PRODUCT,
     "%": PRODUCT,
-    "**": POWER,
 }
 
 _OPERATOR: dict[type, str] = {
@@ -99,7 +98,7 @@ class _Printer:
         terms = _readable_terms(self, expr) if is_integral(expr) else list(expr.args)
         parts = [self.text(terms[0], SUM)]
         for term in terms[1:]:
-            if _is_negative(term) and is_integral(term):
+            if _is_negative(term):  # a - t is a + -t, also of floats
                 parts.append(f"- {self.text(-term, PRODUCT)}")
             else:
                 parts.append(f"+ {self.text(term, PRODUCT)}")
@@ -149,11 +148,9 @@ class _Printer:
         """Left-associative: the right side is put in parentheses where it binds as the operator or less."""
         left, right = args
         precedence = _INFIX[operator]
-        floor = precedence
+        floor = max(precedence, SUM)  # (x << 1) & y and (x % 8) // 2: not needed, but nobody knows it without thinking
         if isinstance(left, FloorDiv | PythonMod | sympy.Mod) and precedence == PRODUCT:
-            floor = UNARY  # (x % 8) // 2: not needed, but nobody knows it without thinking
-        if precedence < SUM:
-            floor = max(floor, SUM)  # (x << 1) & y
+            floor = UNARY
         return f"{self.text(left, floor)} {operator} {self.text(right, max(floor, precedence) + 1)}", precedence
 
     def call(self, name: str, args: Iterable[Expr]) -> tuple[str, int]:
@@ -177,8 +174,8 @@ class _Printer:
         chain = as_chain(expr)
         if chain is not None:
             low, low_operator, term, high_operator, high = chain
-            text = f"{int(low)} {low_operator} {self.text(term, BITOR)} {high_operator} {int(high)}"
-            return text, COMPARE
+            ends = [self.text(end, BITOR) for end in (low, high)]
+            return f"{ends[0]} {low_operator} {self.text(term, BITOR)} {high_operator} {ends[1]}", COMPARE
         return " and ".join(self.text(arg, NOT) for arg in ordered_args(expr)), AND
 
     def disjunction(self, expr: sympy.Or) -> tuple[str, int]:
@@ -227,17 +224,15 @@ def _readable_terms(printer: _Printer, expr: Expr) -> list[Expr]:
 
     def key(term: Expr) -> tuple:
         if term.is_Number:
-            return (2 if starts_positive else 0), 0, []
-        negative = _is_negative(term)
-        absolute = -term if negative else term
-        return int(negative), -_degree(absolute), natural(printer.text(absolute, TERNARY))
+            return (2 if starts_positive else 0,)
+        return int(_is_negative(term)), -_degree(term), natural(printer.text(term, TERNARY))
 
     return sorted(expr.args, key=key)
 
 
-def natural(text: str) -> list[tuple[int, int, str]]:
+def natural(text: str) -> list[Any]:
     """A sort key under which s2 comes before s10."""
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", text)]
+    return [int(part) if index % 2 else part for index, part in enumerate(re.split(r"(\d+)", text))]
 
 
 # ---------------------------------------------------------------------------------------- relations' sides
@@ -251,15 +246,11 @@ def nice_sides(relation: Relational) -> tuple[Expr, str, Expr]:
     """
     left, right = relation.args
     operator = _OPERATOR[type(relation)]
-    if left.is_Number and not right.is_Number:
+    if left.is_Number:
         left, right, operator = right, left, _TURNED[operator]
-    if not (right.is_Number and _is_integral(left) and _is_integral(right)):
+    if not (right.is_Integer and is_integral(left)):
         return left, operator, right
     return _spread(left, operator, int(right))
-
-
-def _is_integral(side: sympy.Basic) -> bool:
-    return isinstance(side, Expr) and is_integral(side)
 
 
 def _spread(left: Expr, operator: str, bound: int) -> tuple[Expr, str, Expr]:
@@ -308,11 +299,11 @@ def as_chain(expr: sympy.Basic) -> Chain | None:
 
 
 def _bound(expr: sympy.Basic) -> tuple[Expr, str, Expr] | None:
-    """The sides of an inequality of integers with a constant on the right."""
-    if not isinstance(expr, Relational) or isinstance(expr, sympy.Eq | sympy.Ne):
+    """The sides of a relation with a constant on the right."""
+    if not isinstance(expr, Relational):
         return None
     left, operator, right = nice_sides(expr)
-    return (left, operator, right) if right.is_Integer and is_integral(left) and not left.is_Number else None
+    return (left, operator, right) if right.is_Number else None
 
 
 # ----------------------------------------------------------------------------------------------- grouping

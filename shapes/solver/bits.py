@@ -106,9 +106,7 @@ def _state_bits(translator: Translator, both: Any, args: tuple[Expr, Expr], valu
     ]
     bits = [[translator.fresh_boolean() for _ in range(int(count) + 1)] for _ in values]
     pairs = [terms.conjunction(pair) for pair in zip(*bits, strict=True)]
-    sums = [
-        terms.eq(value, _number(translator, own)) for value, own in zip((*values, both), (*bits, pairs), strict=True)
-    ]
+    sums = [terms.eq(value, _number(translator, own)) for value, own in zip((*values, both), (*bits, pairs), strict=True)]
     translator.state(terms.implication(terms.conjunction(inside), terms.conjunction(sums)))
 
 

@@ -42,9 +42,7 @@ def statement(expr: Any) -> Any:
         return sympy.true if expr else sympy.false
     if isinstance(expr, Boolean | Symbol):
         return expr
-    raise TypeError(
-        f"the solver takes SymPy booleans over integer symbols, such as x >= 2; got {expr!r} ({type(expr).__name__})"
-    )
+    raise TypeError(f"the solver takes SymPy booleans over integer symbols, such as x >= 2; got {expr!r} ({type(expr).__name__})")
 
 
 def statements(exprs: Any) -> tuple[Any, ...]:
@@ -99,10 +97,7 @@ class Problem:
     def values(self) -> dict[Symbol, int]:
         """After "sat": an integer for each symbol met so far. With opaque terms these may be wrong; see `is_shown`."""
         model = self._solver.model()
-        return {
-            symbol: model.eval(term, model_completion=True).as_long()
-            for symbol, term in self.translator.symbols.items()
-        }
+        return {symbol: model.eval(term, model_completion=True).as_long() for symbol, term in self.translator.symbols.items()}
 
     def _literal(self, assumption: Assumption) -> Any:
         """The boolean that stands for the assumption in the solver."""

@@ -131,16 +131,12 @@ class Terms:
     def conjunction(self, args: Sequence[Any]) -> Any:
         if not args:
             return self.true
-        return (
-            args[0] if len(args) == 1 else self._boolean(self._core.Z3_mk_and(self._ref, len(args), self._array(args)))
-        )
+        return args[0] if len(args) == 1 else self._boolean(self._core.Z3_mk_and(self._ref, len(args), self._array(args)))
 
     def disjunction(self, args: Sequence[Any]) -> Any:
         if not args:
             return self.false
-        return (
-            args[0] if len(args) == 1 else self._boolean(self._core.Z3_mk_or(self._ref, len(args), self._array(args)))
-        )
+        return args[0] if len(args) == 1 else self._boolean(self._core.Z3_mk_or(self._ref, len(args), self._array(args)))
 
     def _boolean(self, ref: Any) -> Any:
         return self.z3.BoolRef(ref, self.context)

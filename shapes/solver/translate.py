@@ -161,9 +161,9 @@ class Translator:
         if expr.is_integer is not True or expr.is_Number:
             raise NotInteger(expr)
         if isinstance(expr, Symbol):
-            # two symbols of one name, told apart by their assumptions, are two unknowns
-            names = {symbol.name for symbol in self.symbols}
-            name = expr.name if expr.name not in names else f"{expr.name}!{len(names)}"
+            # symbols of one name, told apart by their assumptions, are different unknowns
+            is_new = all(symbol.name != expr.name for symbol in self.symbols)
+            name = expr.name if is_new else f"{expr.name}!{len(self.symbols)}"
             self.symbols[expr] = value = self.terms.integer_symbol(name)
             return Meaning(value)
         return self.opaque_integer(expr)

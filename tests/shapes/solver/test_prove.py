@@ -144,10 +144,7 @@ def test_what_is_no_boolean_is_a_clear_error(wrong):
 
 _relations = e.small_relations.map(lambda tree: None if outcome(expression, tree) is RAISED else expression(tree))
 _guards = st.lists(_relations.filter(lambda built: built is not None), max_size=3)
-GRID = [
-    dict(zip((X, Y, Z), point, strict=True))
-    for point in itertools.product([-9, -4, -2, -1, 0, 1, 2, 3, 5, 8], repeat=3)
-]
+GRID = [dict(zip((X, Y, Z), point, strict=True)) for point in itertools.product([-9, -4, -2, -1, 0, 1, 2, 3, 5, 8], repeat=3)]
 
 
 @settings(max_examples=60, deadline=None)

@@ -54,6 +54,7 @@ UNARY = [
 BINARY = [
     X * Y, X * Y * Y - 2 * X, f.FloorDiv(X, Y), f.PythonMod(X, Y), f.FloorDiv(X * X, Y - 1), f.Max(X, Y), f.Min(X, Y),
     f.Max(X, Y, 2), f.Min(X, -Y, 2), sympy.Max(X, Y), sympy.Min(X, Y, evaluate=False), f.LShift(X, Y), f.RShift(X, Y),
+    f.FloorDiv(X, f.FloorDiv(Y, X) + 20), f.FloorDiv(f.FloorDiv(Y, X), 3),
     f.Where(X < Y, X, f.FloorDiv(X, Y)), f.Where(sympy.Or(sympy.Eq(Y, 0), f.FloorDiv(X, Y) > 1), X, Y),
 ]  # fmt: skip
 
@@ -166,9 +167,21 @@ def test_a_rounded_float_is_an_unknown_integer():
     assert ask([Assumption(sympy.Eq(X, 3)), Assumption(sympy.Eq(rounded, 7))]) == "sat"
 
 
-def test_two_symbols_of_one_name_are_two_unknowns():
-    other = sympy.Symbol("x", integer=True, positive=True)
-    assert Problem().ask([Assumption(sympy.Eq(X, 3)), Assumption(sympy.Eq(other, 4))]) == "sat"
+def test_symbols_of_one_name_are_different_unknowns():
+    other, third = sympy.Symbol("x", integer=True, positive=True), sympy.Symbol("x", integer=True, nonzero=True)
+    ask = Problem().ask
+    assert ask([Assumption(sympy.Eq(X, 3)), Assumption(sympy.Eq(other, 4)), Assumption(sympy.Eq(third, 5))]) == "sat"
+
+
+def test_a_symbol_that_is_a_boolean_is_true_or_false():
+    flag = sympy.Symbol("p")
+    ask = Problem().ask
+    assert ask([Assumption(flag, negated=True), Assumption(sympy.Not(flag), negated=True)]) == "unsat"
+
+
+def test_division_by_the_constant_zero_never_holds():
+    for cls in (f.FloorDiv, f.PythonMod):
+        assert Problem().ask([Assumption(sympy.Ge(cls(X, 0, evaluate=False), 0, evaluate=False))]) == "unsat"
 
 
 def test_every_integer_function_has_a_translation_or_is_a_rounded_float():
