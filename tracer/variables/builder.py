@@ -253,10 +253,10 @@ def _size(builder: VariableBuilder, tx: Tracer, value: torch.Size, source: Sourc
 def _tuple_subclass(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     cls = type(value)
     builder.guard(guards.TypeMatch(source, cls))
-    builder.guard(guards.LengthMatch(source, len(value)))
+    builder.guard(guards.LengthMatch(source, tuple.__len__(value)))
     if hasattr(cls, "_fields") or hasattr(cls, "n_sequence_fields"):
-        return builder.remember(value, NamedTupleVariable(_items(value, source), cls, source))
-    storage = TupleVariable(_items(value, source), source)
+        return builder.remember(value, NamedTupleVariable(_items(tuple.__iter__(value), source), cls, source))
+    storage = TupleVariable(_items(tuple.__iter__(value), source), source)
     return builder.remember(value, UserObjectVariable(cls, value, source, storage))
 
 
