@@ -265,6 +265,7 @@ class RegionState:
             return self._without_operations(function, args, trace, snapshot)
         graph_name, compiled, gm = None, None, None
         if output.operation_count() or nodes:
+            output.world.env.check_constraints()  # no backend is asked for a graph that contradicts the user
             graph_name = f"__compiled_fn_{next(_graph_ids)}"
             gm = build_graph_module(output, graph_name)
             compiled = self._compile(gm, graph_name, inputs, calls_back=broken)
@@ -375,18 +376,19 @@ class RegionState:
     def _limit_hit(
         self, function: types.FunctionType, args: tuple[Any, ...], state: FrameState, existing: list[_C.Entry]
     ) -> Any:
+        if state.warned_of_limit and not config.fail_on_recompile_limit_hit:
+            return None
         code = function.__code__
-        if not state.warned_of_limit:
-            state.warned_of_limit = True
-            failures = "\n".join(f"    - {failure}" for failure in failures_of(existing, function, args))
-            text = (
-                f"recompile_limit ({self.limit()}) reached for {code.co_qualname} ({code.co_filename}:"
-                f"{code.co_firstlineno}); calls that none of its entries serves run uncompiled. Guards that fail:\n"
-                f"{failures}\n  Try: mark what varies with tracer.mark_dynamic, or raise config.recompile_limit."
-            )
-            if config.fail_on_recompile_limit_hit:
-                raise errors.FailOnRecompileLimitHit(text)
-            warnings.warn(text, stacklevel=2)
+        failures = "\n".join(f"    - {failure}" for failure in failures_of(existing, function, args))
+        text = (
+            f"recompile_limit ({self.limit()}) reached for {code.co_qualname} ({code.co_filename}:"
+            f"{code.co_firstlineno}); calls that none of its entries serves run uncompiled. Guards that fail:\n"
+            f"{failures}\n  Try: mark what varies with tracer.mark_dynamic, or raise config.recompile_limit."
+        )
+        if config.fail_on_recompile_limit_hit:
+            raise errors.FailOnRecompileLimitHit(text)
+        state.warned_of_limit = True
+        warnings.warn(text, stacklevel=2)
         return None
 
     def _given_up(self, function: types.FunctionType, gave_up: GaveUp) -> Any:

@@ -159,7 +159,7 @@ def test_a_dropped_model_is_collected(how):
             elif how == "in place":
                 compiled = tracer.compile_module(module)
             else:
-                compiled = tracer.optimize()(lambda x: module(x))
+                compiled = tracer.optimize()(lambda x: module(x))  # noqa: F821
             use(compiled, module)
             watched += [weakref.ref(next(module.parameters())), *map(weakref.ref, module.modules())]
             del module, compiled
@@ -199,7 +199,7 @@ def test_what_a_global_function_was_given_is_not_kept_alive():
     refs = []
     for _ in range(3):
         config, module, items = Config(), Layer(3), [torch.ones(3), 2]
-        callback = lambda x: x * config.rate
+        callback = lambda x: x * config.rate  # noqa: F821
         compiled(X, config, module, items, callback)
         compiled(X, config, module, items, callback)
         refs += [weakref.ref(obj) for obj in (config, module, module.linear.weight, items[0], callback)]
