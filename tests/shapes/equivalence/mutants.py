@@ -96,9 +96,7 @@ def _mutable(node: ast.AST, place: str) -> Iterator[tuple[ast.AST, str]]:
         if field in ("annotation", "returns", "decorator_list", "bases", "keywords") and not isinstance(node, ast.Call):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if not isinstance(child, ast.AST) or isinstance(
-                child, ast.Import | ast.ImportFrom | ast.Raise | ast.JoinedStr
-            ):
+            if not isinstance(child, ast.AST) or isinstance(child, ast.Import | ast.ImportFrom | ast.Raise | ast.JoinedStr):
                 continue
             if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
                 continue
@@ -151,8 +149,7 @@ def _replacements(node: ast.AST) -> Iterator[ast.AST]:
 
 def _is_type_union(node: ast.BinOp) -> bool:
     return isinstance(node.op, ast.BitOr) and any(
-        isinstance(side, ast.Attribute | ast.Name) and _text(side).split(".")[-1][0].isupper()
-        for side in (node.left, node.right)
+        isinstance(side, ast.Attribute | ast.Name) and _text(side).split(".")[-1][0].isupper() for side in (node.left, node.right)
     )
 
 
@@ -256,6 +253,11 @@ def listed() -> dict[str, str]:
             name, _, reason = line.partition("  ## ")
             known[name] = reason
     return known
+
+
+def is_listed(name: str, known: dict[str, str]) -> bool:
+    """Listed by name, or by the function with a star: `module.function: *`."""
+    return name in known or f"{name.split(': ')[0]}: *" in known
 
 
 def main(chosen: Sequence[str]) -> None:

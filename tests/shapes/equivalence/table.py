@@ -66,10 +66,7 @@ def _recorded(family: str, function: Program, hints: tuple[int, ...]) -> GuardSe
 def recorded_sets(every: int = 1) -> list[GuardSet]:
     """All of them, or every so many."""
     calls = [
-        (family, function, hints)
-        for family, programs in FAMILIES.items()
-        for function, calls in programs
-        for hints in calls
+        (family, function, hints) for family, programs in FAMILIES.items() for function, calls in programs for hints in calls
     ]
     return [_recorded(*call) for call in calls[::every]]
 
