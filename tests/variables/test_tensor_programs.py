@@ -157,7 +157,7 @@ def comparisons(x, y):
     z = x > 0
     return (
         z, x == None, x != None, x is None, x == "a", x != "a", x <= y, (x == y).all(), 1 < x, x == 1.5, x is x,  # noqa: E711
-        x is not y, None == x, x == [1], x is y.T,
+        x is not y, None == x, x == [1], x is y.T,  # noqa: E711
     )  # fmt: skip
 
 

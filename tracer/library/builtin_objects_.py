@@ -193,7 +193,7 @@ def _super(tx: Tracer, *args: Value) -> Value:
         cls, owner = args
     else:
         cell = tx.cells.get("__class__")  # type: ignore[attr-defined]
-        cls = None if cell is None else cell.read(tx)
+        cls = None if cell is None else cell.read(tx)  # type: ignore[assignment]
         owner = tx.first_argument()  # type: ignore[attr-defined]
     if not isinstance(cls, ClassVariable):
         unsupported("unsupported-builtin", function="super outside of a method")

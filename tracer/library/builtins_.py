@@ -92,7 +92,8 @@ def _slice(tx: Tracer, *parts: Value) -> Value:
         unsupported("call-arguments", error=f"slice expected 1 to 3 arguments, got {len(parts)}")
     if len(parts) == 1:
         return SliceVariable(NONE, parts[0], NONE)
-    return SliceVariable(*parts, *[NONE] * (3 - len(parts)))
+    start, stop, step = (*parts, NONE)[:3]
+    return SliceVariable(start, stop, step)
 
 
 @models(enumerate)
@@ -174,7 +175,8 @@ def _sum(tx: Tracer, iterable: Value, /, start: Value = ZERO) -> Value:
         kind, prefix = ("strings", "") if isinstance(start.constant(), str) else ("bytes", "b")
         tx.raise_error(TypeError, f"sum() can't sum {kind} [use {prefix}''.join(seq) instead]")
     iterator = iterable.iterate(tx)
-    total, numbers = start, []
+    total = start
+    numbers: list[Any] = []
     while (item := iterator.next(tx)) is not None:
         if numbers is not None and _is_plain_number(item) and _is_plain_number(start):
             numbers.append(item.constant())

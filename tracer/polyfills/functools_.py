@@ -10,7 +10,7 @@ from tracer.library.registry import replaces
 _MISSING = object()
 
 
-@replaces(functools.reduce)
+@replaces(functools.reduce)  # type: ignore[arg-type]
 def reduce(function: Callable[[Any, Any], Any], iterable: Iterable[Any], initial: Any = _MISSING, /) -> Any:
     iterator = iter(iterable)
     if initial is _MISSING:
@@ -25,7 +25,7 @@ def reduce(function: Callable[[Any, Any], Any], iterable: Iterable[Any], initial
     return value
 
 
-@replaces(functools.cached_property.__get__)
+@replaces(functools.cached_property.__get__)  # type: ignore[arg-type]
 def get_cached_property(self: Any, instance: Any, owner: type | None = None) -> Any:
     """Without the lock, which guards against other threads while the value is worked out."""
     if instance is None:
@@ -40,7 +40,7 @@ def get_cached_property(self: Any, instance: Any, owner: type | None = None) -> 
     return value
 
 
-@replaces(functools.cmp_to_key)
+@replaces(functools.cmp_to_key)  # type: ignore[arg-type]
 def cmp_to_key(mycmp: Callable[[Any, Any], int]) -> Any:
     return functools.partial(ComparedBy, mycmp)
 

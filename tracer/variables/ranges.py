@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker, no_keywords
-from tracer.variables.constant import COMPARE, NONE, ConstantVariable, boolean
+from tracer.variables.constant import NONE, ConstantVariable, boolean
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.symbolic import SymNodeVariable
 
@@ -146,7 +146,8 @@ class RangeVariable(VariableTracker):
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if isinstance(other, RangeVariable) and op in ("==", "!="):
-            return boolean(COMPARE[op](self.concrete(tx), other.concrete(tx)))
+            equal = self.concrete(tx) == other.concrete(tx)
+            return boolean(equal is (op == "=="))
         return None
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:

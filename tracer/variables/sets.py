@@ -238,7 +238,7 @@ class SetVariable(VariableTracker):
         for method, operand in self.log:
             loads = [lambda: cg.load(self)]
             if operand is not None:
-                loads.append(lambda operand=operand: cg.load(operand))
+                loads.append(lambda operand=operand: cg.load(operand))  # type: ignore[misc]
             cg.call_object(getattr(set, method), *loads)
             cg.asm.emit("POP_TOP")
 
@@ -306,7 +306,7 @@ class FrozenSetVariable(SetVariable):
 class SetIterator(IteratorVariable):
     """iter(set): a change of size meanwhile raises as in CPython, any other change breaks the graph."""
 
-    cls = type(iter(set()))
+    cls = type(iter(frozenset[int]()))
 
     def __init__(self, owner: SetVariable, items: list[VariableTracker]) -> None:
         self.owner = owner

@@ -157,7 +157,8 @@ class TensorVariable(VariableTracker):
         return tx.output.call_function(COMPARE[op], (self.node, other.graph_arg()), {})
 
     def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
-        return tx.output.call_function(UNARY[op], (self.node,), {})
+        operator_: Any = UNARY[op]
+        return tx.output.call_function(operator_, (self.node,), {})
 
     def truth(self, tx: Tracer) -> bool:
         if self.known is not None and self.known.numel() == 1:

@@ -3,7 +3,7 @@ hand data to Python, and methods that nothing can trace. What is not named here 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 

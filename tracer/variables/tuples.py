@@ -106,7 +106,7 @@ class NamedTupleVariable(TupleVariable):
 
     def __init__(self, items: Iterable[Item], cls: type, source: Source | None = None) -> None:
         super().__init__(items, source)
-        self.cls = cls
+        self.cls = cls  # type: ignore[assignment]
 
     def is_constant(self) -> bool:
         return False
@@ -125,7 +125,7 @@ class NamedTupleVariable(TupleVariable):
             return self.cls(items)
         if getattr(self.cls.__repr__, "__code__", None) is not _PLAIN_REPR or self.cls.__str__ is not object.__str__:
             return Rendered(tx, self)
-        return tuple.__new__(self.cls, items)
+        return tuple.__new__(self.cls, items)  # type: ignore[arg-type]
 
     def text(self, tx: Tracer, kind: str) -> str:
         name = "__str__" if kind == "str" and self.cls.__str__ is not object.__str__ else "__repr__"

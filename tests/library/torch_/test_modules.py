@@ -136,7 +136,9 @@ class ForwardHooks(WithLinear):
 class HooksWithKeywords(WithLinear):
     def __init__(self):
         super().__init__()
-        self.linear.register_forward_pre_hook(lambda module, args, kwargs: (args, {"input": kwargs["input"] + 1}), with_kwargs=True)
+        self.linear.register_forward_pre_hook(
+            lambda module, args, kwargs: (args, {"input": kwargs["input"] + 1}), with_kwargs=True
+        )
 
     def forward(self, x):
         return self.linear(input=x)
