@@ -29,7 +29,7 @@ ROOMS: dict[str, set[str]] = {
     "variables": {"sources", "guards", "graph", "effects", "graph_breaks", "library.registry", "_C", *LEAVES},
     "library": {"variables", "sources", "guards", "graph", "effects", "graph_breaks", "preserve", "polyfills",
                 "api.inside", "_C", *LEAVES},
-    "polyfills": set(),
+    "polyfills": {"library"},  # where they are registered
     "interpreter": {"variables", "library", "sources", "guards", "graph", "effects", "graph_breaks", "bytecode",
                     "preserve", "polyfills", "log_texts", "_C", *LEAVES},
     "codegen": {"interpreter", "variables", "effects", "guards", "graph", "sources", "graph_breaks", "bytecode",

@@ -118,3 +118,23 @@ def test_a_tensor_assumed_constant_is_an_input_of_the_graph():
     compiled = tracer.optimize("eager", fullgraph=True)(lambda x: x + load())
     x = torch.randn(3)
     assert torch.equal(compiled(x), x + weight)
+
+
+def test_modules_are_made_in_a_trace_after_torch_compile_was_used():
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+    layers = torch.nn.ModuleList(torch.nn.Linear(3, 3) for _ in range(3))
+
+    def fn(x):
+        for layer in layers[:2]:
+            x = layer(x)
+        return torch.nn.Softmax(dim=-1)(x)
+
+    assert len(graphs_of(fn, (torch.randn(2, 3),), fullgraph=True)) == 1
+
+
+def test_the_sign_of_zero_and_nan_are_not_lost_where_floats_vary():
+    compiled = tracer.optimize("eager")(lambda x, scale: (x * scale, scale * 2, -scale))
+    x = torch.ones(2)
+    for scale in (0.5, 1.5, 0.0, -0.0, float("inf"), -2.5):
+        seen, expected = compiled(x, scale), (x * scale, scale * 2, -scale)
+        assert [repr(value) for value in seen] == [repr(value) for value in expected]

@@ -60,7 +60,9 @@ class DynamismPolicy:
 
     def float_is_dynamic(self, source: Source, value: float) -> bool:
         """Whether a float input is a symbol: one that was seen to change is."""
-        if config.specialize_float or self.dynamic is False or not _is_data(source) or not math.isfinite(value):
+        if config.specialize_float or self.dynamic is False or not _is_data(source):
+            return False
+        if value == 0.0 or not math.isfinite(value):
             return False
         known = self._ints.get(source.name)
         if known is None:

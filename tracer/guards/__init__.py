@@ -7,7 +7,7 @@ One small class per kind, by family: `identity`, `constants`, `containers`, `att
 from tracer.guards.attributes import ClassHasAttr, HasAttr
 from tracer.guards.base import Guard, Mismatch
 from tracer.guards.code import CheckCode, argument_slots
-from tracer.guards.constants import EqualsMatch, is_guardable_constant
+from tracer.guards.constants import EqualsMatch, OrdinaryFloat, is_guardable_constant
 from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch, NotInGlobals, SetMatch, SetOrderMatch
 from tracer.guards.identity import (
     BoolMatch,
@@ -53,6 +53,7 @@ __all__ = [
     "ModuleMatch",
     "NoneMatch",
     "NotInGlobals",
+    "OrdinaryFloat",
     "SameObject",
     "SetMatch",
     "SetOrderMatch",

@@ -180,6 +180,30 @@ _VALUE_TESTS: dict[type, Callable[[str, Any, CheckScope], list[str]]] = {
 
 
 @guard_kind
+class OrdinaryFloat(Guard):
+    """A float that algebra may be done on: neither zero, which has a sign, nor infinite, nor nan."""
+
+    source: Source
+    kind: ClassVar[str] = "ORDINARY_FLOAT"
+    rank: ClassVar[int] = 4
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self.source,)
+
+    def _text(self, value: str) -> str:
+        return f"{value} - {value} == 0.0 != {value}"
+
+    def check(self, code: CheckScope) -> str | None:
+        return self._text(code.read(self.source))
+
+    def lines(self) -> list[str]:
+        return [self._text(self.source.name)]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        return Mismatch(f"{self.source.name} is {shown(seen[0])}", "a finite float that is not zero", shown(seen[0]))
+
+
+@guard_kind
 class EqualsMatch(Guard):
     """A plain value, equal in type and value; see `is_guardable_constant`."""
 

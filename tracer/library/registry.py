@@ -113,7 +113,8 @@ _DISABLING_WRAPPER = torch._disable_dynamo(lambda: None).__code__
 
 @functools.cache
 def _named_modules() -> frozenset[str]:
-    return frozenset(name.rpartition(".")[0] for name in named_models.table)
+    parts = [name.split(".") for name in named_models.table]
+    return frozenset(".".join(names[:count]) for names in parts for count in range(1, len(names)))
 
 
 def is_in_graph(function: Any) -> bool:

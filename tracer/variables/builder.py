@@ -178,6 +178,7 @@ def _float(builder: VariableBuilder, tx: Tracer, value: float, source: Source) -
         return _constant(builder, tx, value, source)
     symfloat = builder.trace.output.world.symfloat(value, source)
     builder.guard(guards.TypeMatch(source, float))
+    builder.guard(guards.OrdinaryFloat(source))
     node = builder.trace.output.add_symbol(expr_of(symfloat), source, value, symfloat)
     return SymNodeVariable(node, symfloat, source)
 

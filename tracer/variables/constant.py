@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import operator
 import types
 from typing import TYPE_CHECKING, Any
@@ -91,7 +92,10 @@ class ConstantVariable(VariableTracker):
         return self.value
 
     def graph_arg(self) -> Any:
-        return self.value
+        value = self.value
+        if type(value) is float and value != value and math.copysign(1.0, value) < 0:
+            unsupported("not-a-graph-argument", value="nan with a sign, which the text of a graph loses")
+        return value
 
     def hash_key(self, tx: Tracer) -> Any:
         try:

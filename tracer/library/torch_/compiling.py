@@ -5,6 +5,7 @@ ask about TorchScript, FX tracing or export say no.
 """
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +13,7 @@ import torch
 from tracer.api import inside
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models, named_models
+from tracer.sources import ObjectSource
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, boolean
 
@@ -59,3 +61,10 @@ def _annotate(tx: Tracer, annotation: Value, value: Value) -> Value:
 def _nothing(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     return NONE
 
+
+@named_models("torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_init")
+def _module_init(tx: Tracer, module: Value, *args: Value, **kwargs: Value) -> Value:
+    """torch.compile, once used, replaces nn.Module.__init__ to count new modules for itself; behind it is the real one."""
+    replaced = torch.nn.Module.__init__
+    original = inspect.getclosurevars(replaced).nonlocals["init"]
+    return tx.wrap(original, ObjectSource(original, "torch.nn.Module.__init__")).call(tx, [module, *args], kwargs)
