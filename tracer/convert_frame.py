@@ -4,6 +4,7 @@ Read `RegionState.convert` as the table of contents; each step lives in the room
 """
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import threading
@@ -331,7 +332,7 @@ class RegionState:
             function, guarded, {} if output is None else output.extras, output is None or output.calls_back
         )
         reference = weakref.ref(entry)
-        manager.when_invalid(lambda: _invalidate(reference))
+        manager.when_invalid(functools.partial(_invalidate, reference))  # needs no globals when Python shuts down
         if self.on_guards is not None:
             self.on_guards(manager)
         if self.guard_export_fn is not None:
