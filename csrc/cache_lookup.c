@@ -1,5 +1,7 @@
 #include "cache_lookup.h"
 
+#include "frame_eval.h"
+
 /* CHECK_HIT sets *found to a new reference. */
 static CheckResult
 search(Bucket *bucket, const CallSite *site, Entry **found)
@@ -107,8 +109,8 @@ unmute(ThreadContext *context, Region *region)
     context->active = region;
 }
 
-LookupResult
-cache_lookup(ThreadContext *context, const CallSite *site, Bucket *bucket, Entry **entry)
+static LookupResult
+look_up(ThreadContext *context, const CallSite *site, Bucket *bucket, Entry **entry)
 {
     if (bucket == NULL) {
         bucket = region_find_bucket(site->region, site->code, site->function->func_globals);
@@ -142,8 +144,20 @@ cache_lookup(ThreadContext *context, const CallSite *site, Bucket *bucket, Entry
     return result;
 }
 
-PyObject *
-run_entry(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
+LookupResult
+cache_lookup(ThreadContext *context, const CallSite *site, Bucket *bucket, Entry **entry)
+{
+    if (!frame_eval_is_shared()) {
+        return look_up(context, site, bucket, entry);
+    }
+    frame_eval_begin_quiet(context);
+    LookupResult result = look_up(context, site, bucket, entry);
+    frame_eval_end_quiet(context);
+    return result;
+}
+
+static PyObject *
+run(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
 {
     Region *active = entry->needs_hook ? site->region : NULL;
     if (context->active == active) {
@@ -152,5 +166,17 @@ run_entry(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
     Region *outer = thread_context_exchange(context, (Region *)Py_XNewRef(active));
     PyObject *result = entry_run(entry, site, keep);
     Py_XDECREF(thread_context_exchange(context, outer));
+    return result;
+}
+
+PyObject *
+run_entry(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
+{
+    if (!frame_eval_is_shared()) {
+        return run(context, site, entry, keep);
+    }
+    frame_eval_begin_quiet(context);
+    PyObject *result = run(context, site, entry, keep);
+    frame_eval_end_quiet(context);
     return result;
 }

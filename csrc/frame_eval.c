@@ -61,6 +61,27 @@ frame_eval_release(void)
     }
 }
 
+int
+frame_eval_is_shared(void)
+{
+    _PyFrameEvalFunction found = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get());
+    return (found == hook_evaluate ? hook.next : found) != _PyEval_EvalFrameDefault;
+}
+
+void
+frame_eval_begin_quiet(ThreadContext *context)
+{
+    context->quiet++;
+    frame_eval_acquire();
+}
+
+void
+frame_eval_end_quiet(ThreadContext *context)
+{
+    context->quiet--;
+    frame_eval_release();
+}
+
 /* Somebody who had been on top of ours is gone and has put ours back. */
 static void
 take_out_if_forgotten(PyInterpreterState *interpreter)
@@ -70,11 +91,18 @@ take_out_if_forgotten(PyInterpreterState *interpreter)
     }
 }
 
+static int
+is_quiet(PyThreadState *thread)
+{
+    ThreadContext *context = thread_context_peek(thread);
+    return context != NULL && context->quiet > 0;
+}
+
 static PyObject *
 evaluate_below(PyThreadState *thread, Frame *frame, int throwflag)
 {
     _PyFrameEvalFunction next = hook.next;
-    if (next == _PyEval_EvalFrameDefault) {
+    if (next == _PyEval_EvalFrameDefault || is_quiet(thread)) {
         return _PyEval_EvalFrameDefault(thread, frame, throwflag);
     }
     Frame *outer = handed_over;

@@ -3,12 +3,19 @@
 #define TRACER_FRAME_EVAL_H
 
 #include "compat.h"
+#include "thread_context.h"
 
 int frame_eval_init(PyObject *module);
 
 /* Each claim is one thread with an active region; the function is installed while there is any. Never fails. */
 void frame_eval_acquire(void);
 void frame_eval_release(void);
+
+/* Whether frames go through somebody else's evaluation function too. Between begin and end, ours hands the frames of this
+ * thread to CPython instead: torch.compile would trace the tracer, and what the tracer has made. */
+int frame_eval_is_shared(void);
+void frame_eval_begin_quiet(ThreadContext *context);
+void frame_eval_end_quiet(ThreadContext *context);
 
 /* Code that no region is ever asked about: what this tracer has generated itself. */
 int never_trace(PyCodeObject *code); /* -1 with an exception */

@@ -25,6 +25,7 @@ typedef struct {
     Stance stance;
     PyFunctionObject *passing; /* borrowed: the next frame of this very function runs in CPython, unasked */
     CallRecord *calls;
+    int quiet; /* how many lookups and entries are at work that nobody else's evaluation function is to see */
 } ThreadContext;
 
 int thread_context_init(void);

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
+import sys
 import threading
 import time
 import traceback
@@ -415,6 +416,8 @@ def _callback_of(state: RegionState) -> Callable[..., Any]:
     """Holds the state: whoever holds the region (a decorated object) keeps it alive."""
 
     def on_miss(region: _C.Region, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
+        if "torch._dynamo" in sys.modules:  # torch.compile was used: it is not to trace the tracer
+            return torch.compiler.disable(state.on_miss)(function, args)
         return state.on_miss(function, args)
 
     return on_miss
