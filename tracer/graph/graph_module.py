@@ -1,10 +1,14 @@
 """From the nodes of a trace to the `torch.fx.GraphModule` that a backend is given."""
 from __future__ import annotations
 
+import linecache
+import weakref
+from types import CodeType
 from typing import Any
 
 import torch
 from torch import fx
+from torch.fx import graph_module as fx_graph_module
 
 from tracer.graph.output_graph import OutputGraph
 
@@ -24,4 +28,16 @@ def build_graph_module(output: OutputGraph, name: str) -> fx.GraphModule:
     gm = fx.GraphModule(root, output.graph, class_name="GraphModule")
     gm.compile_subgraph_name = name  # type: ignore[assignment]
     gm.meta["name"] = name
+    _release_source_with(type(gm).forward.__code__)
     return gm
+
+
+def _release_source_with(code: CodeType) -> None:
+    """FX keeps the source of every forward that it generates, for tracebacks: it goes when the code does."""
+    finalizer = weakref.finalize(code, _release_source, code.co_filename, fx_graph_module._loader.eval_cache)
+    finalizer.atexit = False
+
+
+def _release_source(key: str, sources: dict[str, str]) -> None:
+    sources.pop(key, None)
+    linecache.cache.pop(key, None)

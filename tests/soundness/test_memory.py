@@ -1,0 +1,127 @@
+"""Warm calls, and recompiles followed by resets, leave memory flat within 5 MB."""
+
+from __future__ import annotations
+
+import gc
+import linecache
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.fx import graph_module as fx_graph_module
+
+import tracer
+
+MOST_GROWTH = 5 * 2**20
+X = torch.randn(3)
+
+
+def resident() -> int:
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * 4096
+
+
+def growth(step: Callable[[int], object], count: int) -> int:
+    """Bytes that `count` steps leave behind, after as many as it takes to fill what is filled once."""
+    for n in range(max(count // 5, 1)):
+        step(n)
+    gc.collect()
+    before = resident()
+    for n in range(count):
+        step(n)
+    gc.collect()
+    return resident() - before
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.linear(x).relu() * 2
+
+
+def broken(x):
+    y = x * 2
+    print(end="")
+    return y + 1
+
+
+def warm_calls() -> dict[str, Callable[[int], object]]:
+    plain = tracer.optimize()(lambda x: x * 2 + 1)
+    module = tracer.optimize()(Model())
+    breaking = tracer.optimize()(broken)
+    dynamic = tracer.optimize(dynamic=True)(lambda x, n=2: x * n)
+    sizes = [torch.randn(size) for size in range(2, 12)]
+    return {
+        "plain": lambda n: plain(X),
+        "module": lambda n: module(X),
+        "breaking": lambda n: breaking(X),
+        "dynamic, with keywords": lambda n: dynamic(sizes[n % 10], n=n % 7 + 2),
+    }
+
+
+@pytest.mark.parametrize("name", ["plain", "module", "breaking", "dynamic, with keywords"])
+def test_warm_calls(name):
+    assert growth(warm_calls()[name], 5_000) < MOST_GROWTH
+
+
+@pytest.mark.full
+def test_a_million_warm_calls():
+    for step in warm_calls().values():
+        assert growth(step, 1_000_000) < MOST_GROWTH
+
+
+def recompile_and_reset(n: int) -> None:
+    compiled = tracer.optimize()(lambda x, word: (x * len(word)).relu() + n)
+    for word in ("a", "bb"):
+        compiled(X, word)
+    tracer.reset()
+    compiled(X, "a")
+
+
+def trained_and_dropped(n: int) -> None:
+    compiled = tracer.optimize()(Model())
+    compiled(X).sum().backward()
+
+
+def broken_and_reset(n: int) -> None:
+    compiled = tracer.optimize()(lambda x: broken(x) * n)
+    compiled(X)
+    tracer.reset()
+
+
+STEPS = [recompile_and_reset, trained_and_dropped, broken_and_reset]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_recompiles_and_resets(step):
+    assert growth(step, 40) < MOST_GROWTH
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("step", STEPS)
+def test_a_thousand_recompiles_and_resets(step):
+    assert growth(step, 1_000) < MOST_GROWTH
+
+
+def test_the_source_of_a_generated_forward_goes_with_its_entry():
+    sources = fx_graph_module._loader.eval_cache
+    gc.collect()
+    before = set(sources)
+    compiled = tracer.optimize()(lambda x: x * 2 + 1)
+    compiled(X)
+    made = set(sources) - before
+    assert made
+    tracer.reset()
+    gc.collect()
+    assert not made & set(sources) and not made & set(linecache.cache)
+
+
+def test_a_traceback_through_a_graph_still_shows_its_source():
+    graphs = []
+    compiled = tracer.optimize(lambda gm, inputs: (graphs.append(gm), gm.forward)[1])(lambda x: x * 2)
+    compiled(X)
+    code = type(graphs[0]).forward.__code__
+    assert "l_x_" in "".join(linecache.getlines(code.co_filename))

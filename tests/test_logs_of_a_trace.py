@@ -1,0 +1,78 @@
+"""What each log artifact says of one real program: a size that varies, a branch on it, a break, an inlined callee."""
+
+from __future__ import annotations
+
+import torch
+
+import tracer
+from tracer import logs
+
+
+def callee(x):
+    return x.relu()
+
+
+def program(x, items):
+    if x.shape[0] * 2 > 6:
+        x = callee(x)
+    items.append(1)
+    print(end="")
+    return x + len(items)
+
+
+def recorded(*artifacts: str) -> list[logs.Record]:
+    compiled = tracer.optimize()(program)
+    with logs.capture(*artifacts) as records:
+        for size in (4, 5, 2):
+            compiled(torch.randn(size), [])
+    return records
+
+
+def test_every_artifact_speaks_and_is_made_for_those_who_listen_only():
+    spoken = {record.artifact for record in recorded()}
+    assert spoken >= set(logs.ARTIFACTS) - {"side_effects"}
+    assert {record.artifact for record in recorded("graph_code", "guards")} == {"graph_code", "guards"}
+
+
+def test_the_order_in_which_a_frame_is_told_of():
+    order = [record.artifact for record in recorded() if record.artifact != "trace"]
+    first = order[: order.index("guards") + 1]
+    assert first[0] == "graph_breaks"
+    assert first.index("graph") < first.index("graph_code") < first.index("bytecode") < first.index("guards")
+
+
+def test_instructions_of_an_inlined_callee_are_indented():
+    lines = [record.text for record in recorded("trace")]
+    assert any(line.startswith("  TRACE LOAD_METHOD relu") for line in lines)
+    assert any(line.startswith("TRACE ") for line in lines)
+
+
+def test_operations_are_shown_at_the_line_that_made_them():
+    text = next(record.text for record in recorded("graph_code"))
+    assert f"{__file__}:{callee.__code__.co_firstlineno + 1}, code: return x.relu()" in text
+
+
+def test_a_recompile_names_the_size_then_the_branch():
+    told = [record.text for record in recorded("recompiles") if " program in " in record.text]
+    assert "size mismatch at index 0. expected 4, actual 5" in told[0]
+    assert "L['x'].size()[0]" in told[1] and f"test_logs_of_a_trace.py:{program.__code__.co_firstlineno + 1}" in told[1]
+
+
+def test_symbols_and_decisions():
+    text = next(record.text for record in recorded("dynamic"))
+    assert "create_symbol s0 = 5" in text and "for L['x'].size()[0]" in text
+    assert "[guard added] at " in text and "in program" in text
+
+
+def test_a_break_is_told_once_with_its_place():
+    told = [record.text for record in recorded("graph_breaks")]
+    line = program.__code__.co_firstlineno + 4
+    assert told and all(f"Graph break in user code at {__file__}:{line}" in text for text in told)
+
+
+def test_listening_changes_no_result():
+    plain, heard = tracer.optimize()(program), tracer.optimize()(program)
+    x = torch.randn(4)
+    with logs.capture():
+        seen = heard(x, [])
+    assert torch.equal(plain(x, []), seen)
