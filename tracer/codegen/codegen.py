@@ -21,7 +21,8 @@ from tracer.variables.base import VariableTracker, unreachable
 from tracer.variables.constant import ConstantVariable
 from tracer.variables.functions import CellVariable
 from tracer.variables.lazy import Unwrapped
-from tracer.variables.objects import UserObjectVariable, lookup
+from tracer.variables.lookups import lookup
+from tracer.variables.objects import UserObjectVariable
 
 Load = Callable[[], None]
 _CODE_CONSTANTS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), types.CodeType, tuple, frozenset, slice)

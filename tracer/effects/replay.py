@@ -8,8 +8,9 @@ from tracer.variables.base import VariableTracker
 from tracer.variables.deques import DequeVariable
 from tracer.variables.functions import CellVariable
 from tracer.variables.lazy import Unwrapped
-from tracer.variables.mappings import DictVariable, SetVariable
+from tracer.variables.mappings import DictVariable
 from tracer.variables.sequences import ListVariable
+from tracer.variables.sets import SetVariable
 
 
 def replay(cg: Any, effects: Effects) -> None:

@@ -15,8 +15,9 @@ from tracer.library.registry import allows_inlining, instance_models, is_foldabl
 from tracer.preserve import preserve_global_state
 from tracer.sources import GenericAttrSource, ObjectSource, Source
 from tracer.variables.base import ObservedException, VariableTracker, invoke
+from tracer.variables.callables import CallableVariable
 from tracer.variables.constant import fold
-from tracer.variables.functions import CallableVariable, CellVariable, FunctionVariable, UserFunctionVariable, cell_of
+from tracer.variables.functions import CellVariable, FunctionVariable, UserFunctionVariable, cell_of
 from tracer.variables.generators import GeneratorVariable
 from tracer.variables.literals import from_python
 from tracer.variables.lookups import rely_on_code

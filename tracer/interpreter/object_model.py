@@ -23,17 +23,15 @@ from tracer.sources import (
     TypeSource,
 )
 from tracer.variables.base import VariableTracker, invoke
+from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
+from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import NONE, ConstantVariable, boolean, fold
-from tracer.variables.functions import (
-    BoundMethodVariable,
-    BuiltinMethodVariable,
-    CallableVariable,
-    UserFunctionVariable,
-)
+from tracer.variables.functions import UserFunctionVariable
 from tracer.variables.instance_dict import InstanceDictVariable
 from tracer.variables.iterators import SequenceIterator
+from tracer.variables.lookups import MISSING, lookup, storage_base
 from tracer.variables.mappings import DictVariable
-from tracer.variables.objects import MISSING, ClassVariable, UserObjectVariable, lookup, storage_base
+from tracer.variables.objects import UserObjectVariable
 from tracer.variables.protocol import Tracer
 from tracer.variables.sequences import ListVariable, NamedTupleVariable, TupleVariable
 from tracer.variables.tensor import TensorVariable

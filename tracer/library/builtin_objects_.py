@@ -13,15 +13,12 @@ import torch
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable, PartialVariable
+from tracer.variables.classes import ClassVariable, SuperVariable
 from tracer.variables.constant import NONE, boolean
-from tracer.variables.functions import (
-    BoundMethodVariable,
-    BuiltinMethodVariable,
-    CallableVariable,
-    FunctionVariable,
-    PartialVariable,
-)
-from tracer.variables.objects import ClassVariable, SuperVariable, UserObjectVariable, lookup
+from tracer.variables.functions import FunctionVariable
+from tracer.variables.lookups import lookup
+from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sequences import NamedTupleVariable, TupleVariable
 
 if TYPE_CHECKING:

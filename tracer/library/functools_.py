@@ -8,7 +8,7 @@ from tracer.graph_breaks import unsupported
 from tracer.library.registry import instance_models, models
 from tracer.sources import GenericAttrSource
 from tracer.variables.base import VariableTracker
-from tracer.variables.functions import CallableVariable, PartialVariable
+from tracer.variables.callables import CallableVariable, PartialVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer

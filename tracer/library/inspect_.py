@@ -8,9 +8,10 @@ from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.sources import ObjectSource
 from tracer.variables.base import VariableTracker
+from tracer.variables.callables import BoundMethodVariable
+from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import boolean
-from tracer.variables.functions import BoundMethodVariable, FunctionVariable, UserFunctionVariable
-from tracer.variables.objects import ClassVariable
+from tracer.variables.functions import FunctionVariable, UserFunctionVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer

@@ -9,6 +9,7 @@ from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, ONE, ZERO
+from tracer.variables.grouping_iterators import GroupByIterator, PoolIterator, TeeIterator
 from tracer.variables.lazy_iterators import (
     AccumulateIterator,
     ChainIterator,
@@ -16,13 +17,10 @@ from tracer.variables.lazy_iterators import (
     CountIterator,
     CycleIterator,
     FilterFalseIterator,
-    GroupByIterator,
     PairwiseIterator,
-    PoolIterator,
     RepeatIterator,
     SliceIterator,
     StarMapIterator,
-    TeeIterator,
     WhileIterator,
     ZipLongestIterator,
 )

@@ -11,6 +11,7 @@ from tracer.library.registry import models
 from tracer.sources import Source
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder, tracks
+from tracer.variables.callables import CallableVariable
 from tracer.variables.constant import (
     BINARY,
     COMPARE,
@@ -21,7 +22,6 @@ from tracer.variables.constant import (
     boolean,
     is_constant_value,
 )
-from tracer.variables.functions import CallableVariable
 from tracer.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:

@@ -31,22 +31,23 @@ from tracer.sources import (
     Source,
     TensorSizeSource,
 )
+from tracer.variables import dict_methods, set_methods  # noqa: F401  (registers them)
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import CONSTANT_TYPES, ConstantVariable, is_constant_value
-from tracer.variables.functions import (
+from tracer.variables.callables import (
     BoundMethodVariable,
     BuiltinMethodVariable,
     CallableVariable,
     CompiledFunctionVariable,
     PartialVariable,
-    UserFunctionVariable,
-    cell_of,
 )
+from tracer.variables.classes import ClassVariable
+from tracer.variables.constant import CONSTANT_TYPES, ConstantVariable, is_constant_value
+from tracer.variables.functions import UserFunctionVariable, cell_of
 from tracer.variables.lazy import Unwrapped
-from tracer.variables.lookups import rely_on_bases
-from tracer.variables.mappings import DictVariable, FrozenSetVariable, SetVariable
+from tracer.variables.lookups import lookup, rely_on_bases, storage_base
+from tracer.variables.mappings import DictVariable
 from tracer.variables.modules import PythonModuleVariable
-from tracer.variables.objects import ClassVariable, UserObjectVariable, lookup, storage_base
+from tracer.variables.objects import UserObjectVariable
 from tracer.variables.opaque import OpaqueVariable
 from tracer.variables.sequences import (
     ListVariable,
@@ -57,6 +58,7 @@ from tracer.variables.sequences import (
     SliceVariable,
     TupleVariable,
 )
+from tracer.variables.sets import FrozenSetVariable, SetVariable
 from tracer.variables.symbolic import SymNodeVariable
 from tracer.variables.tensor import TensorVariable
 from tracer.variables.type_forms import FORM_BASES, FORM_TYPES, TypeFormVariable

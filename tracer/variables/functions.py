@@ -1,4 +1,4 @@
-"""Python functions, existing or made in the trace, bound methods, closure cells and opaque callables."""
+"""Python functions, existing or made in the trace, and their closure cells."""
 from __future__ import annotations
 
 import types
@@ -15,6 +15,7 @@ from tracer.sources import (
     KwDefaultSource,
 )
 from tracer.variables.base import VariableTracker
+from tracer.variables.callables import READABLE, BoundMethodVariable
 from tracer.variables.constant import ConstantVariable
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.mappings import DictVariable
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from tracer.sources import Source
     from tracer.variables.protocol import Tracer
 
-_READABLE = frozenset(("__name__", "__qualname__", "__module__", "__doc__"))
 _MISSING = object()
 
 
@@ -113,6 +113,15 @@ class FunctionVariable(VariableTracker):
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         return tx.inline(self, args, kwargs)
 
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name == "__call__":
+            return self.call(tx, args, kwargs)
+        if name == "__get__":
+            return BoundMethodVariable(self, args[0])
+        return super().call_method(tx, name, args, kwargs)
+
 
 class UserFunctionVariable(FunctionVariable):
     """A Python function that existed before the frame ran."""
@@ -160,7 +169,7 @@ class UserFunctionVariable(FunctionVariable):
         pending = tx.effects.attribute(self, name)
         if pending is not None:
             return pending
-        if name in _READABLE:
+        if name in READABLE:
             return ConstantVariable(getattr(self.value, name))
         if name == "__code__":
             return ConstantVariable(self.code)
@@ -178,18 +187,9 @@ class UserFunctionVariable(FunctionVariable):
         tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
-        if _of_every_function(name) is not _MISSING and name not in _READABLE:
+        if _of_every_function(name) is not _MISSING and name not in READABLE:
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         tx.effects.store_attribute(self, name, value)
-
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        if name == "__call__":
-            return self.call(tx, args, kwargs)
-        if name == "__get__":
-            return BoundMethodVariable(self, args[0])
-        return super().call_method(tx, name, args, kwargs)
 
     def reconstruct(self, cg: Any) -> None:
         cg.load_object(self.value)
@@ -286,15 +286,6 @@ class NestedFunctionVariable(FunctionVariable):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         tx.effects.store_attribute(self, name, value)
 
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        if name == "__call__":
-            return self.call(tx, args, kwargs)
-        if name == "__get__":
-            return BoundMethodVariable(self, args[0])
-        return super().call_method(tx, name, args, kwargs)
-
     def reconstruct(self, cg: Any) -> None:
         cg.call_object(
             types.FunctionType,
@@ -317,238 +308,6 @@ class NestedFunctionVariable(FunctionVariable):
             cg.load(value)
             cg.load(self)
             cg.asm.emit("STORE_ATTR", name)
-
-
-class BoundMethodVariable(VariableTracker):
-    """A function bound to an object."""
-
-    def __init__(self, function: VariableTracker, owner: VariableTracker, source: Source | None = None) -> None:
-        self.function = function
-        self.owner = owner
-        self.source = source
-
-    def python_type(self) -> type:
-        return types.MethodType
-
-    def describe(self) -> str:
-        return f"BoundMethodVariable({self.function.describe()})"
-
-    __repr__ = describe
-
-    def truth(self, tx: Tracer) -> bool:
-        return True
-
-    def hash_key(self, tx: Tracer) -> Any:
-        return ("method", self.owner.identity(), self.function.hash_key(tx))
-
-    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
-        if op in ("==", "!=") and isinstance(other, BoundMethodVariable):
-            same = (
-                self.owner.identity() is other.owner.identity()
-                and self.function.identity() is other.function.identity()
-            )
-            return ConstantVariable(same is (op == "=="))
-        return None
-
-    def children(self) -> Iterable[VariableTracker]:
-        return (self.function, self.owner)
-
-    def resolve_call(
-        self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
-        return self.function.resolve_call(tx, [self.owner, *args], kwargs)
-
-    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
-        return self.function.call(tx, [self.owner, *args], kwargs)
-
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if name == "__self__":
-            return self.owner
-        if name == "__func__":
-            return self.function
-        if name in ("__call__", "__get__"):
-            return tx.bound_builtin_method(self, name)
-        return self.function.get_attr(tx, name)
-
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        if name == "__call__":
-            return self.call(tx, args, kwargs)
-        return super().call_method(tx, name, args, kwargs)
-
-    def reconstruct(self, cg: Any) -> None:
-        python = isinstance(self.function, FunctionVariable) or isinstance(self.function.identity(), types.FunctionType)
-        if self.source is None and python:
-            cg.call_object(types.MethodType, lambda: cg.load(self.function), lambda: cg.load(self.owner))
-        else:
-            unsupported("cannot-reconstruct", value=self.describe())
-
-
-class BuiltinMethodVariable(VariableTracker):
-    """A method of a built-in type, bound to a tracked value that models it (`[].append`)."""
-
-    def __init__(self, owner: VariableTracker, name: str) -> None:
-        self.owner = owner
-        self.name = name
-
-    def python_type(self) -> type:
-        return types.BuiltinMethodType
-
-    def describe(self) -> str:
-        return f"BuiltinMethodVariable({self.owner.describe()}.{self.name})"
-
-    __repr__ = describe
-
-    def truth(self, tx: Tracer) -> bool:
-        return True
-
-    def children(self) -> Iterable[VariableTracker]:
-        return (self.owner,)
-
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if name == "__self__":
-            return self.owner
-        if name == "__name__":
-            return ConstantVariable(self.name)
-        unsupported("unsupported-attribute", value=self.describe(), name=name)
-
-    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
-        return tx.call_builtin_method(self.owner, self.name, args, kwargs)
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.load(self.owner)
-        cg.load_attr(self.name)
-
-
-class CallableVariable(VariableTracker):
-    """A callable without Python code that can be traced: a builtin, a C function, a torch operation. What a call means
-    is the library's business."""
-
-    def __init__(self, value: Any, source: Source | None = None) -> None:
-        self.value = value
-        self.source = source
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def describe(self) -> str:
-        return f"CallableVariable({getattr(self.value, '__qualname__', self.value)!s})"
-
-    __repr__ = describe
-
-    def truth(self, tx: Tracer) -> bool:
-        return True
-
-    def identity(self) -> Any:
-        return self.value
-
-    def hash_key(self, tx: Tracer) -> Any:
-        return self.value
-
-    def graph_arg(self) -> Any:
-        return self.value
-
-    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
-        return tx.call_library(self, args, kwargs)
-
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if name in _READABLE:
-            return ConstantVariable(getattr(self.value, name, None))
-        if name == "__get__":
-            return tx.bound_builtin_method(self, name)
-        if self.source is not None and not hasattr(type(self.value), "__getattr__"):
-            missing = object()
-            value = getattr(self.value, name, missing)
-            if value is missing:
-                tx.raise_error(AttributeError, f"{type(self.value).__name__!r} object has no attribute {name!r}")
-            return tx.wrap(value, GenericAttrSource(self.source, name))
-        unsupported("unsupported-attribute", value=self.describe(), name=name)
-
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        if name == "__call__":
-            return self.call(tx, args, kwargs)
-        if name == "__get__":
-            return BoundMethodVariable(self, args[0])
-        return super().call_method(tx, name, args, kwargs)
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.load_object(self.value)
-
-
-class CompiledFunctionVariable(CallableVariable):
-    """A function that the user decorated for itself, called by traced code: it is traced through like any other."""
-
-    def __init__(self, value: Any, function: VariableTracker, source: Source | None = None) -> None:
-        super().__init__(value, source)
-        self.function = function
-
-    def resolve_call(
-        self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
-        return self.function.resolve_call(tx, args, kwargs)
-
-    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
-        return self.function.call(tx, args, kwargs)
-
-
-class PartialVariable(VariableTracker):
-    """functools.partial(function, *args, **kwargs)"""
-
-    def __init__(
-        self,
-        function: VariableTracker,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-        cls: type,
-        source: Source | None = None,
-    ) -> None:
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs
-        self.cls = cls
-        self.source = source
-
-    def python_type(self) -> type:
-        return self.cls
-
-    def truth(self, tx: Tracer) -> bool:
-        return True
-
-    def hash_key(self, tx: Tracer) -> Any:
-        return self
-
-    def children(self) -> Iterable[VariableTracker]:
-        return (self.function, *self.args, *self.kwargs.values())
-
-    def resolve_call(
-        self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
-        return self.function.resolve_call(tx, [*self.args, *args], {**self.kwargs, **kwargs})
-
-    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
-        return self.function.call(tx, [*self.args, *args], {**self.kwargs, **kwargs})
-
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if name == "func":
-            return self.function
-        if name == "args":
-            return TupleVariable(self.args)
-        if name == "keywords":
-            return tx.new_dict(dict(self.kwargs))
-        pending = tx.effects.attribute(self, name)
-        if pending is not None:
-            return pending
-        tx.raise_error(AttributeError, f"'functools.partial' object has no attribute {name!r}")
-
-    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
-        tx.effects.store_attribute(self, name, value)
-
-    def reconstruct(self, cg: Any) -> None:
-        loads = [lambda v=v: cg.load(v) for v in (self.function, *self.args)]
-        cg.call_object(self.cls, *loads, **{k: (lambda v=v: cg.load(v)) for k, v in self.kwargs.items()})
 
 
 def cell_of(cell: types.CellType, source: Source) -> CellVariable:

@@ -9,8 +9,9 @@ from tracer.graph_breaks import unsupported
 from tracer.sources import AttrSource, InstanceDictSource
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, ConstantVariable, boolean
+from tracer.variables.lookups import is_data_descriptor, lookup
 from tracer.variables.mappings import DictVariable
-from tracer.variables.objects import UserObjectVariable, is_data_descriptor, lookup
+from tracer.variables.objects import UserObjectVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer

@@ -85,6 +85,13 @@ def next_of_each(tx: Tracer, iterators: list[VariableTracker]) -> list[VariableT
     return items
 
 
+def skipped(iterator: Any, count: int) -> Any:
+    """The iterator, having given its first `count` items. Called by output code."""
+    for _ in range(count):
+        next(iterator, None)
+    return iterator
+
+
 class SequenceIterator(IteratorVariable):
     """iter(list or tuple): reads the sequence as it is when the item is asked for."""
 

@@ -10,8 +10,9 @@ import torch
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import CONSTANT_TYPES, ConstantVariable
-from tracer.variables.mappings import DictVariable, FrozenSetVariable, SetVariable
+from tracer.variables.mappings import DictVariable
 from tracer.variables.sequences import ListVariable, RangeVariable, SizeVariable, SliceVariable, TupleVariable
+from tracer.variables.sets import FrozenSetVariable, SetVariable
 
 
 def from_python(value: Any) -> VariableTracker:

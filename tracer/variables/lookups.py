@@ -9,11 +9,18 @@ import contextlib
 import threading
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tracer.graph_breaks import unsupported
 from tracer.guards.unchanged import ABSENT, Findings, find
 
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
 MISSING = ABSENT
+SLOT_TYPES = (types.MemberDescriptorType, types.GetSetDescriptorType)
+C_METHOD_TYPES = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
+_HEAP_TYPE = 1 << 9  # flag of the classes that Python code made
 
 
 class _Running(threading.local):
@@ -51,3 +58,22 @@ def rely_on_code(function: types.FunctionType) -> None:
     """What is decided now depends on the code of a function."""
     if _running.findings is not None:
         _running.findings.note_function(function)
+
+
+def refuse_changed_class(tx: Tracer, cls: type, name: str) -> None:
+    """A class attribute that the trace itself has stored is looked up by CPython, once it is stored for good."""
+    if tx.effects.is_class_changed(cls, name):
+        unsupported("unsupported-attribute", value=cls.__qualname__, name=name)
+
+
+def is_data_descriptor(value: Any) -> bool:
+    cls = type(value)
+    return hasattr(cls, "__set__") or hasattr(cls, "__delete__")
+
+
+def storage_base(cls: type) -> type:
+    """The built-in class that holds the storage of an instance of `cls`."""
+    for base in cls.__mro__:
+        if base.__module__ in ("builtins", "collections") and not base.__flags__ & _HEAP_TYPE:
+            return base
+    return object

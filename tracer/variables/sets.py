@@ -1,4 +1,4 @@
-"""set and frozenset.
+"""set and frozenset. Their methods are in `set_methods`.
 
 The order of a set is a matter of hashes and of its history. A set whose elements have the same hash at every call keeps
 a `twin`: a real set of their hash keys, on which CPython does each operation too. Iteration follows the twin; without
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tracer import guards
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import Models, VariableTracker, invoke
-from tracer.variables.constant import BINARY, NONE, ConstantVariable, boolean
+from tracer.variables.constant import BINARY, ConstantVariable, boolean
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.text import form
 
@@ -203,9 +203,9 @@ class SetVariable(VariableTracker):
     def update_by(self, tx: Tracer, op: str, theirs: SetVariable) -> None:
         """self op= theirs"""
         result = combined(tx, op, self, theirs, SetVariable)
-        self.changed(tx, _IN_PLACE[op], SetVariable(dict(theirs.entries), twin=_copied(theirs.twin)))
+        self.changed(tx, IN_PLACE[op], SetVariable(dict(theirs.entries), twin=_copied(theirs.twin)))
         if self.twin is not None and theirs.twin is not None:
-            getattr(self.twin, _IN_PLACE[op])(theirs.twin)
+            getattr(self.twin, IN_PLACE[op])(theirs.twin)
             self.entries = {key: result.entries[key] for key in self.twin}
         else:
             self.entries, self.twin = result.entries, None
@@ -243,7 +243,7 @@ class SetVariable(VariableTracker):
             cg.asm.emit("POP_TOP")
 
 
-_IN_PLACE = {
+IN_PLACE = {
     "|": "update", "&": "intersection_update", "-": "difference_update", "^": "symmetric_difference_update",
 }  # fmt: skip
 
@@ -382,7 +382,7 @@ def made_of(tx: Tracer, value: VariableTracker | None, make: type[SetVariable]) 
     if isinstance(value, SetVariable):
         if make is FrozenSetVariable and type(value) is FrozenSetVariable:
             return value
-        return _copy_as(value, make)
+        return copy_as(value, make)
     real = getattr(value, "real_keys", None)
     if real is None:  # element by element
         return make(entries_of(tx, value.unpack(tx)))
@@ -391,7 +391,7 @@ def made_of(tx: Tracer, value: VariableTracker | None, make: type[SetVariable]) 
     return make(entries, twin=None if elements is None else make.cls(dict.fromkeys(elements)))
 
 
-def _copy_as(value: SetVariable, make: type[SetVariable]) -> SetVariable:
+def copy_as(value: SetVariable, make: type[SetVariable]) -> SetVariable:
     twin = None if value.twin is None else make.cls(value.twin)
     entries = dict(value.entries) if twin is None else {key: value.entries[key] for key in twin}
     return make(entries, twin=twin)
@@ -400,113 +400,3 @@ def _copy_as(value: SetVariable, make: type[SetVariable]) -> SetVariable:
 def elements(tx: Tracer, value: VariableTracker) -> list[VariableTracker]:
     """The elements of an iterable that goes into a set, where order does not matter."""
     return list(value.entries.values()) if isinstance(value, SetVariable) else value.unpack(tx)
-
-
-def _combining(op: str) -> Any:
-    def method(tx: Tracer, self: SetVariable, /, *others: VariableTracker) -> VariableTracker:
-        result = _copy_as(self, type(self))
-        for other in others:
-            result = combined(tx, op, result, made_of(tx, other, SetVariable), type(self))
-        return result
-
-    return method
-
-
-def _updating(op: str) -> Any:
-    def method(tx: Tracer, self: SetVariable, /, *others: VariableTracker) -> VariableTracker:
-        for other in others:
-            if op == "|" and not isinstance(other, SetVariable) and not hasattr(other, "real_keys"):
-                iterator = other.iterate(tx)
-                while (item := iterator.next(tx)) is not None:
-                    self.add(tx, item)
-            else:
-                self.update_by(tx, op, made_of(tx, other, SetVariable))
-        return NONE
-
-    return method
-
-
-def _comparing(op: str) -> Any:
-    def method(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
-        return self.compare(tx, op, SetVariable(entries_of(tx, elements(tx, other)))) or NONE
-
-    return method
-
-
-def _dunder_compare(op: str) -> Any:
-    def method(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
-        return self.compare(tx, op, other) or ConstantVariable(NotImplemented)
-
-    return method
-
-
-def _isdisjoint(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
-    return boolean(not any(item.hash_key(tx) in self.entries for item in elements(tx, other)))
-
-
-def _copy(tx: Tracer, self: SetVariable, /) -> VariableTracker:
-    return self if type(self) is FrozenSetVariable else _copy_as(self, type(self))
-
-
-for _table in (SetVariable.methods, FrozenSetVariable.methods):
-    for _name, _op in (("union", "|"), ("intersection", "&"), ("difference", "-"), ("symmetric_difference", "^")):
-        _table(_name)(_combining(_op))
-    for _name, _op in (("issubset", "<="), ("issuperset", ">=")):
-        _table(_name)(_comparing(_op))
-    for _name, _op in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
-        _table(f"__{_name}__")(_dunder_compare(_op))
-    _table("isdisjoint")(_isdisjoint)
-    _table("copy", "__copy__")(_copy)
-    _table("__len__")(lambda tx, self, /: self.length(tx))
-    _table("__iter__")(lambda tx, self, /: self.iterate(tx))
-    _table("__contains__")(lambda tx, self, item, /: self.contains(tx, item))
-    _table("__repr__", "__str__")(lambda tx, self, /: ConstantVariable(self.text(tx, "repr")))
-
-_set = SetVariable.methods
-for _op, _name in _IN_PLACE.items():
-    _set(_name)(_updating(_op))
-
-
-@_set("add")
-def _add(tx: Tracer, self: SetVariable, item: VariableTracker, /) -> VariableTracker:
-    self.add(tx, item)
-    return NONE
-
-
-@_set("discard")
-def _discard(tx: Tracer, self: SetVariable, item: VariableTracker, /) -> VariableTracker:
-    self.discard(tx, searched_key(tx, item))
-    return NONE
-
-
-@_set("remove")
-def _remove(tx: Tracer, self: SetVariable, item: VariableTracker, /) -> VariableTracker:
-    key = searched_key(tx, item)
-    if key not in self.entries:
-        tx.raise_value(tx.new_exception(KeyError, item))
-    self.discard(tx, key)
-    return NONE
-
-
-@_set("clear")
-def _clear(tx: Tracer, self: SetVariable, /) -> VariableTracker:
-    self.clear(tx)
-    return NONE
-
-
-@_set("pop")
-def _pop(tx: Tracer, self: SetVariable, /) -> VariableTracker:
-    if not self.entries:
-        tx.raise_error(KeyError, "pop from an empty set")
-    if len(self.entries) > 1 and self.source is not None:
-        unsupported("set-order", value=self.describe())
-    item = self.ordered(tx)[0]
-    key = item.hash_key(tx)
-    self.changed(tx, "discard", item)
-    del self.entries[key]
-    if self.twin is not None:
-        assert self.twin.pop() == key
-    return item
-
-
-__all__ = ["FrozenSetVariable", "SetVariable", "combined", "elements", "entries_of", "made_of", "set_form"]

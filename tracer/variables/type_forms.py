@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.sources import GenericAttrSource
 from tracer.variables.base import VariableTracker
+from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import ConstantVariable
-from tracer.variables.objects import ClassVariable, lookup
+from tracer.variables.lookups import lookup
 from tracer.variables.sequences import ListVariable, TupleVariable
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker, no_keywords
 from tracer.variables.constant import BINARY, boolean
-from tracer.variables.iterators import IteratorVariable
+from tracer.variables.iterators import IteratorVariable, skipped
 from tracer.variables.sets import SetVariable, combined, entries_of, made_of, real_elements, set_form
 from tracer.variables.text import form
 from tracer.variables.tuples import TupleVariable
@@ -199,20 +199,13 @@ class DictIterator(IteratorVariable):
             self._fresh(cg, lambda: cg.load(self.view.owner))
         else:
             fresh = lambda: self._fresh(cg, lambda: cg.load(self.view.owner))  # noqa: E731
-            cg.call_object(_skipped, fresh, lambda: cg.load_const(self.position))
+            cg.call_object(skipped, fresh, lambda: cg.load_const(self.position))
 
     def _fresh(self, cg: Any, load: Any) -> None:
         base = collections.OrderedDict if issubclass(self.view.owner.cls, collections.OrderedDict) else dict
         cg.call_object(
             reversed if self.backwards else iter, lambda: cg.call_object(getattr(base, self.view.kind), load)
         )
-
-
-def _skipped(iterator: Any, count: int) -> Any:
-    """The iterator, having given its first `count` items."""
-    for _ in range(count):
-        next(iterator)
-    return iterator
 
 
 def _exhausted(iterator: Any) -> Any:

@@ -11,8 +11,9 @@ from tracer.variables.constant import NONE
 from tracer.variables.generators import GeneratorVariable
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.literals import from_python
-from tracer.variables.mappings import DictVariable, SetVariable
+from tracer.variables.mappings import DictVariable
 from tracer.variables.sequences import ListVariable, SliceVariable, TupleVariable
+from tracer.variables.sets import SetVariable
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame

@@ -9,8 +9,8 @@ from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.registry import handles
 from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import boolean
-from tracer.variables.objects import ClassVariable
 from tracer.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:

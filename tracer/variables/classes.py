@@ -1,0 +1,194 @@
+"""Classes as values, and `super()`: attribute lookup by CPython's rules where the object is a class."""
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer.graph_breaks import unsupported
+from tracer.variables.base import VariableTracker
+from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
+from tracer.variables.constant import ConstantVariable
+from tracer.variables.lookups import C_METHOD_TYPES, MISSING, SLOT_TYPES, is_data_descriptor, lookup, refuse_changed_class
+
+if TYPE_CHECKING:
+    from tracer.sources import Source
+    from tracer.variables.protocol import Tracer
+
+_DTYPE_OF_CLASS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+
+
+class ClassVariable(VariableTracker):
+    """A class."""
+
+    def __init__(self, value: type, source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return f"ClassVariable({self.value.__qualname__})"
+
+    def text(self, tx: Tracer, kind: str) -> str:
+        if type(self.value).__str__ is object.__str__ and type(self.value).__repr__ is type.__repr__:
+            return repr(self.value)
+        return super().text(tx, kind)
+
+    __repr__ = describe
+
+    def is_constant(self) -> bool:
+        return False
+
+    def identity(self) -> Any:
+        return self.value
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self.value
+
+    def graph_arg(self) -> Any:
+        """Operations take the classes of Python's numbers for dtypes."""
+        dtype = _DTYPE_OF_CLASS.get(self.value)
+        return super().graph_arg() if dtype is None else dtype
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        pending = tx.effects.attribute(self, name)
+        if pending is not None:
+            return pending
+        refuse_changed_class(tx, self.value, name)
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return ConstantVariable(getattr(self.value, name))
+        if name == "__class__":
+            return tx.class_variable(type(self.value))
+        if name in ("__mro__", "__bases__"):
+            return tx.class_tuple(self, getattr(self.value, name))
+        if name == "__dict__":
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        owner, static = lookup(self.value, name)
+        if static is MISSING:
+            return self._metaclass_attr(tx, name)
+        if isinstance(static, staticmethod):
+            return tx.class_attr(owner, name, self, part="__func__")
+        if isinstance(static, classmethod):
+            return BoundMethodVariable(tx.class_attr(owner, name, self, part="__func__"), self)
+        if isinstance(static, types.ClassMethodDescriptorType):
+            return CallableVariable(getattr(self.value, name))
+        if hasattr(type(static), "__get__") and not isinstance(
+            static, (types.FunctionType, property, *C_METHOD_TYPES, *SLOT_TYPES, types.BuiltinFunctionType)
+        ):
+            getter = lookup(type(static), "__get__")[1]
+            if isinstance(getter, types.FunctionType):
+                return tx.class_attr(owner, name, self).call_method(tx, "__get__", [ConstantVariable(None), self], {})
+            if not isinstance(static, type):
+                value = getattr(self.value, name)
+                if value is not static:
+                    unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
+        return tx.class_attr(owner, name, self)
+
+    def _metaclass_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        owner, static = lookup(type(self.value), name)
+        if isinstance(static, types.FunctionType):
+            return BoundMethodVariable(tx.class_attr(owner, name, None), self)
+        if isinstance(static, property):
+            return tx.class_attr(owner, name, None, part="fget").call(tx, [self], {})
+        if static is MISSING:
+            tx.raise_error(AttributeError, f"type object {self.value.__name__!r} has no attribute {name!r}")
+        if isinstance(static, C_METHOD_TYPES):
+            return BuiltinMethodVariable(self, name)
+        unsupported("unsupported-attribute", value=self.describe(), name=name)
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if isinstance(lookup(type(self.value), "__setattr__")[1], types.FunctionType) or self.source is None:
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        if name.startswith("__") or is_data_descriptor(lookup(type(self.value), name)[1]):
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        tx.effects.store_class_attribute(self, self.value, name, value)
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return tx.instantiate(self, args, kwargs)
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if op == "|" and lookup(type(self.value), "__or__")[0] is type:  # int | None in an annotation
+            return tx.union_of(other, self) if reflected else tx.union_of(self, other)
+        return None
+
+    def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
+        return tx.class_getitem(self, key)
+
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        return tx.iterate_class(self)
+
+    def length(self, tx: Tracer) -> VariableTracker:
+        return ConstantVariable(len(tx.iterate_class(self).unpack(tx)))
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        return tx.iterate_class(self).sequence.contains(tx, item)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_object(self.value)
+
+
+class SuperVariable(VariableTracker):
+    """super(cls, obj): attribute lookup that starts behind `cls` in the MRO of obj's class."""
+
+    def __init__(self, after: type, owner: VariableTracker) -> None:
+        self.after = after
+        self.owner = owner
+
+    def python_type(self) -> type:
+        return super
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.owner,)
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        of_class = isinstance(self.owner, ClassVariable) and self.after in self.owner.value.__mro__
+        cls = self.owner.value if of_class else self.owner.python_type()  # type: ignore[attr-defined]
+        refuse_changed_class(tx, cls, name)
+        base, static = lookup(cls, name, self.after)
+        if base is not None:
+            return self._bind(tx, base, name, static, of_class)
+        tx.raise_error(AttributeError, f"'super' object has no attribute {name!r}")
+
+    def _bind(self, tx: Tracer, base: type, name: str, static: Any, of_class: bool) -> VariableTracker:
+        if isinstance(static, staticmethod):
+            return tx.class_attr(base, name, self.owner, part="__func__")
+        if isinstance(static, classmethod):
+            cls = self.owner if of_class else tx.class_variable(self.owner.python_type(), self.owner)
+            return BoundMethodVariable(tx.class_attr(base, name, self.owner, part="__func__"), cls)
+        if isinstance(static, property):
+            return tx.class_attr(base, name, self.owner, part="fget").call(tx, [self.owner], {})
+        if isinstance(static, types.FunctionType):
+            function = tx.class_attr(base, name, self.owner)
+            return function if of_class else BoundMethodVariable(function, self.owner)
+        if isinstance(static, (*C_METHOD_TYPES, types.BuiltinFunctionType)):
+            return SuperMethodVariable(base, name, self.owner, static)
+        return tx.class_attr(base, name, self.owner)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(super, lambda: cg.load_object(self.after), lambda: cg.load(self.owner))
+
+
+class SuperMethodVariable(VariableTracker):
+    """A method of a built-in base class, reached through super()."""
+
+    def __init__(self, base: type, name: str, owner: VariableTracker, static: Any) -> None:
+        self.base = base
+        self.name = name
+        self.owner = owner
+        self.static = static
+
+    def python_type(self) -> type:
+        return types.BuiltinMethodType
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.owner,)
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return tx.call_base_method(self.base, self.name, self.owner, args, kwargs)
