@@ -44,10 +44,9 @@ def _xor(translator: Translator, expr: Expr) -> Meaning:
 def _with_and(translator: Translator, expr: Expr) -> tuple[Meaning, Meaning, Any]:
     """The operands and the value of their `&`."""
     a, b = map(translator.integer, expr.args)
-    left, right = expr.args
-    for mask, value in ((left, b.value), (right, a.value)):
-        if mask.is_Integer and int(mask).bit_length() <= MAX_MASK_BITS:
-            return a, b, _masked(translator, value, int(mask))
+    left, right = expr.args  # a constant stands left
+    if left.is_Integer and int(left).bit_length() <= MAX_MASK_BITS:
+        return a, b, _masked(translator, b.value, int(left))
     key = BitAnd(left, right)
     if key not in translator.opaque:
         both = translator.opaque_integer(key).value
@@ -94,20 +93,15 @@ def _state_and(translator: Translator, both: Any, a: Any, b: Any) -> None:
 
 
 def _state_bits(translator: Translator, both: Any, args: tuple[Expr, Expr], values: tuple[Any, Any]) -> None:
-    """Bit by bit, for operands in the range that the facts give them, if that is not too wide."""
+    """Bit by bit, as wide as the facts let the operands be, if that is not too wide."""
     count = max(_bits(translator, arg) for arg in args)
     if count > MAX_BITS:
         return
-    terms, limit = translator.terms, 1 << int(count)
-    inside = [
-        condition
-        for value in values
-        for condition in (terms.le(terms.integer(-limit), value), terms.lt(value, terms.integer(limit)))
-    ]
+    terms = translator.terms
     bits = [[translator.fresh_boolean() for _ in range(int(count) + 1)] for _ in values]
     pairs = [terms.conjunction(pair) for pair in zip(*bits, strict=True)]
-    sums = [terms.eq(value, _number(translator, own)) for value, own in zip((*values, both), (*bits, pairs), strict=True)]
-    translator.state(terms.implication(terms.conjunction(inside), terms.conjunction(sums)))
+    for value, own in zip((*values, both), (*bits, pairs), strict=True):
+        translator.state(terms.eq(value, _number(translator, own)))
 
 
 def _number(translator: Translator, bits: list[Any]) -> Any:
@@ -122,7 +116,7 @@ def _bits(translator: Translator, arg: Expr) -> float:
     low, high = translator.bounds.interval(arg)
     if low == -INF or high == INF:
         return INF
-    return max(int(high).bit_length() if high >= 0 else 0, int(-low - 1).bit_length() if low < 0 else 0)
+    return max(int(end).bit_length() for end in (low, high))  # one bit more than needed for low == -2**k
 
 
 @translates(LShift)
