@@ -224,6 +224,7 @@ class TorchState:
 
     def change(self, function: Callable[..., Any], *args: Any) -> None:
         """Changes a setting now and in the graph."""
+        self.output.refuse_on_trial()
         before = _GRAD_MODE.read()
         function(*args)
         if function is _GRAD_MODE.write:
@@ -241,10 +242,12 @@ class TorchState:
             self._add_node(_GRAD_MODE.write, after).meta["grad_mode_before"] = before
 
     def set_cache_enabled(self, enabled: bool) -> None:
+        self.output.refuse_on_trial()
         self.cache_enabled = enabled
         self._add_node(torch.set_autocast_cache_enabled, (enabled,))
 
     def enter(self, kind: ContextKind, manager: VariableTracker, args: tuple[Any, ...]) -> None:
+        self.output.refuse_on_trial()
         context = OpenContext(kind, manager, self._add_node(kind.enter, args), kind.enter(*args), self.cache_enabled)
         if kind.enter is autocast_mode._enter_autocast:
             self.cache_enabled = args[-1]
@@ -253,6 +256,7 @@ class TorchState:
 
     def leave(self, context: OpenContext) -> None:
         """Leaves the innermost context."""
+        self.output.refuse_on_trial()
         if self.open.pop() is not context:
             unsupported("with-block", value="a context that is left while an inner one is open")
         context.kind.leave(context.real)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 
 import torch
 
 import tracer
-from tests.support import check
+from tests.support import captured, check
 
 X = torch.arange(6.0).reshape(2, 3)
 
@@ -64,6 +65,92 @@ def test_a_generator_left_by_a_callee_breaks_the_graph_there():
         return y * 2
 
     assert len(check(f, X, []).graphs) == 2
+
+
+class Caches:
+    """A sequence by the old protocol: its iterator is a generator suspended in a try block."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def __iter__(self):
+        i = 0
+        try:
+            while True:
+                yield self.items[i]
+                i += 1
+        except IndexError:
+            return
+
+
+def test_a_generator_whose_close_does_nothing_breaks_nothing():
+    def f(x, caches):
+        for number, item in zip(range(1), caches):  # zip stops first
+            x = x + item + number
+        return x
+
+    captured(f, X, Caches([1, 2, 3]))
+
+
+def test_a_generator_left_in_a_try_block_that_only_reads():
+    def reading(items):
+        try:
+            for item in items:
+                yield item
+        finally:
+            done = len(items)
+            assert done
+
+    def f(x, items):
+        for item in reading(items):
+            return x + item
+
+    captured(f, X, [1, 2, 3])
+
+
+def test_closing_changes_what_the_program_made_itself():
+    def f(x):
+        log = []
+        for number in counting(log):
+            break
+        return x + number, log
+
+    check(f, X)
+
+
+def test_closing_ends_a_mode_of_torch():
+    def halves(x):
+        with torch.no_grad():
+            yield x * 2
+            yield x * 3
+
+    def f(x):
+        x = x.requires_grad_()
+        for item in halves(x):
+            break
+        return item, x * 2
+
+    check(f, X)
+
+
+def test_a_generator_that_refuses_to_close(monkeypatch):
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda arguments: reported.append(str(arguments.exc_value)))
+
+    def stubborn():
+        while True:
+            try:
+                yield 1
+            except GeneratorExit:
+                pass
+
+    def f(x):
+        for number in stubborn():
+            break
+        return x + number
+
+    check(f, X)
+    assert reported == ["generator ignored GeneratorExit"] * 4
 
 
 def test_a_generator_run_to_its_end_breaks_nothing():

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 
 
@@ -28,13 +29,19 @@ class Effects:
         self._classes: dict[str, list[type]] = {}  # the classes of which the attribute was stored
         self._globals: dict[tuple[int, str], AttributeValue] = {}
         self._global_dicts: dict[int, dict[str, Any]] = {}
+        self.on_trial = False  # whether what runs is only looked at, and must not change anything
 
     def mutate(self, target: VariableTracker) -> None:
         """`target`'s contents are about to change."""
+        self._refuse_on_trial()
         self.mutated.setdefault(target)
 
+    def _refuse_on_trial(self) -> None:
+        if self.on_trial:
+            unsupported("effect-on-trial")
+
     def store_attribute(self, target: VariableTracker, name: str, value: AttributeValue) -> None:
-        self.mutated.setdefault(target)
+        self.mutate(target)
         attributes = self._attributes.setdefault(target, {})
         if attributes.get(name) is DELETED:
             del attributes[name]
@@ -43,7 +50,7 @@ class Effects:
 
     def delete_attribute(self, target: VariableTracker, name: str, existed: bool) -> None:
         """`existed`: before the frame ran; what the trace itself has stored is forgotten."""
-        self.mutated.setdefault(target)
+        self.mutate(target)
         attributes = self._attributes.setdefault(target, {})
         attributes.pop(name, None)
         if existed:
@@ -54,6 +61,7 @@ class Effects:
         return (target, name) in self._set_again
 
     def store_class_attribute(self, target: VariableTracker, cls: type, name: str, value: AttributeValue) -> None:
+        self._refuse_on_trial()
         self._classes.setdefault(name, []).append(cls)
         self.store_attribute(target, name, value)
 
@@ -73,6 +81,7 @@ class Effects:
         return self._attributes.get(target, {})
 
     def store_global(self, globals_: dict[str, Any], name: str, value: AttributeValue) -> None:
+        self._refuse_on_trial()
         self._global_dicts[id(globals_)] = globals_
         self._globals[id(globals_), name] = value
 

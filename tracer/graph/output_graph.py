@@ -54,6 +54,7 @@ class OutputGraph:
         self._tracked_fakes: dict[int, tuple[Any, VariableTracker]] = {}
         self._symbol_nodes: dict[Any, fx.Node] = {}
         self._last_placeholder: fx.Node | None = None
+        self.on_trial = False  # whether what runs is only looked at, and must not become part of the graph
 
     # -- inputs --------------------------------------------------------------------------------------------------
 
@@ -95,6 +96,10 @@ class OutputGraph:
 
     # -- operations ----------------------------------------------------------------------------------------------
 
+    def refuse_on_trial(self) -> None:
+        if self.on_trial:
+            unsupported("effect-on-trial")
+
     def call_function(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> VariableTracker:
         """Records `target(*args, **kwargs)`; arguments are FX arguments (nodes and constants)."""
         return self._call("call_function", target, target, args, kwargs)
@@ -103,6 +108,7 @@ class OutputGraph:
         return self._call("call_method", name, operator.methodcaller, args, kwargs)
 
     def _call(self, op: str, target: Any, run: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> VariableTracker:
+        self.refuse_on_trial()
         fake_args, fake_kwargs = map_arg((args, kwargs), example_of)
         if op == "call_method":
             run, fake_args = getattr(fake_args[0], target), fake_args[1:]
@@ -141,6 +147,8 @@ class OutputGraph:
     def create_node(
         self, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], example: Any, pure: bool = False
     ) -> fx.Node:
+        if not pure:
+            self.refuse_on_trial()
         if target is operator.pow and isinstance(args[0], (int, float)):
             target = pow  # torch.fx writes operator.pow(-7, n) as `-7 ** n`, which is -(7 ** n)
         node = self.graph.create_node(op, target, args, kwargs)

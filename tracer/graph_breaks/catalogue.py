@@ -152,6 +152,13 @@ register(
     topic=_LANGUAGE,
 )
 register(
+    "effect-on-trial",
+    "What runs when a suspended generator is given up would change something",
+    "A generator is closed when nobody refers to it any more; where that has effects, CPython has to do it.",
+    "run the generator to its end, or close it.",
+    topic=_LANGUAGE,
+)
+register(
     "coroutine",
     "async code cannot be traced ({function})",
     "A coroutine is resumed by an event loop that the tracer does not see.",

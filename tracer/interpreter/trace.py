@@ -1,6 +1,8 @@
 """What all frames of one trace share: the graph, the effects, the builder, and where the trace is to be cut."""
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tracer import config, user_marks
@@ -64,9 +66,21 @@ class Trace:
         self.output.close()
 
     def abandons_generator(self) -> int | None:
-        """The step of the call (0: of the root frame) that left a generator suspended in a try or with block. It is closed
-        when the last reference goes, so that the whole call has to run in CPython."""
-        return next((step for generator, step in self.generators if generator.has_cleanup), None)
+        """The step of the call (0: of the root frame) that left a generator suspended where closing it has an effect. It is
+        closed when the last reference goes, so that the whole call has to run in CPython."""
+        return next((step for generator, step in self.generators if not generator.closes_quietly()), None)
+
+    @contextlib.contextmanager
+    def trial(self) -> Iterator[None]:
+        """Within, code of the program can be run to see what it would do: an effect, or an operation of the graph, breaks."""
+        before = self.frame, self.handled, self.steps, self.break_at
+        self.break_at = None
+        self.effects.on_trial = self.output.on_trial = True
+        try:
+            yield
+        finally:
+            self.effects.on_trial = self.output.on_trial = False
+            self.frame, self.handled, self.steps, self.break_at = before
 
     def guard(self, guard: Guard) -> None:
         guards = self.output.guards

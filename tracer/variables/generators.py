@@ -1,10 +1,12 @@
 """Generators that the traced code made: a suspended frame, run by whoever asks for the next item."""
 from __future__ import annotations
 
+import copy
 import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from tracer.errors import Unsupported
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.constant import NONE, TRUE, ConstantVariable
@@ -91,10 +93,21 @@ class GeneratorVariable(IteratorVariable):
         tx.effects.store_attribute(error, "__context__", cause)
         raise ObservedException(error)
 
-    @property
-    def has_cleanup(self) -> bool:
-        """Whether code of its body runs when it is given up as it stands: it is suspended in a try or with block."""
-        return self.started and not self.finished and self.frame.inst.handler is not None
+    def closes_quietly(self) -> bool:
+        """Whether nothing is to be seen of it when it is given up as it stands. Where it is suspended in a try or with
+        block, a copy of it is closed on trial."""
+        if not self.started or self.finished or self.frame.inst.handler is None:
+            return True
+        double = GeneratorVariable(copy.copy(self.frame))
+        double.frame.stack, double.frame.locals = list(self.frame.stack), dict(self.frame.locals)
+        double.started = True
+        tx = self.frame.parent
+        try:
+            with tx.trace.trial():
+                double.close(tx)
+        except (ObservedException, Unsupported, RecursionError):
+            return False
+        return True
 
     def close(self, tx: Tracer) -> VariableTracker:
         if not self.started or self.finished:
