@@ -25,6 +25,7 @@ from shapes.env import ShapeEnv as OwnShapeEnv
 from shapes.guards import Why
 from shapes.ranges import INF, Range
 from shapes.symbols import Symbol as OwnSymbol
+from tracer.backends.runtime_checks import return_checked_values
 from tracer.graph.torch_sympy import to_torch_sympy
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -65,20 +66,25 @@ def compile_with(
     """Runs one of torch's compilers on a captured graph; guards that it adds become guards of the tracer's env."""
     bridge = Bridge(example_inputs)
     inputs = bridge.inputs()
+    graph = _copy_of(gm.graph)
+    checked = return_checked_values(graph)
+    _drop_examples(graph)
     with tracing(TracingContext(bridge.mode)):
-        compiled = compiler(_without_examples(gm), inputs)
+        compiled = compiler(fx.GraphModule(gm, graph), inputs)
     bridge.adopt_new_guards()
-    return compiled
+    return checked(compiled)
 
 
-def _without_examples(gm: fx.GraphModule) -> fx.GraphModule:
-    """The graph without the tracer's fake values, which live in another mode than the compiler's."""
-    graph = fx.Graph()
-    output = graph.graph_copy(gm.graph, val_map={})
-    graph.output(output)
+def _copy_of(graph: fx.Graph) -> fx.Graph:
+    copy = fx.Graph()
+    copy.output(copy.graph_copy(graph, val_map={}))
+    return copy
+
+
+def _drop_examples(graph: fx.Graph) -> None:
+    """Drops the tracer's fake values, which live in another mode than the compiler's."""
     for node in graph.nodes:
         node.meta = {key: value for key, value in node.meta.items() if key != "example_value"}
-    return fx.GraphModule(gm, graph)
 
 
 @dataclasses.dataclass(frozen=True)

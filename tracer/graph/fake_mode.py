@@ -64,8 +64,12 @@ class FakeMode(FakeTensorMode):
         if effects is not None:
             self._note_effects(effects, args, kwargs or {})
         if self.written_storages and may_fail_on_data(func):
-            self.written_before_failing |= self.written_storages
+            self.note_may_fail()
         return self._dispatch(func, types, args, kwargs or {})
+
+    def note_may_fail(self) -> None:
+        """What stands here in the graph may raise when it runs, after all that was written so far."""
+        self.written_before_failing |= self.written_storages
 
     def _note_effects(self, effects: OperatorEffects, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         self.drew_random_numbers |= effects.random

@@ -15,6 +15,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.fx.node import map_arg
 
 from tracer.graph.fake_tensors import FakeWorld, expr_of, is_symbolic, symbols_in
+from tracer.graph.runtime_asserts import RuntimeAsserts
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import ObservedException, VariableTracker
 
@@ -49,6 +50,7 @@ class OutputGraph:
         self.guards: dict[Guard, None] = {}
         self.inputs: dict[str, GraphInput] = {}
         self.attributes: dict[str, Any] = {}  # constants of the graph module
+        self.runtime_asserts = RuntimeAsserts(self)
         self.location: Callable[[], Any] = lambda: None  # the traced program's present line
         self._wrap_result = wrap_result
         self._tracked_fakes: dict[int, tuple[Any, VariableTracker]] = {}
@@ -114,7 +116,9 @@ class OutputGraph:
             run, fake_args = getattr(fake_args[0], target), fake_args[1:]
         example = self.run_fake(run, fake_args, fake_kwargs, target)
         node = self.create_node(op, target, args, kwargs, example)
-        return self._wrap_result(self, node, example)
+        result = self._wrap_result(self, node, example)
+        self.runtime_asserts.place_new()
+        return result
 
     def run_fake(self, function: Callable[..., Any], args: Any, kwargs: Any, what: object) -> Any:
         """Runs an operation on fake tensors; whatever cannot be known without data breaks the graph."""
@@ -197,6 +201,8 @@ class OutputGraph:
     def written_inputs(self) -> list[tuple[GraphInput, bool]]:
         """The inputs that running the graph changes, and whether it may fail after it has changed them."""
         mode = self.world.fake_mode
+        if self.runtime_asserts:  # a backend may check them last
+            mode.note_may_fail()
         storages = {
             id(item): item.fake.untyped_storage()._cdata
             for item in self.inputs.values()

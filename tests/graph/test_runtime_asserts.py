@@ -1,0 +1,170 @@
+"""What a trace assumed of data is checked when the graph runs: a value for which it is false raises, with any backend."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tracer
+from tests.soundness.watching import Watched
+
+T = torch.tensor
+
+
+@pytest.fixture(autouse=True)
+def captured_data():
+    with tracer.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
+        yield
+
+
+def two_bounds(x, n):
+    k = n.item()
+    torch._check(k <= 3, lambda: "at most three")
+    torch._check(k >= 1)
+    return x * k
+
+
+def branch_on_what_was_checked(x, n):
+    k = n.item()
+    torch._check(k <= 3)
+    return x + 1 if k <= 3 else x - 1
+
+
+def value_only_checked(x, n):
+    torch._check(n.item() != 7)
+    return x + 1
+
+
+def equal_to_a_size(x, n):
+    k = n.sum().item()
+    torch._check(k == x.shape[0])
+    return x.sum() + (k == 4)
+
+
+def size_of_a_mask(x, n):
+    y = x[x > 0]
+    torch._check(y.shape[0] <= n.dim() + 2)
+    return y * 2 if y.shape[0] <= n.dim() + 2 else y
+
+
+def size_is_read_before_the_change(x, n):
+    k = n.item()
+    torch._check(k % 2 == 0)
+    n.add_(1)
+    return x * k
+
+
+def two_reads_with_a_change_between(x, n):
+    a = n.item()
+    n.add_(1)
+    b = n.item()
+    torch._check(a + b <= 7)
+    return x * a + b
+
+
+def a_float(x, n):
+    k = (n / 2).item()
+    torch._check(k < 2.0)
+    return x * k
+
+
+def two_conditions_at_once(x, n):
+    k = n.item()
+    torch._check(torch.sym_max(k, 2) * k // 3 + abs(k) < 9)
+    return x + k
+
+
+def an_assumption_of_an_operator(x, n):
+    k = n.item()
+    total = torch.zeros(k) + x  # sizes that are equal, or one of them 1; assumed equal
+    return total * 2 if k == x.shape[0] else total * 3
+
+
+OF = {
+    two_bounds: [2, 3, 5, 0, 1],
+    branch_on_what_was_checked: [2, 4],
+    value_only_checked: [2, 7, 8],
+    equal_to_a_size: [4, 5, 3],
+    size_of_a_mask: [2],
+    size_is_read_before_the_change: [2, 3, 4],
+    two_reads_with_a_change_between: [2, 3, 4],
+    a_float: [2, 3, 4, 7],
+    two_conditions_at_once: [2, 3, 4],
+    an_assumption_of_an_operator: [4, 5, 1, -1],
+}
+
+
+def outcome(fn, *args):
+    try:
+        return fn(*args)
+    except RuntimeError as error:
+        return str(error)
+
+
+def same(a, b):
+    return torch.equal(a, b) if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) else a == b
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", OF, ids=lambda program: program.__name__)
+def test_data_that_contradict_the_trace_raise(program, backend, dynamic):
+    compiled = tracer.optimize(backend, dynamic=dynamic)(program)
+    for x in (torch.ones(4), torch.tensor([1.0, -1, 1, -1]), torch.ones(3)):
+        for value in OF[program]:
+            first, second = T(value), T(value)
+            expected, seen = outcome(program, x, first), outcome(compiled, x, second)
+            assert same(expected, seen), (x, value, expected, seen)
+            assert torch.equal(first, second)
+
+
+def test_the_check_stands_in_the_graph_and_names_the_line():
+    watched = Watched(two_bounds)
+    watched.compiled(torch.ones(4), T(2))
+    checks = [n for n in watched.graphs[0].graph.nodes if n.target is torch.ops.aten._assert_scalar.default]
+    assert len(checks) == 2
+    line = two_bounds.__code__.co_firstlineno + 2
+    assert f"u0 <= 3 was assumed at {__file__}:{line} in two_bounds" in checks[0].args[1]
+
+
+def test_a_check_that_cannot_hold_breaks_the_graph():
+    def contradicted(x, n):
+        k = n.item()
+        torch._check(k > 5)
+        torch._check(k < 3)
+        return x
+
+    watched = Watched(contradicted)
+    with pytest.raises(RuntimeError, match="Expected cond to be True"):
+        watched.compiled(torch.ones(2), T(6))
+
+
+def test_inputs_written_before_a_failing_check_are_put_back():
+    def program(x, n):
+        x.add_(1)
+        torch._check(n.item() < 3, lambda: "three is too much")
+        return x * 2
+
+    for backend in ("eager", "aot_eager"):
+        compiled = tracer.optimize(backend)(program)
+        x = torch.zeros(2)
+        compiled(x, T(1))
+        with pytest.raises(RuntimeError, match="three is too much"):
+            compiled(x, T(3))
+        assert torch.equal(x, T([2.0, 2.0]))
+
+
+def test_sizes_marked_unbacked_are_checked_too():
+    def program(x):
+        torch._check(x.shape[0] <= 5)
+        return x + 1 if x.shape[0] <= 5 else x - 1
+
+    compiled = tracer.optimize("eager")(program)
+    for size, fits in ((3, True), (0, True), (5, True), (6, False)):
+        x = torch.zeros(size)
+        tracer.mark_unbacked(x, 0)
+        if fits:
+            assert torch.equal(compiled(x), x + 1)
+        else:
+            with pytest.raises(RuntimeError):
+                compiled(x)

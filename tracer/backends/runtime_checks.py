@@ -1,0 +1,88 @@
+"""Assumptions about data that torch's compilers would lose, checked beside the compiled graph.
+
+Once AOTAutograd and Inductor have read `aten._assert_scalar(u0 == s0)` they take u0 for s0, in the check too, which then
+always holds. So the compiled graph also returns the tensors that the checks read, and the checks run on those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+
+from tracer.graph.output_graph import EXAMPLE
+
+Compiled = Callable[..., Any]
+_CHECK = torch.ops.aten._assert_scalar.default
+_METADATA = frozenset({"size", "stride", "storage_offset", "numel", "dim"})
+
+
+def return_checked_values(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
+    """Lets a graph return what its checks read, too; the result undoes that around its compiled form, and checks."""
+    checks = [node for node in graph.nodes if node.target is _CHECK]
+    if not checks:
+        return lambda compiled: compiled
+    checker = _Checker(graph, checks)
+    output = graph.output_node()
+    output.args = ((*output.args[0], *checker.values),)
+    return checker.around
+
+
+class _Checker:
+    """The part of a graph that computes its checks, as a graph of its own over tensors and numbers that are given."""
+
+    def __init__(self, graph: fx.Graph, checks: list[fx.Node]) -> None:
+        self.values: list[fx.Node] = []  # of the whole graph
+        self._whole, self._own = graph, fx.Graph()
+        self._inputs: dict[Any, fx.Node] = {}
+        self._copies: dict[fx.Node, fx.Node] = {}
+        for check in checks:
+            self._copy(check)
+        self._own.output(())
+
+    def around(self, compiled: Compiled) -> Compiled:
+        check, extra = fx.GraphModule({}, self._own), len(self.values)
+
+        def run(*args: Any) -> Any:
+            results = compiled(*args)
+            check(*results[-extra:])
+            return results[:-extra]
+
+        return run
+
+    def _copy(self, node: fx.Node) -> fx.Node:
+        copy = self._copies.get(node)
+        if copy is None:
+            copy = self._copies[node] = self._own.node_copy(node, lambda arg: self._argument(node, arg))
+        return copy
+
+    def _argument(self, user: fx.Node, node: fx.Node) -> fx.Node:
+        if not isinstance(node.meta[EXAMPLE], torch.Tensor):
+            return self._input(node, node) if node.op == "placeholder" else self._copy(node)
+        if user.op == "call_method" and user.target in _METADATA:
+            return self._input(node, node)
+        return self._input((user, node), node, elements_for=user)
+
+    def _input(self, key: Any, node: fx.Node, elements_for: fx.Node | None = None) -> fx.Node:
+        known = self._inputs.get(key)
+        if known is None:
+            self.values.append(self._as_read(node, elements_for))
+            known = self._inputs[key] = self._placeholder()
+        return known
+
+    def _placeholder(self) -> fx.Node:
+        last = [*self._inputs.values()][-1] if self._inputs else self._own._root
+        with self._own.inserting_after(last):
+            return self._own.placeholder(f"value_{len(self._inputs)}")
+
+    def _as_read(self, node: fx.Node, elements_for: fx.Node | None) -> fx.Node:
+        """The value of a node when a check reads it: elements are copied, before something changes them."""
+        if not isinstance(node.meta[EXAMPLE], torch.Tensor):
+            return node
+        if elements_for is None:
+            with self._whole.inserting_after(node):
+                return self._whole.call_method("detach", (node,))
+        with self._whole.inserting_before(elements_for):
+            return self._whole.call_method("clone", (self._whole.call_method("detach", (node,)),))
