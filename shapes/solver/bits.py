@@ -93,15 +93,23 @@ def _state_and(translator: Translator, both: Any, a: Any, b: Any) -> None:
 
 
 def _state_bits(translator: Translator, both: Any, args: tuple[Expr, Expr], values: tuple[Any, Any]) -> None:
-    """Bit by bit, as wide as the facts let the operands be, if that is not too wide."""
+    """Bit by bit, as wide as the facts let the operands be, if that is not too wide.
+
+    Said of operands in that range only: where an operand is not defined (x // y + 100 at y == 0) z3's value may be out of it.
+    """
     count = max(_bits(translator, arg) for arg in args)
     if count > MAX_BITS:
         return
-    terms = translator.terms
+    terms, limit = translator.terms, 1 << int(count)
+    inside = [
+        condition
+        for value in values
+        for condition in (terms.le(terms.integer(-limit), value), terms.lt(value, terms.integer(limit)))
+    ]
     bits = [[translator.fresh_boolean() for _ in range(int(count) + 1)] for _ in values]
     pairs = [terms.conjunction(pair) for pair in zip(*bits, strict=True)]
-    for value, own in zip((*values, both), (*bits, pairs), strict=True):
-        translator.state(terms.eq(value, _number(translator, own)))
+    sums = [terms.eq(value, _number(translator, own)) for value, own in zip((*values, both), (*bits, pairs), strict=True)]
+    translator.state(terms.implication(terms.conjunction(inside), terms.conjunction(sums)))
 
 
 def _number(translator: Translator, bits: list[Any]) -> Any:
