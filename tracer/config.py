@@ -46,7 +46,7 @@ _key("capture_dynamic_output_shape_ops", False, "Operators whose size depends on
 _key("specialize_int", False, "Python ints are always constants, also those that were seen to change.")
 _key("specialize_float", False, "Python floats are always constants; off: one seen to change is a graph input.")
 _key("guard_nn_modules", True, "Attributes of modules that a trace relied on are guarded; off: they never change.")
-_key("force_parameter_static_shapes", True, "Sizes of parameters are constants, also under dynamic=True.")
+_key("force_parameter_static_shapes", True, "Sizes of parameters, and of buffers until they vary, are constants.")
 _key("suppress_errors", True, "Where tracing fails by a bug of the tracer, warn and run the frame in CPython.")
 _key("verify_correctness", False, "Each graph's first result is compared with that of running the graph eagerly.")
 _key("verbose", False, "Errors of the tracer show its own stack beside the user's.")

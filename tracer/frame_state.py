@@ -54,7 +54,8 @@ class DynamismPolicy:
         if self.dynamic is False or (isinstance(tensor, torch.nn.Parameter) and config.force_parameter_static_shapes):
             return static
         varying = self.history.policies(source.name, sizes)
-        if self.dynamic or not config.assume_static_by_default:
+        of_model = config.force_parameter_static_shapes and _is_buffer(source)
+        if (self.dynamic or not config.assume_static_by_default) and not of_model:
             return [DimPolicy.DUCK] * len(sizes)
         return varying if config.automatic_dynamic_shapes else static
 
@@ -91,6 +92,11 @@ def _is_data(source: Source) -> bool:
     while isinstance(source, ItemSource) and source.base is not None:
         source = source.base
     return source.base is None and not isinstance(source, AttrSource) and source.name.startswith("L[")
+
+
+def _is_buffer(source: Source) -> bool:
+    """Whether a tensor is read from the buffers of a module: a part of the model, as its parameters are."""
+    return isinstance(source, ItemSource) and isinstance(source.base, AttrSource) and source.base.attr == "_buffers"
 
 
 def _of_mark(mark: DimMark) -> tuple[DimPolicy, DimConstraint | None]:

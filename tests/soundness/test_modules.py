@@ -335,3 +335,23 @@ def test_guards_on_modules_can_be_switched_off_by_the_user():
     module.inner.rate = 0.125
     watched(x)
     assert watched.traces == 2
+
+
+class Table(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("rows", torch.randn(5))
+
+    def forward(self, x):
+        return x * 2 + self.rows.sum() * self.rows.shape[0]
+
+
+def test_sizes_of_buffers_are_constants_of_the_model_until_they_vary():
+    module = Table()
+    watched = Watched(lambda x: module(x), dynamic=True)
+    for size, traces in ((5, 1), (5, 1), (7, 2), (9, 2)):
+        module.rows = torch.randn(size)
+        watched(torch.randn(size + 4))
+        assert watched.traces == traces, size
+    symbols = [[n for n in graph.graph.find_nodes(op="placeholder") if n.name.startswith("s")] for graph in watched.graphs]
+    assert list(map(len, symbols)) == [1, 2]
