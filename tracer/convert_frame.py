@@ -210,14 +210,13 @@ class RegionState:
             body = builder.breaking(at.frame)
         except ObservedException:
             return None
-        if trace.abandons_generator() is not None:
-            unsupported("cannot-reconstruct", value="a generator that is suspended in a try or with block")
         return body
 
     def _next_break(self, trace: Trace, error: errors.Unsupported, break_at: int | None) -> int:
         """The step to break at because of `error`; a break that was tried already moves out to the caller."""
         error.at(trace.user_stack())
-        step = None if self.fullgraph else trace.abandons_generator()
+        abandoned = error.id == "abandoned-generator" and not self.fullgraph
+        step = trace.abandons_generator() if abandoned else None
         if step == 0:
             raise GaveUp(error)
         if step is not None and step != break_at:
@@ -258,6 +257,8 @@ class RegionState:
         if body is None:
             return self._entry(function, args, trace, None, snapshot, None, None)
         nodes = builder.learn_outputs(body)
+        if trace.abandons_generator() is not None:  # one that is alive afterwards was rebuilt by now
+            unsupported("abandoned-generator", value="suspended in a try or with block")
         output = trace.output
         output.graph.output(tuple(nodes))
         output.remove_dead_nodes()

@@ -7,7 +7,7 @@ from tracer.bytecode.assembler import Assembler, AssemblyError
 from tracer.bytecode.dialect import DIALECT, Dialect, OpcodeReport, dialect_of, opcode_report
 from tracer.bytecode.instructions import ExceptionEntry, Instruction, Program, program
 from tracer.bytecode.liveness import live_names
-from tracer.bytecode.resume import ResumeError, resume_code
+from tracer.bytecode.resume import ResumeError, resume_code, suspended_generator
 from tracer.bytecode.stack_shape import StackShape, stack_shape
 
 __all__ = [
@@ -27,4 +27,5 @@ __all__ = [
     "program",
     "resume_code",
     "stack_shape",
+    "suspended_generator",
 ]

@@ -67,6 +67,20 @@ def resume_code(
     return made[key]
 
 
+def suspended_generator(code: CodeType, index: int, stack: tuple[StackEntry, ...], locals: tuple[str, ...]) -> CodeType:
+    """Code of a generator that begins at the YIELD_VALUE at `index` of `code`, a generator's.
+
+    Its first item is the value on top of `stack`; then it stands where the original stands after that yield. Arguments
+    and cells are as in `resume_code`, the names are the original's.
+    """
+    whole = program(code)
+    made = whole.facts.setdefault("suspended_generators", {})
+    key = index, stack, locals
+    if key not in made:
+        made[key] = _assemble(code, whole, index, stack, locals, (), generator=True)
+    return made[key]
+
+
 def _assemble(
     code: CodeType,
     whole: Program,
@@ -74,8 +88,9 @@ def _assemble(
     stack: tuple[StackEntry, ...],
     locals: tuple[str, ...],
     exc_handled: tuple[int, ...],
+    generator: bool = False,
 ) -> CodeType:
-    shape = _check(whole, index, stack, locals, exc_handled)
+    shape = _check(whole, index, stack, locals, exc_handled, generator)
     target = _call_start(whole, index)
     names = _argument_names(stack, locals)
     assembler = Assembler()
@@ -83,19 +98,22 @@ def _assemble(
     # CPython takes a saved offset (in code units) on trust, and one of the original may lie outside this code: it
     # becomes that of the first instruction after COPY_FREE_VARS and RESUME, which has the position resumed at.
     offset = 2 if code.co_cellvars or code.co_freevars else 1
+    if generator:
+        assembler.emit("RETURN_GENERATOR")
+        assembler.pop()
     _rebuild_stack(assembler, stack, shape, exc_handled, names, offset)
     labels = {at: assembler.label() for at in whole.labels | {target}}
     assembler.jump(labels[target])
     origins = _copy_body(assembler, whole, labels)
     docstring = code.co_consts[0] if code.co_consts and isinstance(code.co_consts[0], str) else None
     resumed = assembler.finish(
-        NAME_PREFIX + code.co_name.removeprefix(NAME_PREFIX),
-        _qualified_name(code, whole[target]),
+        code.co_name if generator else NAME_PREFIX + code.co_name.removeprefix(NAME_PREFIX),
+        code.co_qualname if generator else _qualified_name(code, whole[target]),
         code.co_filename,
         code.co_firstlineno,
         tuple(names.values()) + locals,
         code.co_cellvars + code.co_freevars,
-        flags=FUNCTION_FLAGS | code.co_flags & (_FUTURES | inspect.CO_NESTED),
+        flags=FUNCTION_FLAGS | code.co_flags & (_FUTURES | inspect.CO_NESTED | inspect.CO_GENERATOR),
         docstring=docstring,
     )
     _remember_origin(resumed, code, [origins.get(position) for position in assembler.emitted])
@@ -126,12 +144,17 @@ def original_position(code: CodeType, index: int) -> tuple[CodeType, int]:
 
 
 def _check(
-    whole: Program, index: int, stack: tuple[StackEntry, ...], locals: tuple[str, ...], exc_handled: tuple[int, ...]
+    whole: Program,
+    index: int,
+    stack: tuple[StackEntry, ...],
+    locals: tuple[str, ...],
+    exc_handled: tuple[int, ...],
+    generator: bool,
 ) -> StackShape:
     code = whole.code
     where = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
     for flag, kind in _REFUSED.items():
-        if code.co_flags & flag:
+        if code.co_flags & flag and not (generator and flag == inspect.CO_GENERATOR):
             raise ResumeError(f"{where} is {kind}: its frame lives on elsewhere and cannot be resumed in a new one")
     if not code.co_flags & inspect.CO_OPTIMIZED:
         raise ResumeError(f"{where} is a module or class body, which has no fast locals to resume with")
@@ -231,7 +254,7 @@ def _copy_body(assembler: Assembler, whole: Program, labels: dict[int, Label]) -
         if instruction.index in supers:
             _pass_super_arguments(assembler, whole, instruction.positions)
             super_calls = frozenset(range(instruction.index, instruction.index + len(DIALECT.call_sequence)))
-        if instruction.opname in _DROPPED:
+        if instruction.opname in _DROPPED and not (instruction.opname == "RESUME" and instruction.arg):
             assembler.set_position(instruction.positions)
             assembler.emit("NOP")
         elif instruction.index in super_calls:

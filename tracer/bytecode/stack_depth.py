@@ -11,6 +11,7 @@ from typing import Protocol
 
 from tracer.bytecode.dialect import DIALECT
 
+_RETURN_GENERATOR = dis.opmap["RETURN_GENERATOR"]
 _CALL_SEQUENCE = tuple(dis.opmap[opname] for opname in DIALECT.call_sequence)
 
 
@@ -50,6 +51,8 @@ def stack_effects(opcode: int, arg: int | None) -> tuple[int, int]:
             return 0, 0
         effect = sum(dis.stack_effect(part, arg) for part in _CALL_SEQUENCE)
         return effect, effect
+    if opcode == _RETURN_GENERATOR:  # `dis` leaves out the value that the first resumption sends
+        return 1, 1
     return dis.stack_effect(opcode, arg, jump=False), dis.stack_effect(opcode, arg, jump=True)
 
 

@@ -75,8 +75,7 @@ def _shape(state: _State | None) -> StackShape | None:
 
 def _flow(program: Program) -> list[_State | None]:
     states: list[_State | None] = [None] * len(program)
-    # The object that RETURN_GENERATOR leaves for the caller of a resumed generator counts as one slot.
-    work = [(0, _State((0,) if program.is_generator else (), ()))]
+    work = [(0, _State((), ()))]
     while work:
         index, state = work.pop()
         known = states[index]

@@ -14,12 +14,13 @@ import torch
 from torch import fx
 
 from tracer.bytecode import Assembler
+from tracer.codegen.generators import build_generator
 from tracer.effects.log import DELETED
-from tracer.graph_breaks import unsupported
 from tracer.sources import Source
 from tracer.variables.base import VariableTracker, unreachable
 from tracer.variables.constant import ConstantVariable
 from tracer.variables.functions import CellVariable
+from tracer.variables.generators import GeneratorVariable
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.lookups import lookup
 from tracer.variables.objects import UserObjectVariable
@@ -230,20 +231,8 @@ class Codegen:
             )
             self.asm.pop()
 
-    def build_generator(self, generator: Any) -> None:
-        """A generator that has not started: the call of its function again."""
-        frame = generator.frame
-        if frame.function is None or frame.code.co_cellvars:
-            unsupported("cannot-reconstruct", value=generator.describe())
-        self.asm.push_null()
-        self.load(frame.function)
-        code = frame.code
-        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        if code.co_flags & 0x0C:
-            unsupported("cannot-reconstruct", value=generator.describe())
-        for name in names:
-            self.load(frame.locals[name])
-        self.asm.call(len(names), code.co_varnames[code.co_argcount : len(names)])
+    def build_generator(self, generator: GeneratorVariable) -> None:
+        build_generator(self, generator)
 
     # -- what sources ask for (SourceCodegen) --------------------------------------------------------------------------
 

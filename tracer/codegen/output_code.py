@@ -18,10 +18,10 @@ from tracer.effects import rollback
 from tracer.effects.replay import replay
 from tracer.graph_breaks import unsupported
 from tracer.guards import argument_slots
-from tracer.interpreter.opcodes.exceptions import HandledBefore
 from tracer.interpreter.trace import Trace
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.variables.base import NullVariable, VariableTracker
+from tracer.variables.exceptions import HandledBefore
 from tracer.variables.lazy import Unwrapped
 
 _CONDITIONAL = ("POP_JUMP_", "JUMP_IF_", "FOR_ITER", "SEND")

@@ -38,7 +38,7 @@ class Effects:
 
     def _refuse_on_trial(self) -> None:
         if self.on_trial:
-            unsupported("effect-on-trial")
+            unsupported("abandoned-generator", value="closing it has an effect")
 
     def store_attribute(self, target: VariableTracker, name: str, value: AttributeValue) -> None:
         self.mutate(target)

@@ -100,7 +100,7 @@ class OutputGraph:
 
     def refuse_on_trial(self) -> None:
         if self.on_trial:
-            unsupported("effect-on-trial")
+            unsupported("abandoned-generator", value="closing it has an effect")
 
     def call_function(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> VariableTracker:
         """Records `target(*args, **kwargs)`; arguments are FX arguments (nodes and constants)."""

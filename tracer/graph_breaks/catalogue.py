@@ -152,10 +152,10 @@ register(
     topic=_LANGUAGE,
 )
 register(
-    "effect-on-trial",
-    "What runs when a suspended generator is given up would change something",
-    "A generator is closed when nobody refers to it any more; where that has effects, CPython has to do it.",
-    "run the generator to its end, or close it.",
+    "abandoned-generator",
+    "A generator is given up half-way ({value})",
+    "Python closes it when the last reference goes, which runs its finally blocks at a moment that a trace does not know.",
+    "run it to its end, or call close().",
     topic=_LANGUAGE,
 )
 register(

@@ -29,3 +29,14 @@ class TracebackVariable(VariableTracker):
     def reconstruct(self, cg: Any) -> None:
         cg.load(self.exception)
         cg.load_attr("__traceback__")
+
+
+class HandledBefore(VariableTracker):
+    """The stack slot in which a frame keeps the exception that was handled before `present`."""
+
+    def __init__(self, value: VariableTracker | None, present: VariableTracker) -> None:
+        self.value = value
+        self.present = present
+
+    def children(self) -> Iterable[VariableTracker]:
+        return () if self.value is None else (self.value,)

@@ -120,9 +120,9 @@ class UserObjectVariable(VariableTracker):
             if static.fget is None:
                 tx.raise_error(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no getter")
             return tx.class_attr(owner, name, self, part="fget").call(tx, [self], {})
-        if isinstance(static, types.MemberDescriptorType):
+        if isinstance(static, types.MemberDescriptorType) and not _is_of_exceptions(static):
             return self._slot(tx, name)
-        if isinstance(static, types.GetSetDescriptorType):
+        if isinstance(static, (types.GetSetDescriptorType, types.MemberDescriptorType)):
             return self._c_attribute(tx, name, static)
         getter = lookup(type(static), "__get__")[1]
         if isinstance(getter, types.FunctionType):
@@ -152,7 +152,7 @@ class UserObjectVariable(VariableTracker):
             return self._exception_field(tx, name)
         if name == "value" and issubclass(self.cls, StopIteration) and self.storage is not None:
             return next(iter(self.storage.children()), ConstantVariable(None))  # type: ignore[return-value]
-        if name in ("__weakref__", "__doc__"):
+        if name in ("__weakref__", "__doc__") or issubclass(self.cls, BaseException):
             unsupported("unsupported-descriptor", name=name, kind="attribute of a C type")
         if self.storage is not None:
             return self.storage.get_attr(tx, name)
@@ -430,6 +430,12 @@ class UserObjectVariable(VariableTracker):
 
     def replay(self, cg: Any) -> None:
         cg.store_attributes(self)
+
+
+def _is_of_exceptions(descriptor: Any) -> bool:
+    """Whether a slot is one that an exception class of C fills by itself."""
+    cls = descriptor.__objclass__
+    return issubclass(cls, BaseException) and not cls.__flags__ & (1 << 9)
 
 
 _MODULE_GETATTR = torch.nn.Module.__dict__["__getattr__"]

@@ -2,7 +2,6 @@
 before, as in CPython."""
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.bytecode import Instruction
@@ -11,21 +10,11 @@ from tracer.interpreter.registry import handles
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import boolean
+from tracer.variables.exceptions import HandledBefore
 from tracer.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
-
-
-class HandledBefore(VariableTracker):
-    """The stack slot in which a frame keeps the exception that was handled before `present`."""
-
-    def __init__(self, value: VariableTracker | None, present: VariableTracker) -> None:
-        self.value = value
-        self.present = present
-
-    def children(self) -> Iterable[VariableTracker]:
-        return () if self.value is None else (self.value,)
 
 
 @handles("RAISE_VARARGS")

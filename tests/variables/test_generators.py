@@ -1,0 +1,338 @@
+"""Generators made inside: consumed, half-consumed, driven by send, throw and close, alive over graph breaks."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+
+from tests.support import breaks, captured, check
+
+X = torch.arange(3.0)
+
+
+def numbers(count):
+    for number in range(count):
+        yield number
+    return "returned"
+
+
+def echo():
+    received = []
+    try:
+        while True:
+            received.append((yield len(received)))
+    except ValueError as error:
+        yield str(error), received
+    finally:
+        received.append("finally")
+
+
+def test_consumed_in_many_ways():
+    def f(x):
+        total = 0
+        for number in numbers(4):
+            total += number
+        return (
+            x + total, list(numbers(3)), sum(n * n for n in numbers(4)), max(numbers(3)), [*numbers(2)],
+            dict(zip("ab", numbers(2))), 2 in numbers(5), sorted(-n for n in numbers(3)), tuple(numbers(0)),
+            set(numbers(3)), any(n > 1 for n in numbers(9)),
+        )  # fmt: skip
+
+    captured(f, X)
+
+
+def test_yield_from_gives_the_returned_value():
+    def outer(log):
+        result = yield from numbers(2)
+        log.append(result)
+        yield from [10, 20]
+        yield from "ab"
+        return 5
+
+    def f(x):
+        log = []
+        return x + 1, list(outer(log)), log
+
+    captured(f, X)
+
+
+def test_send_throw_and_close():
+    def f(x):
+        e = echo()
+        first = next(e)
+        second = e.send("a"), e.send(None)
+        thrown = e.throw(ValueError("stop"))
+        closed = e.close()
+        try:
+            next(e)
+        except StopIteration as stop:
+            return x + 1, first, second, thrown, closed, stop.value
+
+    captured(f, X)
+
+
+def test_send_and_throw_pass_through_yield_from():
+    def outer():
+        yield from echo()
+
+    def f(x):
+        e = outer()
+        return x + 1, next(e), e.send("a"), e.throw(ValueError, "deep"), e.close()
+
+    captured(f, X)
+
+
+def test_stop_iteration_carries_the_value():
+    def f(x):
+        g = numbers(1)
+        next(g)
+        try:
+            next(g)
+        except StopIteration as stop:
+            return x + 1, stop.value, next(g, "default")
+
+    captured(f, X)
+
+
+def test_stop_iteration_inside_becomes_runtime_error():
+    def bad():
+        yield 1
+        raise StopIteration
+
+    def f(x):
+        try:
+            list(bad())
+        except RuntimeError as error:
+            return x + 1, str(error), type(error.__cause__)
+
+    captured(f, X)
+
+
+def test_errors_of_use():
+    def f(x):
+        errors = []
+        for call in (
+            lambda: numbers(1).send(5), lambda: numbers(1).throw(KeyError("k")), lambda: next(numbers(0)),
+            lambda: len(numbers(1)), lambda: numbers(2)[0],
+        ):  # fmt: skip
+            try:
+                call()
+            except Exception as error:
+                errors.append((type(error), str(error)))
+        return x + 1, errors
+
+    captured(f, X)
+
+
+def test_close_runs_finally():
+    def f(x):
+        e = echo()
+        next(e)
+        e.close()
+        return x + 1, list(e)
+
+    captured(f, X)
+
+
+def test_generator_is_lazy():
+    def f(x, log):
+        def noisy():
+            log.append("start")
+            yield 1
+            log.append("end")
+
+        g = noisy()
+        log.append("made")
+        next(g)
+        log.append("between")
+        next(g, None)
+        return x + 1
+
+    captured(f, X, [])
+
+
+def test_generator_expression_binds_its_first_iterable_at_once():
+    def f(x):
+        items, offset = [1, 2], 0
+        g = (item + offset for item in items)
+        items = [5]
+        offset = 10
+        return x + offset, list(g)
+
+    captured(f, X)
+
+
+@pytest.mark.parametrize("taken", [0, 1, 3, 5])
+def test_returned_with_some_items_taken(taken):
+    def f(x):
+        g = numbers(3)
+        items = [next(g, None) for _ in range(taken)]
+        return x + 1, items, g
+
+    captured(f, X)
+
+
+def test_returned_before_it_started_with_all_kinds_of_arguments():
+    def make(a, /, b, *args, c=3, d=4, **kwargs):
+        inner = lambda: a + b
+        yield inner()
+        yield args, c, d, kwargs
+
+    def f(x):
+        return x + 1, make(1, 2, 7, 8, d=5, q=6), make(1, b=1), (n + 1 for n in [x, x])
+
+    captured(f, X)
+
+
+def test_half_consumed_with_cells_and_nested_generators():
+    def f(x):
+        scale = 2
+
+        def inner():
+            for n in range(3):
+                yield n * scale
+
+        def outer():
+            got = yield from inner()
+            yield got
+            yield from (n + scale for n in range(2))
+
+        g, h = outer(), outer()
+        first = next(g)
+        for _ in range(4):
+            next(h)
+        scale = 5
+        return x + 1, first, g, h
+
+    captured(f, X)
+
+
+def test_alive_over_a_graph_break():
+    def f(x):
+        total = x
+        for n in numbers(4):
+            total = total + n
+            if total.sum() > 10:
+                total = total * 2
+        return total
+
+    assert "data-dependent-branch" in breaks(f, X).break_ids
+
+
+def test_send_after_a_graph_break():
+    def f(x, log):
+        def accumulate():
+            total = 0
+            while True:
+                received = yield total
+                if received is None:
+                    return "done"
+                total = total + received
+
+        g = accumulate()
+        next(g)
+        log.append(g.send(x))
+        print(end="")
+        log.append(g.send(x + 1))
+        try:
+            g.send(None)
+        except StopIteration as stop:
+            log.append(stop.value)
+        return x + 1
+
+    breaks(f, X, [])
+
+
+def test_suspended_in_try_over_a_graph_break():
+    @contextlib.contextmanager
+    def noting(log):
+        log.append("in")
+        try:
+            yield 3
+        except KeyError as error:
+            log.append(error.args)
+        finally:
+            log.append("out")
+
+    def f(x, log, fails):
+        with noting(log) as value:
+            x = x + value
+            print(end="")
+            log.append("body")
+            if fails:
+                raise KeyError("k")
+            x = x * 2
+        return x
+
+    breaks(f, X, [], False)
+    breaks(f, X, [], True)
+
+
+def test_break_inside_of_a_generator():
+    def doubled(items):
+        for item in items:
+            print(end="")
+            yield item * 2
+
+    def f(x):
+        return [item + 1 for item in doubled([x, x + 1])]
+
+    breaks(f, X)
+
+
+def test_generator_as_an_argument():
+    def f(x, items):
+        return [item + x for item in items]
+
+    check(f, X, [1, 2])
+
+
+def test_names_of_a_generator_that_is_rebuilt():
+    def f(x, taken):
+        def local(count):
+            yield from range(count)
+
+        gs = numbers(2), local(2), (n for n in [1, 2])
+        for g in gs:
+            for _ in range(taken):
+                next(g, None)
+        return x + 1, gs
+
+    for taken in (0, 1, 4):
+        names = [[g.__name__, g.__qualname__, repr(g).partition(" at ")[0]] for g in captured(f, X, taken).result[1]]
+        assert names == [[g.__name__, g.__qualname__, repr(g).partition(" at ")[0]] for g in f(X, taken)[1]]
+
+
+def test_generator_attributes():
+    def f(x):
+        g = numbers(2)
+        return x + 1, g.__name__, hasattr(g, "send"), iter(g) is g, bool(g)
+
+    check(f, X)
+
+
+def test_recursion():
+    def walk(tree):
+        for item in tree:
+            if isinstance(item, list):
+                yield from walk(item)
+            else:
+                yield item
+
+    captured(lambda x: (x + 1, list(walk([1, [2, [3, []]], 4]))), X)
+
+
+def test_a_generator_that_runs_itself():
+    def f(x):
+        def strange():
+            try:
+                next(g)
+            except ValueError as error:
+                yield str(error)
+
+        g = strange()
+        return x + 1, next(g)
+
+    check(f, X)

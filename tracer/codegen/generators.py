@@ -1,0 +1,112 @@
+"""Generators that are alive where a graph ends: made again, so that they stand where the trace left them."""
+from __future__ import annotations
+
+import inspect
+import types
+from typing import Any
+
+from tracer import _C
+from tracer.bytecode import live_names, suspended_generator
+from tracer.graph_breaks import unsupported
+from tracer.variables.base import NullVariable
+from tracer.variables.constant import NONE
+from tracer.variables.exceptions import HandledBefore
+from tracer.variables.generators import GeneratorVariable
+from tracer.variables.mappings import DictVariable
+from tracer.variables.sequences import TupleVariable
+
+
+def build_generator(cg: Any, generator: GeneratorVariable) -> None:
+    """-> the generator"""
+    if generator.finished:
+        cg.call_object(_finished, lambda: cg.load_const(_names(generator)))
+    elif generator.started:
+        _suspend(cg, generator)
+    else:
+        _call_again(cg, generator)
+
+
+def _call_again(cg: Any, generator: GeneratorVariable) -> None:
+    """One that has not started: the call of its function, with the arguments that it was called with."""
+    frame = generator.frame
+    code = frame.code
+    if frame.function is None:
+        unsupported("cannot-reconstruct", value=generator.describe())
+    names = iter(code.co_varnames)
+    positional = [next(names) for _ in range(code.co_argcount)]
+    named = [next(names) for _ in range(code.co_kwonlyargcount)]
+    more = next(names) if code.co_flags & inspect.CO_VARARGS else None
+    extra = next(names) if code.co_flags & inspect.CO_VARKEYWORDS else None
+    cg.call_object(
+        _called,
+        lambda: cg.load(frame.function),
+        lambda: cg.build_sequence("BUILD_TUPLE", [_argument(frame, name) for name in positional]),
+        lambda: cg.load(TupleVariable([]) if more is None else _argument(frame, more)),
+        lambda: cg.load_const(tuple(named)),
+        lambda: cg.build_sequence("BUILD_TUPLE", [_argument(frame, name) for name in named]),
+        lambda: cg.load(DictVariable({}) if extra is None else _argument(frame, extra)),
+    )
+
+
+def _argument(frame: Any, name: str) -> Any:
+    cell = frame.cells.get(name)
+    return frame.locals[name] if cell is None else cell.contents
+
+
+def _suspend(cg: Any, generator: GeneratorVariable) -> None:
+    """A generator that stands where this one does, with the same stack, locals and cells."""
+    frame = generator.frame
+    if any(isinstance(value, HandledBefore) for value in frame.stack):
+        unsupported("cannot-reconstruct", value=f"{generator.describe()}, which handles an exception")
+    index = frame.inst.index
+    names = tuple(sorted(name for name in live_names(frame.program, index) if name in frame.locals))
+    kinds = ["null" if isinstance(value, NullVariable) else "value" for value in frame.stack]
+    code = suspended_generator(frame.code, index, (*kinds, "value"), names)  # type: ignore[arg-type]
+    _C.never_trace(code)
+    cells = [frame.cells[name] for name in (*frame.code.co_cellvars, *frame.code.co_freevars)]
+    values = [value for value in frame.stack if not isinstance(value, NullVariable)]
+    arguments = [*values, NONE, *(frame.locals[name] for name in names)]
+    cg.call_object(
+        _suspended,
+        lambda: cg.load_const(code),
+        lambda: cg.load_globals(frame.globals),
+        lambda: cg.build_sequence("BUILD_TUPLE", cells),
+        lambda: cg.build_sequence("BUILD_TUPLE", arguments),
+        lambda: cg.load_const(_names(generator)),
+    )
+
+
+def _names(generator: GeneratorVariable) -> tuple[str, str]:
+    """The `__name__` and `__qualname__` that the generator took from its function when it was made."""
+    function, code = generator.frame.function, generator.frame.code
+    if function is None:
+        return code.co_name, code.co_qualname
+    value = getattr(function, "value", None)
+    return (function.name, function.qualname) if value is None else (value.__name__, value.__qualname__)
+
+
+# -- called by output code ---------------------------------------------------------------------------------------------
+
+
+def _called(
+    function: Any, positional: tuple[Any, ...], more: tuple[Any, ...], names: tuple[str, ...], named: Any, extra: Any
+) -> Any:
+    return function(*positional, *more, **dict(zip(names, named)), **extra)
+
+
+def _suspended(
+    code: types.CodeType, globals_: dict[str, Any], cells: Any, arguments: tuple[Any, ...], names: tuple[str, str]
+) -> Any:
+    """The generator, having given its first item."""
+    generator = types.FunctionType(code, globals_, code.co_name, None, cells or None)(*arguments)
+    generator.__name__, generator.__qualname__ = names
+    next(generator)
+    return generator
+
+
+def _finished(names: tuple[str, str]) -> Any:
+    """A generator that gives nothing more."""
+    generator: Any = (item for item in names)
+    generator.__name__, generator.__qualname__ = names
+    generator.close()
+    return generator
