@@ -8,7 +8,7 @@ import types
 import pytest
 import torch
 
-from tests.support import captured, check, check_made
+from tests.support import captured, captured_made, check, check_made
 
 X = torch.arange(3.0)
 
@@ -323,3 +323,29 @@ def test_not_pairs():
     check(f, X, ["abc"])
     check(f, X, [(1, 2, 3)])
     check(f, X, [1])
+
+
+def test_a_mapping_proxy_shows_what_happens_to_the_dict_below():
+    def fn(x, d):
+        proxy = types.MappingProxyType(d)
+        d["new"] = x + 1
+        return x, proxy["new"], list(proxy), proxy, proxy | {"z": 1}
+
+    captured(fn, X, {"old": 1})
+
+
+def test_a_mapping_proxy_of_the_argument_shows_what_happens_to_the_dict_below():
+    below = {"k": 1}
+    proxy = types.MappingProxyType(below)
+
+    def fn(x):
+        first = proxy["k"]
+        below["k"] = first + 1
+        below["new"] = x
+        return x * first, proxy["k"], len(proxy)
+
+    def reset():
+        below.clear()
+        below["k"] = 1
+
+    captured_made(fn, lambda: ((X,), {}), reset=reset)

@@ -24,11 +24,12 @@ from tracer.guards.identity import (
 )
 from tracer.guards.manager import CheckFunctionManager, GuardFailure
 from tracer.guards.shapes import ShapeGuards, ShapeLine
-from tracer.guards.state import GlobalStateMatch
+from tracer.guards.state import AbcRegistryMatch, GlobalStateMatch
 from tracer.guards.tensors import LeafMatch, MarksMatch, TensorMatch, TensorSpec, tensor_spec
 from tracer.guards.unchanged import Findings, Unchanged
 
 __all__ = [
+    "AbcRegistryMatch",
     "BoolMatch",
     "CheckCode",
     "CheckFunctionManager",

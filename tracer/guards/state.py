@@ -1,7 +1,8 @@
-"""The guard on torch's global state: whatever outside of the program's values changes what a trace would record."""
+"""Guards on state of the process: whatever outside of the program's values changes what a trace would record."""
 
 from __future__ import annotations
 
+import abc
 from typing import Any, ClassVar
 
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind
@@ -34,3 +35,24 @@ class GlobalStateMatch(Guard):
 
     def _key(self) -> tuple[Any, ...]:
         return (id(self.snapshot),)
+
+
+@guard_kind
+class AbcRegistryMatch(Guard):
+    """No class was registered with any abstract base class since."""
+
+    token: int
+    kind: ClassVar[str] = "ABC_REGISTRY"
+
+    def sources(self) -> tuple[Source, ...]:
+        return ()
+
+    def check(self, code: CheckScope) -> str | None:
+        return f"{code.const(abc.get_cache_token, 'abc_token')}() == {self.token}"
+
+    def lines(self) -> list[str]:
+        return [f"abc.get_cache_token() == {self.token}"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        now = abc.get_cache_token()
+        return Mismatch("a class was registered with an abstract base class", str(self.token), str(now))

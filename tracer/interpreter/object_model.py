@@ -26,10 +26,11 @@ from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import NONE, ConstantVariable, boolean, fold
+from tracer.variables.enums import member_of_value, members
 from tracer.variables.functions import UserFunctionVariable
 from tracer.variables.instance_dict import InstanceDictVariable
 from tracer.variables.iterators import SequenceIterator
-from tracer.variables.lookups import MISSING, lookup, storage_base
+from tracer.variables.lookups import MISSING, lookup, rely_on_bases, storage_base
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.protocol import Tracer
@@ -111,8 +112,8 @@ class ObjectModel:
     def class_getitem(self, cls: ClassVariable, key: VariableTracker) -> VariableTracker:
         tx: Any = self
         value = cls.value
-        if isinstance(value, enum.EnumMeta) and key.is_constant():
-            return fold(tx, value.__getitem__, key.constant())
+        if lookup(type(value), "__getitem__")[1] is _ENUM_GETITEM and key.is_constant():
+            return fold(tx, value._member_map_.__getitem__, key.constant())  # type: ignore[attr-defined]
         owner, method = lookup(value, "__class_getitem__")
         if isinstance(method, classmethod) and isinstance(method.__func__, types.FunctionType) and owner is not Generic:
             return cls.get_attr(tx, "__class_getitem__").call(tx, [key], {})
@@ -127,8 +128,7 @@ class ObjectModel:
     def iterate_class(self, cls: ClassVariable) -> SequenceIterator:
         tx: Tracer = cast(Any, self)
         if isinstance(cls.value, enum.EnumMeta):
-            members: list[Any] = list(cls.value)
-            return SequenceIterator(TupleVariable([ConstantVariable(member) for member in members]))
+            return SequenceIterator(TupleVariable(members(tx, cls.value)))
         tx.raise_error(TypeError, f"{type(cls.value).__name__!r} object is not iterable")
 
     # -- instances -------------------------------------------------------------------------------------------------
@@ -143,10 +143,14 @@ class ObjectModel:
         if model is not None:
             return invoke(model, (tx, *args), kwargs)
         owner, call = lookup(type(value), "__call__")
-        if isinstance(value, enum.EnumMeta):
-            return fold(tx, value, *(arg.constant() for arg in args))
+        if call is _ENUM_CALL:
+            return self._enum_member(cls, args, kwargs)
         if isinstance(call, types.FunctionType):
             return BoundMethodVariable(self.class_attr(owner, "__call__", None), cls).call(tx, args, kwargs)  # type: ignore[arg-type]
+        if isinstance(call, type):  # typing.TypedDict: dict
+            return self.class_variable(call).call(tx, args, kwargs)
+        if call is not _TYPE_CALL:
+            unsupported("unsupported-call", value=f"class {value.__qualname__}, whose metaclass has its own __call__")
         if issubclass(value, torch.Tensor):
             unsupported("tensor-subclass", cls=value.__qualname__, source="a constructor call")
         if issubclass(value, tuple) and hasattr(value, "_fields"):
@@ -154,6 +158,15 @@ class ObjectModel:
         if not value.__flags__ & (1 << 9) and not issubclass(value, BaseException):
             return tx.call_library(CallableVariable(value, cls.source), args, kwargs)
         return self.type_call(cls, args, kwargs)
+
+    def _enum_member(
+        self, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        """cls(value); with more arguments, or of an enum without members, a class is made."""
+        tx: Any = self
+        if len(args) + len(kwargs) != 1 or kwargs.keys() - {"value"} or not cls.value._member_map_:  # type: ignore[attr-defined]
+            unsupported("unsupported-call", value=f"{cls.value.__qualname__}, which makes an enum")
+        return member_of_value(tx, cls.value, *args, *kwargs.values())
 
     def type_call(
         self, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
@@ -273,16 +286,6 @@ class ObjectModel:
         real = tx.output.inputs[tensor.source.name].real
         return tx.wrap(real.grad, GradSource(tensor.source))
 
-    def object_attr(self, owner: VariableTracker, value: Any, name: str, static: Any) -> VariableTracker:
-        """An attribute of an enum member that its class defines in Python."""
-        tx: Any = self
-        base, _ = lookup(type(value), name)
-        if name in ("name", "value", "_name_", "_value_"):
-            return tx.literal(getattr(value, name))
-        if isinstance(static, property):
-            return self.class_attr(base, name, None, part="fget").call(tx, [owner], {})  # type: ignore[arg-type]
-        return BoundMethodVariable(self.class_attr(base, name, None), owner)  # type: ignore[arg-type]
-
     # -- methods of built-in classes ---------------------------------------------------------------------------------
 
     def bound_builtin_method(self, owner: VariableTracker, name: str) -> VariableTracker:
@@ -310,9 +313,11 @@ class ObjectModel:
         if name == "__call__":
             return self.type_call(cls, args, kwargs)
         if name == "__instancecheck__":
-            return boolean(issubclass(args[0].python_type(), cls.value))
+            rely_on_bases(args[0].python_type())
+            return boolean(cls.value in args[0].python_type().__mro__)
         if name == "__subclasscheck__" and isinstance(args[0], ClassVariable):
-            return boolean(issubclass(args[0].value, cls.value))
+            rely_on_bases(args[0].value)
+            return boolean(cls.value in args[0].value.__mro__)
         unsupported("unsupported-method", value=cls.describe(), name=name)
 
     def call_base_method(
@@ -435,6 +440,9 @@ class ObjectModel:
         return found  # type: ignore[return-value]
 
 
+_ENUM_CALL = enum.EnumMeta.__dict__["__call__"]
+_ENUM_GETITEM = enum.EnumMeta.__dict__["__getitem__"]
+_TYPE_CALL = type.__dict__["__call__"]
 _MODULE_CALL = torch.nn.Module.__dict__["__call__"]
 _MODULE_CALL_IMPL = torch.nn.Module.__dict__["_call_impl"]
 _MODULE_FILE = "torch.nn.modules.module"

@@ -3,6 +3,7 @@ traced through."""
 from __future__ import annotations
 
 import collections
+import types
 from typing import TYPE_CHECKING, Any
 
 from tracer import guards
@@ -15,7 +16,7 @@ from tracer.variables.builder import VariableBuilder, tracks
 from tracer.variables.constant import NONE, ConstantVariable
 from tracer.variables.deques import DequeVariable
 from tracer.variables.lazy import Unwrapped
-from tracer.variables.mappings import DictVariable, update_from
+from tracer.variables.mappings import DictVariable, MappingProxyVariable, update_from
 from tracer.variables.ranges import as_int
 
 if TYPE_CHECKING:
@@ -74,8 +75,13 @@ def _existing_deque(builder: VariableBuilder, tx: Tracer, value: Any, source: So
     return builder.remember(value, DequeVariable(items, source, value.maxlen))  # type: ignore[no-any-return]
 
 
+@models(types.MappingProxyType)
+def _mapping_proxy(tx: Tracer, mapping: Value, /) -> Value:
+    if not isinstance(mapping, DictVariable):
+        unsupported("unsupported-call", value=f"types.MappingProxyType of {mapping.describe()}")
+    return MappingProxyVariable(mapping.underlying if isinstance(mapping, MappingProxyVariable) else mapping)
+
+
 @models(collections.namedtuple)
 def _namedtuple(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     unsupported("unsupported-call", value="collections.namedtuple, which makes a class")
-
-

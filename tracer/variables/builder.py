@@ -42,10 +42,11 @@ from tracer.variables.callables import (
 )
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import CONSTANT_TYPES, ConstantVariable, is_constant_value
+from tracer.variables.enums import constant_of
 from tracer.variables.functions import UserFunctionVariable, cell_of
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.lookups import lookup, rely_on_bases, storage_base
-from tracer.variables.mappings import DictVariable
+from tracer.variables.mappings import DictVariable, MappingProxyVariable
 from tracer.variables.modules import PythonModuleVariable
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.opaque import OpaqueVariable
@@ -109,6 +110,7 @@ class VariableBuilder:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self._by_identity: dict[int, tuple[Any, VariableTracker]] = {}
+        self.proxies: dict[int, MappingProxyVariable] = {}  # by the id of the dict below, where that was not met yet
 
     def __call__(self, tx: Tracer, value: Any, source: Source) -> VariableTracker:
         known = self._by_identity.get(id(value))
@@ -123,6 +125,7 @@ class VariableBuilder:
 
     def forget(self) -> None:
         self._by_identity.clear()
+        self.proxies.clear()
 
     def known(self, value: Any) -> VariableTracker | None:
         found = self._by_identity.get(id(value))
@@ -153,7 +156,7 @@ class VariableBuilder:
 @tracks_subclasses(enum.Enum)
 def _constant(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     builder.guard(guards.EqualsMatch(source, value))
-    return ConstantVariable(value, source)
+    return constant_of(value, source)
 
 
 @tracks(torch.iinfo, torch.finfo, types.CodeType)
@@ -268,6 +271,8 @@ def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
     builder.guard(guards.TypeMatch(source, type(value)))
     variable = builder.remember(value, DictVariable({}, source, type(value)))
     _fill_dict(builder, tx, variable, value, source)
+    if id(value) in builder.proxies:
+        builder.proxies.pop(id(value)).show(variable)
     if isinstance(value, collections.defaultdict) and value.default_factory is not None:
         variable.default_factory = tx.wrap(value.default_factory, GenericAttrSource(source, "default_factory"))
     return variable
@@ -326,7 +331,10 @@ def _mapping_proxy(builder: VariableBuilder, tx: Tracer, value: Any, source: Sou
     if type(underlying) not in (dict, collections.OrderedDict):
         return opaque(builder, value, source)
     builder.guard(guards.TypeMatch(source, types.MappingProxyType))
-    variable = builder.remember(value, DictVariable({}, source, types.MappingProxyType))
+    below = builder.known(underlying)
+    if isinstance(below, DictVariable):
+        return builder.remember(value, MappingProxyVariable(below, source))
+    variable = builder.proxies[id(underlying)] = builder.remember(value, MappingProxyVariable(DictVariable({}), source))
     _fill_dict(builder, tx, variable, underlying, source)
     return variable
 

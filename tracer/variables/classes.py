@@ -1,6 +1,7 @@
 """Classes as values, and `super()`: attribute lookup by CPython's rules where the object is a class."""
 from __future__ import annotations
 
+import enum
 import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.constant import ConstantVariable
+from tracer.variables.enums import EnumMemberVariable, member_of_name
 from tracer.variables.lookups import C_METHOD_TYPES, MISSING, SLOT_TYPES, is_data_descriptor, lookup, refuse_changed_class
 
 if TYPE_CHECKING:
@@ -70,6 +72,10 @@ class ClassVariable(VariableTracker):
             return tx.class_tuple(self, getattr(self.value, name))
         if name == "__dict__":
             unsupported("unsupported-attribute", value=self.describe(), name=name)
+        if isinstance(self.value, enum.EnumMeta):
+            member = member_of_name(tx, self.value, name)
+            if member is not None:
+                return member
         owner, static = lookup(self.value, name)
         if static is MISSING:
             return self._metaclass_attr(tx, name)
@@ -101,6 +107,8 @@ class ClassVariable(VariableTracker):
             tx.raise_error(AttributeError, f"type object {self.value.__name__!r} has no attribute {name!r}")
         if isinstance(static, C_METHOD_TYPES):
             return BuiltinMethodVariable(self, name)
+        if not hasattr(type(static), "__get__"):
+            return tx.class_attr(owner, name, tx.class_variable(type(self.value), self))
         unsupported("unsupported-attribute", value=self.describe(), name=name)
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
@@ -128,6 +136,8 @@ class ClassVariable(VariableTracker):
         return ConstantVariable(len(tx.iterate_class(self).unpack(tx)))
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        if isinstance(self.value, enum.EnumMeta) and not isinstance(item, EnumMemberVariable):
+            unsupported("unsupported-operator", left=item.describe(), op="in", right=self.describe())
         return tx.iterate_class(self).sequence.contains(tx, item)
 
     def reconstruct(self, cg: Any) -> None:

@@ -74,7 +74,7 @@ def is_constant_value(value: Any) -> bool:
 
 
 class ConstantVariable(VariableTracker):
-    """A value of `CONSTANT_TYPES` or an enum member."""
+    """A value of `CONSTANT_TYPES`."""
 
     __slots__ = ("source", "value")
 
@@ -151,15 +151,11 @@ class ConstantVariable(VariableTracker):
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         value = self.value
         try:
-            static = _lookup(type(value), name)
+            _lookup(type(value), name)
         except AttributeError:
-            if not (isinstance(value, enum.Enum) and name in vars(value)):
-                tx.raise_error(AttributeError, f"{type(value).__name__!r} object has no attribute {name!r}")
-            static = None
+            tx.raise_error(AttributeError, f"{type(value).__name__!r} object has no attribute {name!r}")
         if name == "__class__":
             return tx.class_variable(type(value))  # type: ignore[attr-defined]
-        if isinstance(value, enum.Enum) and isinstance(static, (types.FunctionType, property)):
-            return tx.object_attr(self, value, name, static)  # type: ignore[attr-defined]
         attribute = getattr(value, name)
         if is_constant_value(attribute):
             return tx.literal(attribute)
@@ -170,8 +166,6 @@ class ConstantVariable(VariableTracker):
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
-        if isinstance(self.value, enum.Enum):
-            return self.get_attr(tx, name).call(tx, args, kwargs)
         method = getattr(self.value, name, None)
         if method is None:
             return self.get_attr(tx, name)

@@ -10,6 +10,7 @@ import torch
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import CONSTANT_TYPES, ConstantVariable
+from tracer.variables.enums import EnumMemberVariable
 from tracer.variables.mappings import DictVariable
 from tracer.variables.sequences import ListVariable, RangeVariable, SizeVariable, SliceVariable, TupleVariable
 from tracer.variables.sets import FrozenSetVariable, SetVariable
@@ -18,8 +19,10 @@ from tracer.variables.sets import FrozenSetVariable, SetVariable
 def from_python(value: Any) -> VariableTracker:
     """The tracked form of a new value made of constants."""
     cls = type(value)
-    if cls in CONSTANT_TYPES or isinstance(value, enum.Enum):
+    if cls in CONSTANT_TYPES:
         return ConstantVariable(value)
+    if isinstance(value, enum.Enum):
+        return EnumMemberVariable(value)
     make = _CONTAINERS.get(cls)
     if make is None:
         unsupported("not-a-constant", value=f"a result of type {cls.__name__}")

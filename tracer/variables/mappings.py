@@ -251,14 +251,10 @@ class DictVariable(VariableTracker):
             self._build(cg)
         elif self.cls is collections.defaultdict:
             cg.call_object(self.cls, lambda: cg.load(self.default_factory or NONE))
-        elif self.cls is types.MappingProxyType:
-            cg.call_object(self.cls, lambda: self._build(cg))
         else:
             cg.call_object(self.cls)
 
     def fill(self, cg: Any) -> None:
-        if self.cls is types.MappingProxyType:
-            return
         if self.entries and (self.cls is not dict or cg.reaches_itself(self)):
             cg.call_object(self._base().update, lambda: cg.load(self), lambda: self._build(cg))
             cg.asm.emit("POP_TOP")
@@ -313,6 +309,44 @@ class DictVariable(VariableTracker):
             cg.load(key)
             cg.load(value)
             cg.asm.emit("MAP_ADD", 1)
+
+
+class MappingProxyVariable(DictVariable):
+    """types.MappingProxyType(underlying): another view of the same entries. Of an existing proxy the dict below is
+    tracked too if it was met."""
+
+    def __init__(self, underlying: DictVariable, source: Source | None = None) -> None:
+        self.underlying = underlying
+        super().__init__(underlying.entries, source, types.MappingProxyType)
+
+    @property
+    def version(self) -> int:
+        return self.underlying.version
+
+    @version.setter
+    def version(self, value: int) -> None:
+        """It changes with the dict below."""
+
+    def show(self, underlying: DictVariable) -> None:
+        """From here on it shows `underlying`, which has the same entries."""
+        self.underlying = underlying
+        self.entries, self._values = underlying.entries, underlying._values
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.underlying,)
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if isinstance(other, MappingProxyVariable):
+            other = other.underlying
+        if not isinstance(other, DictVariable):
+            return None
+        return other.binary(tx, op, self.underlying, False) if reflected else self.underlying.binary(tx, op, other, False)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(types.MappingProxyType, lambda: cg.load(self.underlying))
+
+    def fill(self, cg: Any) -> None:
+        pass
 
 
 def pairs_of(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTracker, VariableTracker]]:

@@ -11,8 +11,9 @@ from tracer import config
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, ConstantVariable, boolean
+from tracer.variables.ranges import as_int
 from tracer.variables.sequences import ListVariable, TupleVariable
-from tracer.variables.symbolic import SymNodeVariable, apply, is_number
+from tracer.variables.symbolic import apply, is_number
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -57,11 +58,9 @@ def _stride(tx: Tracer, self: TensorVariable, dim: VariableTracker = NONE) -> Va
 
 
 def _at(tx: Tracer, self: TensorVariable, numbers: TupleVariable, dim: VariableTracker) -> VariableTracker:
-    if isinstance(dim, SymNodeVariable):
-        dim = dim.specialize(tx)
-    index, rank = dim.constant(), self.fake.dim()
-    if type(index) is not int or not -rank <= index < rank:
-        unsupported("call-arguments", error=f"dim {index!r} of a tensor with {rank} dims")
+    index, rank = as_int(tx, dim), self.fake.dim()
+    if index is None or dim.python_type() is bool or not -rank <= index < rank:
+        unsupported("call-arguments", error=f"dim {dim.describe()} of a tensor with {rank} dims")
     return numbers.item(tx, index)
 
 

@@ -34,11 +34,12 @@ class Rendered:
 
 
 def form(tx: Tracer, value: VariableTracker) -> Any:
-    """What CPython formats in place of `value`. Containers have a method `form`, so that their parts are formed too."""
-    if value.is_constant():
-        return value.constant()
+    """What CPython formats in place of `value`. What is no plain constant has a method `form`: the parts of
+    containers are formed too."""
     make: Callable[[VariableTracker, Tracer], Any] | None = getattr(type(value), "form", None)
-    return Rendered(tx, value) if make is None else make(value, tx)
+    if make is not None:
+        return make(value, tx)
+    return value.constant() if value.is_constant() else Rendered(tx, value)
 
 
 def plain_form(tx: Tracer, value: VariableTracker) -> Any:

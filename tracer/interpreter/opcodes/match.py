@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.registry import handles
+from tracer.library.class_checks import is_instance
 from tracer.variables.base import VariableTracker
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import NONE, boolean
@@ -50,7 +51,7 @@ def match_class(tx: Frame, inst: Instruction) -> None:
     names, cls, subject = tx.pop().constant(), tx.pop(), tx.pop()
     if not isinstance(cls, ClassVariable):
         unsupported("unsupported-opcode", opcode=inst.opname)
-    if not issubclass(subject.python_type(), cls.value):
+    if not is_instance(tx, subject, cls):
         tx.push(NONE)
         return
     assert inst.arg is not None

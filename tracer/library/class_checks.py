@@ -1,0 +1,146 @@
+"""isinstance and issubclass: by the MRO, by the registries of abstract base classes, by protocols, and by the hooks that a
+metaclass defines in Python, which are traced through."""
+from __future__ import annotations
+
+import _abc
+import abc
+import sys
+import types
+import typing
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer import guards
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import models
+from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.classes import ClassVariable
+from tracer.variables.constant import boolean
+from tracer.variables.lookups import lookup, rely_on_bases
+from tracer.variables.sequences import TupleVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+
+# Checks that look at the class of the object alone.
+_BY_CLASS = frozenset(
+    (type.__instancecheck__, abc.ABCMeta.__instancecheck__)
+    + tuple(type(cls).__instancecheck__ for cls in (torch.nn.Parameter, torch.nn.Buffer, torch.Tensor))
+)
+_PROTOCOL_CHECK = type(typing.Protocol).__instancecheck__
+
+
+@models(isinstance)
+def _isinstance(tx: Tracer, value: Value, classes: Value, /) -> Value:
+    return boolean(any(is_instance(tx, value, cls) for cls in _classes(tx, classes)))
+
+
+@models(issubclass)
+def _issubclass(tx: Tracer, cls: Value, classes: Value, /) -> Value:
+    if not isinstance(cls, ClassVariable):
+        unsupported("unsupported-builtin", function="issubclass of something else than a class")
+    return boolean(any(is_subclass(tx, cls, base) for base in _classes(tx, classes)))
+
+
+def is_instance(tx: Tracer, value: Value, cls: ClassVariable) -> bool:
+    kind = value.python_type()
+    if kind is cls.value:
+        return True
+    if lookup(kind, "__class__")[0] is not object:
+        unsupported("unsupported-builtin", function=f"isinstance of {value.describe()}, which has its own __class__")
+    owner, check = lookup(type(cls.value), "__instancecheck__")
+    if check is _PROTOCOL_CHECK:
+        return _has_protocol(tx, value, kind, cls)
+    if check in _BY_CLASS:
+        return is_subclass(tx, tx.class_variable(kind, value), cls)  # type: ignore[attr-defined]
+    if not isinstance(check, types.FunctionType):
+        unsupported("unsupported-builtin", function=f"isinstance with {cls.describe()}")
+    function = tx.class_attr(owner, "__instancecheck__", None)  # type: ignore[attr-defined]
+    return function.call(tx, [cls, value], {}).truth(tx)  # type: ignore[no-any-return]
+
+
+def is_subclass(tx: Tracer, cls: ClassVariable, base: ClassVariable) -> bool:
+    owner, check = lookup(type(base.value), "__subclasscheck__")
+    if check is type.__subclasscheck__:
+        rely_on_bases(cls.value)
+        return base.value in cls.value.__mro__
+    if check is abc.ABCMeta.__subclasscheck__:
+        return _is_registered(tx, cls.value, base.value)
+    if not isinstance(check, types.FunctionType):
+        unsupported("unsupported-builtin", function=f"issubclass with {base.describe()}")
+    function = tx.class_attr(owner, "__subclasscheck__", None)  # type: ignore[attr-defined]
+    return function.call(tx, [base, cls], {}).truth(tx)  # type: ignore[no-any-return]
+
+
+def _is_registered(tx: Tracer, cls: type, base: type) -> bool:
+    """What abc finds; nobody is to be registered later on."""
+    rely_on_bases(cls)
+    tx.guard(guards.AbcRegistryMatch(typing.cast(int, abc.get_cache_token())))
+    hook = lookup(base, "__subclasshook__")[1]
+    function = getattr(hook, "__func__", hook)
+    if isinstance(function, types.FunctionType) and not _of_the_standard_library(function):
+        unsupported("unsupported-builtin", function=f"issubclass with {base.__qualname__}, which has a __subclasshook__")
+    try:
+        return issubclass(cls, base)
+    except TypeError as error:  # a protocol that is no runtime protocol
+        tx.raise_error(TypeError, *error.args)
+
+
+def _of_the_standard_library(function: types.FunctionType) -> bool:
+    return function.__module__.partition(".")[0] in sys.stdlib_module_names
+
+
+def _has_protocol(tx: Tracer, value: Value, kind: type, cls: ClassVariable) -> bool:
+    """typing._ProtocolMeta.__instancecheck__ of CPython 3.11"""
+    protocol: Any = cls.value
+    if not getattr(protocol, "_is_protocol", False):
+        return _is_registered(tx, kind, protocol)
+    if not getattr(protocol, "_is_runtime_protocol", False):
+        tx.raise_error(
+            TypeError, "Instance and class checks can only be used with @runtime_checkable protocols"
+        )
+    names = typing._get_protocol_attrs(protocol)  # type: ignore[attr-defined]
+    only_methods = all(callable(getattr(protocol, name, None)) for name in names)
+    if only_methods and _is_registered(tx, kind, protocol):
+        return True
+    for name in names:
+        attribute = find_attr(tx, value, name)
+        if attribute is None:
+            return False
+        if callable(getattr(protocol, name, None)) and attribute.is_constant() and attribute.constant() is None:
+            return False
+    return True
+
+
+def find_attr(tx: Tracer, obj: Value, name: str) -> Value | None:
+    """getattr(obj, name), None where that raises AttributeError."""
+    try:
+        return obj.get_attr(tx, name)
+    except ObservedException as raised:
+        if tx.is_exception(raised.value, AttributeError):
+            return None
+        raise
+
+
+def _classes(tx: Tracer, value: Value) -> list[ClassVariable]:
+    if isinstance(value, ClassVariable):
+        return [value]
+    if isinstance(value, TupleVariable):
+        return [cls for item in value.items(tx) for cls in _classes(tx, item)]
+    alias = getattr(value, "value", None)
+    if isinstance(alias, types.UnionType) or typing.get_origin(alias) is typing.Union:
+        return [tx.class_variable(cls) for cls in typing.get_args(alias)]  # type: ignore[attr-defined]
+    unsupported("unsupported-builtin", function=f"isinstance with {value.describe()}")
+
+
+@models(_abc._abc_instancecheck)
+def _abc_instancecheck(tx: Tracer, cls: Value, value: Value, /) -> Value:
+    return boolean(_is_registered(tx, value.python_type(), _classes(tx, cls)[0].value))
+
+
+@models(_abc._abc_subclasscheck)
+def _abc_subclasscheck(tx: Tracer, cls: Value, subclass: Value, /) -> Value:
+    return boolean(_is_registered(tx, _classes(tx, subclass)[0].value, _classes(tx, cls)[0].value))
