@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-full lint format clean force
+.PHONY: build demo test test-full bench bench-smoke profile lint format clean force
 
 build: $(VENV)/.built
 
@@ -20,6 +20,17 @@ test: build
 # With everything that takes long; leaves tests/results/.
 test-full: build
 	$(BIN)/python -m pytest --full
+
+# Side by side with torch.compile: a table, and benchmarks/results/bench.json. What is measured how: benchmarks/README.md.
+bench: build
+	$(BIN)/python -m benchmarks.bench
+
+bench-smoke: build
+	$(BIN)/python -m benchmarks.bench --smoke
+
+# Where the time of one case goes; `make profile CASE=list` names the cases.
+profile: build
+	$(BIN)/python -m benchmarks.profile_case "$(or $(CASE),list)" $(ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/python -m ruff check .
