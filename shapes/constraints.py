@@ -12,9 +12,16 @@ LARGEST_SIZE = (1 << 63) - 1
 class ConstraintViolationError(ValueError):
     """The program, or the value of this call, contradicts a mark."""
 
-    def __init__(self, message: str, causes: Sequence[Any] = ()) -> None:
+    message: str
+    hint: str | None
+    causes: tuple[Any, ...] = ()  # the guards that together force it
+
+    def __init__(self, message: str, hint: str, causes: Sequence[Any] = ()) -> None:
         super().__init__(message)
-        self.causes = tuple(causes)  # the guards that together force it
+        self.message, self.hint, self.causes = message, hint, tuple(causes)
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  Try: {self.hint}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,8 +51,8 @@ class DimConstraint:
         low = self.min if self.min is not None else 0
         if value < low or (self.max is not None and value > self.max):
             raise ConstraintViolationError(
-                f"{name} is {value}, but it was marked with {self.bounds_text()}.\n"
-                f"  Try: call with a size between these bounds, or change the bounds of the mark."
+                f"{name} is {value}, but it was marked with {self.bounds_text()}.",
+                "call with a size between these bounds, or change the bounds of the mark.",
             )
 
     def bounds_text(self) -> str:
@@ -78,7 +85,7 @@ def violation_error(violations: Sequence[Violation]) -> ConstraintViolationError
     text = "\n".join(violation.text() for violation in violations)
     causes = [cause for violation in violations for cause in violation.causes]
     hint = (
-        "  Try: change the lines so that they hold for every size of the dim; or take the mark away, "
+        "change the lines so that they hold for every size of the dim; or take the mark away, "
         "use maybe_mark_dynamic, or give the mark bounds (min, max) within which they hold."
     )
-    return ConstraintViolationError(f"{text}\n{hint}", causes)
+    return ConstraintViolationError(text, hint, causes)

@@ -152,8 +152,7 @@ class RegionState:
             counters["frames"]["skipped"] += 1
             return self._given_up(function, gave_up)
         except ConstraintViolationError as contradicted:
-            message, _, hint = str(contradicted).partition("\n  Try: ")
-            raise errors.ConstraintViolationError(message, hint=hint) from None
+            raise errors.ConstraintViolationError.of(contradicted) from None
         finally:
             counters["frames"]["total"] += 1
             counters["seconds"]["tracing"] += time.perf_counter() - started  # type: ignore[assignment]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import shapes.constraints as shapes
 from tracer.locations import UserLocation, UserStack, stack_text
 
 if TYPE_CHECKING:
@@ -85,8 +86,15 @@ class UserError(TracerError):
     """The program asks for something that cannot be, in a way that the user can change."""
 
 
-class ConstraintViolationError(UserError):
+class ConstraintViolationError(UserError, shapes.ConstraintViolationError):
     """The program contradicts what the user said of a dim (`mark_dynamic` and the like)."""
+
+    @classmethod
+    def of(cls, violation: shapes.ConstraintViolationError) -> ConstraintViolationError:
+        """The error of `shapes` as one of the tracer."""
+        error = cls(violation.message, hint=violation.hint)
+        error.causes = violation.causes
+        return error
 
 
 class InvalidBackend(TracerError):

@@ -103,5 +103,5 @@ def _of_mark(mark: DimMark) -> tuple[DimPolicy, DimConstraint | None]:
     if mark.kind == "static":
         return DimPolicy.STATIC, None
     if mark.kind == "unbacked":
-        return DimPolicy.UNBACKED, None
+        return DimPolicy.UNBACKED, None if mark.min is None and mark.max is None else DimConstraint(mark.min, mark.max)
     return DimPolicy.DUCK, DimConstraint(mark.min, mark.max, strict=mark.kind == "dynamic")

@@ -7,6 +7,7 @@ import copy
 import pytest
 import torch
 
+import shapes
 import tracer
 from tests.soundness.watching import Watched, traced
 from tracer.exc import ConstraintViolationError, UserError
@@ -168,7 +169,8 @@ def test_a_contradicted_mark_names_the_line():
     text = str(raised.value)
     assert "L['x'].size()[0] was marked dynamic" in text and "L['x'].size()[0] == 5" in text
     assert line(fixes_the_size, 1) in text and "maybe_mark_dynamic" in text
-    assert isinstance(raised.value, UserError)
+    assert isinstance(raised.value, UserError) and isinstance(raised.value, shapes.ConstraintViolationError)
+    assert [str(cause.where) for cause in raised.value.causes] == [line(fixes_the_size, 1)]
     assert not watched.graphs
     watched(marked(6, 3))
     watched(marked(7, 3))
@@ -238,6 +240,24 @@ def test_mark_unbacked_serves_0_and_1_and_refuses_to_branch():
     assert watched.traces == 1
     watched = Watched(fixes_the_size)
     watched(t)  # the branch breaks the graph, and CPython decides it
+
+
+def unbacked(size, **bounds):
+    t = torch.randn(size, 3)
+    tracer.mark_unbacked(t, 0, **bounds)
+    return t
+
+
+def test_bounds_of_an_unbacked_size_decide_branches_and_are_guards():
+    watched = Watched(lambda x: x * 2 if x.shape[0] <= 8 else x * 3)
+    for size in (2, 5, 8):
+        watched(unbacked(size, min=1, max=8))
+    assert watched.traces == 1
+    assert "1 <= L['x'].size()[0] <= 8" in watched.entries[0].guarded_code.guards_text
+    watched(torch.randn(9, 3))
+    assert watched.traces == 2
+    with pytest.raises(ConstraintViolationError, match="is 9, but it was marked with min=1, max=8"):
+        Watched(lambda x: x + 1).compiled(unbacked(9, min=1, max=8))
 
 
 def test_marks_below_containers_and_after_breaks():

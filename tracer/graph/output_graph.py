@@ -16,6 +16,7 @@ from torch.fx.node import map_arg
 
 from tracer.graph.fake_tensors import FakeWorld, expr_of, is_symbolic, symbols_in
 from tracer.graph.runtime_asserts import RuntimeAsserts
+from tracer.graph.storage_offsets import check_placement
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import ObservedException, VariableTracker
 
@@ -112,6 +113,7 @@ class OutputGraph:
     def _call(self, op: str, target: Any, run: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> VariableTracker:
         self.refuse_on_trial()
         fake_args, fake_kwargs = map_arg((args, kwargs), example_of)
+        check_placement(self, target, fake_args, fake_kwargs)
         if op == "call_method":
             run, fake_args = getattr(fake_args[0], target), fake_args[1:]
         example = self.run_fake(run, fake_args, fake_kwargs, target)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import config
+from tracer.graph.storage_offsets import offset_in_storage
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, ConstantVariable, boolean
@@ -76,6 +77,9 @@ def _numel(tx: Tracer, self: TensorVariable) -> VariableTracker:
 
 @_methods("storage_offset")
 def _storage_offset(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    offset = offset_in_storage(tx.output, self.fake)
+    if offset is not None:
+        return ConstantVariable(offset)
     unsupported("unsupported-method", value=self.describe(), name="storage_offset")
 
 

@@ -1,0 +1,49 @@
+"""Where inputs begin in their storage: a constant of the trace, guarded on once a program relies on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer.graph_breaks import unsupported
+from tracer.sources.tensors import StorageOffsetSource
+
+if TYPE_CHECKING:
+    from tracer.graph.output_graph import OutputGraph
+
+# operations that count from the beginning of the storage -> the position of their offset
+_OFFSET_ARGUMENT = {"as_strided": 3, "as_strided_": 3, "as_strided_copy": 3, "as_strided_scatter": 4}
+
+
+def offset_in_storage(output: OutputGraph, fake: torch.Tensor) -> int | None:
+    """The storage offset of a view of an input, guarded on; None for what the graph makes, or where it varies."""
+    if not _rely_on_inputs(output, fake):
+        return None
+    offset: int | torch.SymInt = fake.storage_offset()
+    return offset if isinstance(offset, int) else None
+
+
+def check_placement(output: OutputGraph, target: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """An operation that counts from the beginning of an input's storage needs the input to begin there, too: Inductor
+    counts from the input's beginning."""
+    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    position = _OFFSET_ARGUMENT.get(name)
+    if position is None:
+        return
+    given = args[position] if len(args) > position else kwargs.get("storage_offset")
+    tensor = args[0] if args else kwargs.get("input")
+    if given is not None and isinstance(tensor, torch.Tensor) and any(_rely_on_inputs(output, tensor)):
+        unsupported("operator-failed-in-trace", operator=name, error="the input does not begin where its storage begins")
+
+
+def _rely_on_inputs(output: OutputGraph, fake: torch.Tensor) -> list[int]:
+    """The offsets of the inputs with this storage, each with a guard that it stays so."""
+    storage, env = fake.untyped_storage()._cdata, output.world.env
+    found = []
+    for item in output.inputs.values():
+        if isinstance(item.fake, torch.Tensor) and item.fake.untyped_storage()._cdata == storage:
+            label = StorageOffsetSource(item.source)
+            found.append(env.evaluate_int(env.create_int(item.real.storage_offset(), label)))
+    return found
