@@ -16,7 +16,7 @@ from torch import fx
 from tracer.bytecode import Assembler
 from tracer.codegen.generators import build_generator
 from tracer.effects.log import DELETED
-from tracer.sources import Source
+from tracer.sources import LocalSource, Source
 from tracer.variables.base import VariableTracker, unreachable
 from tracer.variables.constant import ConstantVariable
 from tracer.variables.functions import CellVariable
@@ -66,6 +66,7 @@ class Codegen:
         self.extras = extras
         self.outputs = outputs
         self.graph_out: str = asm.fresh_local("graph_out")
+        self.own_locals: list[str] = [self.graph_out]
         self.read_by_source: dict[VariableTracker | Unwrapped, None] = {}
         self._temporaries: dict[VariableTracker | Unwrapped, str] = {}
         self._cyclic: dict[VariableTracker, bool] = {}
@@ -101,8 +102,25 @@ class Codegen:
     def store_temporary(self) -> str:
         """value ->"""
         name = self.asm.fresh_local("tmp")
+        self.own_locals.append(name)
         self.asm.store_fast(name)
         return name
+
+    def release(self, names: Iterable[str], but: Iterable[VariableTracker | Unwrapped]) -> None:
+        """Lets go of what the locals `names` hold, apart from the values `but`, so that it dies when the program drops it."""
+        kept = set()
+        for value in but:
+            if value in self._temporaries:
+                kept.add(self._temporaries[value])
+            elif isinstance(value.source, LocalSource):
+                kept.add(value.source.local_name)
+        names = [name for name in names if name not in kept]
+        for position, name in enumerate(names):
+            if position == 0:
+                self.asm.load_const(None)
+            if position + 1 < len(names):
+                self.asm.copy(1)
+            self.asm.store_fast(name)
 
     def load_graph_output(self, value: Any) -> None:
         node = value.node

@@ -20,11 +20,12 @@ from tracer.graph_breaks import unsupported
 from tracer.guards import argument_slots
 from tracer.interpreter.trace import Trace
 from tracer.interpreter.translator import InstructionTranslator
+from tracer.sources import LocalSource
 from tracer.variables.base import NullVariable, VariableTracker
 from tracer.variables.exceptions import HandledBefore
 from tracer.variables.lazy import Unwrapped
 
-_CONDITIONAL = ("POP_JUMP_", "JUMP_IF_", "FOR_ITER", "SEND")
+Held = VariableTracker | Unwrapped | str  # a tracked value, or the local of the output code that holds it
 
 
 @dataclasses.dataclass
@@ -176,8 +177,10 @@ class OutputCodeBuilder:
                     cg.keep(value.present)
                 elif not isinstance(value, NullVariable):
                     cg.keep(value)
-            for name in self._live_locals(frame):
-                cg.keep(frame.locals[name])
+            live = self._live_locals(frame)
+            for name, value in frame.locals.items():
+                if name in live or _lives_on(value):
+                    cg.keep(value)
             for cell in frame.cells.values():
                 cg.keep(cell)
 
@@ -204,24 +207,25 @@ class OutputCodeBuilder:
             self._run_frame(cg, frames, depth + 1)
             results, jumped = 1, None
         else:
-            kept, results, jumped = self._run_instruction(cg, frame)
+            kept, results, jumped = self._run_instruction(cg, frames)
         if token is not None:
             asm.try_end(token)
         names = self._store_results(cg, results, handled)
-        self._resume(cg, frame, frame.pc, kept, names)
+        outer = self._alive_in(frames[:depth])
+        self._resume(cg, frame, frame.pc, kept, names, outer)
         if jumped is not None or token is not None:
             asm.jump(done)
         if jumped is not None:
             asm.place(jumped.label)
             names = self._store_results(cg, jumped.results, handled)
-            self._resume(cg, frame, jumped.target, jumped.stack, names)
+            self._resume(cg, frame, jumped.target, jumped.stack, names, outer)
             if token is not None:
                 asm.jump(done)
         if token is not None:
             assert inst.handler is not None
             asm.place(handler)
             names = self._store_results(cg, 1 + inst.handler.lasti, handled)
-            self._resume(cg, frame, inst.handler.target, frame.stack[: inst.handler.depth], names)
+            self._resume(cg, frame, inst.handler.target, frame.stack[: inst.handler.depth], names, outer)
         asm.place(done)
 
     def _store_results(self, cg: Codegen, count: int, handled: list[VariableTracker]) -> list[str]:
@@ -232,28 +236,46 @@ class OutputCodeBuilder:
             cg.asm.emit("POP_EXCEPT")
         return names
 
+    def _alive_in(self, frames: list[InstructionTranslator]) -> list[VariableTracker | Unwrapped]:
+        alive: list[VariableTracker | Unwrapped] = []
+        for frame in frames:
+            alive += (value.present if isinstance(value, HandledBefore) else value for value in frame.stack)
+            alive += frame.locals.values()
+            alive += frame.cells.values()
+        return alive
+
     # -- the instruction ---------------------------------------------------------------------------------------------
 
+    def _push_operands(self, cg: Codegen, frames: list[InstructionTranslator], count: int) -> None:
+        """-> the top `count` values of the innermost frame, which nothing else holds any more, unless the program does"""
+        frame = frames[-1]
+        first = len(frame.stack) - count
+        for value in frame.stack[first:]:
+            self._push(cg, value)
+        alive = self._alive_in(frames[:-1])
+        operands, frame.stack = frame.stack, frame.stack[:first]
+        alive += self._alive_in([frame])
+        frame.stack = operands
+        cg.release(self._locals_of(cg), alive)
+
     def _run_instruction(
-        self, cg: Codegen, frame: InstructionTranslator
+        self, cg: Codegen, frames: list[InstructionTranslator]
     ) -> tuple[list[VariableTracker], int, _Jump | None]:
         """Runs the instruction on real values: (stack below its operands, number of results, where it may jump)"""
+        frame = frames[-1]
         inst = frame.inst
         asm = cg.asm
         stack = frame.stack
         if inst.opname == "CALL":
-            return self._run_call(cg, frame)
+            return self._run_call(cg, frames)
         if inst.opname == "LOAD_METHOD":  # NULL, obj.name
-            cg.load(stack[-1])
+            self._push_operands(cg, frames, 1)
             asm.emit("LOAD_ATTR", inst.argval)
             return [*stack[:-1], NULL_VALUE], 1, None
         if inst.target is not None:
-            return self._run_jump(cg, inst, stack)
+            return self._run_jump(cg, inst, frames)
         operands, results = _stack_use(inst, len(stack))
-        if inst.opname in ("BEFORE_WITH",):
-            return self._run_before_with(cg, stack)
-        for value in stack[len(stack) - operands :]:
-            self._push(cg, value)
+        self._push_operands(cg, frames, operands)
         if inst.opname == "LOAD_GLOBAL":
             asm.emit("LOAD_GLOBAL", (False, inst.argval))
             below = [*stack, NULL_VALUE] if inst.arg & 1 else list(stack)  # type: ignore[operator]
@@ -261,31 +283,27 @@ class OutputCodeBuilder:
         asm.emit_copy(inst)
         return list(stack[: len(stack) - operands]), results, None
 
-    def _run_before_with(
-        self, cg: Codegen, stack: list[VariableTracker]
-    ) -> tuple[list[VariableTracker], int, _Jump | None]:
-        cg.load(stack[-1])
-        cg.asm.emit("BEFORE_WITH")
-        return list(stack[:-1]), 2, None
-
     def _run_call(
-        self, cg: Codegen, frame: InstructionTranslator
+        self, cg: Codegen, frames: list[InstructionTranslator]
     ) -> tuple[list[VariableTracker], int, _Jump | None]:
+        frame = frames[-1]
         count = frame.inst.arg
         assert count is not None
-        first = len(frame.stack) - count - 2
-        for value in frame.stack[first:]:
-            self._push(cg, value)
+        self._push_operands(cg, frames, count + 2)
         cg.asm.call(count, frame.keyword_names)
-        return list(frame.stack[:first]), 1, None
+        return list(frame.stack[: -count - 2]), 1, None
 
     def _run_jump(
-        self, cg: Codegen, inst: Instruction, stack: list[VariableTracker]
+        self, cg: Codegen, inst: Instruction, frames: list[InstructionTranslator]
     ) -> tuple[list[VariableTracker], int, _Jump | None]:
         asm = cg.asm
         assert inst.target is not None
         label = asm.label()
-        self._push(cg, stack[-1])
+        stack = frames[-1].stack
+        if inst.opname == "FOR_ITER":  # the iterator stays
+            self._push(cg, stack[-1])
+        else:
+            self._push_operands(cg, frames, 1)
         below = list(stack[:-1])
         if inst.opname == "FOR_ITER":
             asm.emit("FOR_ITER", label)
@@ -310,11 +328,20 @@ class OutputCodeBuilder:
     # -- resuming ----------------------------------------------------------------------------------------------------
 
     def _resume(
-        self, cg: Codegen, frame: InstructionTranslator, index: int, stack: list[VariableTracker], results: list[str]
+        self,
+        cg: Codegen,
+        frame: InstructionTranslator,
+        index: int,
+        stack: list[VariableTracker],
+        results: list[str],
+        outer: list[VariableTracker | Unwrapped],
     ) -> None:
-        """-> resume function of `frame` at `index`, called with stack, results and live locals"""
+        """-> resume function of `frame` at `index`, called with stack, results and live locals. Meanwhile the output code
+        keeps alive what the frames further out hold, and locals that are read no more, as CPython does."""
+        offset = frame.program.instructions[index].offset
+        index, stack, results, locals_now = _step_over_stores(frame, index, stack, results)
         live = live_names(frame.program, index)
-        locals_ = tuple(sorted(name for name in live if name in frame.locals))
+        locals_ = tuple(sorted(name for name in live if name in locals_now))
         kinds = tuple("null" if isinstance(value, NullVariable) else "value" for value in stack)
         exc_handled = _handled_positions(stack)
         key = (frame.code, index, kinds, len(results), locals_, exc_handled)
@@ -325,7 +352,6 @@ class OutputCodeBuilder:
                 code = resume_code(frame.code, index, layout, locals_, exc_handled=exc_handled)
             except ResumeError as error:
                 unsupported("cannot-reconstruct", value=str(error))
-            offset = frame.program.instructions[index].offset
             name = self._resumes[key] = self._name_resume(offset)
             self.extras.bind(name, self._make_resume(code, frame.globals))
         asm = cg.asm
@@ -343,8 +369,43 @@ class OutputCodeBuilder:
         for result in results:
             asm.load_fast(result)
         for local in locals_:
-            cg.load(frame.locals[local])
+            self._load(cg, locals_now[local])
+        unread = [value for name, value in locals_now.items() if name not in live]
+        kept = {value for value in unread if isinstance(value, str)}
+        names = [name for name in self._locals_of(cg) if name not in kept]
+        cg.release(names, [*outer, *(value for value in unread if not isinstance(value, str))])
         asm.call(count)
+
+    def _locals_of(self, cg: Codegen) -> list[str]:
+        """The locals of the output code so far."""
+        return [*self.root.program.argnames, *cg.own_locals]
+
+    def _load(self, cg: Codegen, value: Held) -> None:
+        if isinstance(value, str):
+            cg.asm.load_fast(value)
+        else:
+            cg.load(value)
+
+
+def _step_over_stores(
+    frame: InstructionTranslator, index: int, stack: list[VariableTracker], results: list[str]
+) -> tuple[int, list[VariableTracker], list[str], dict[str, Held]]:
+    """The instructions behind the one that broke the graph which only drop a result or store it in a local are done by the
+    output code: a result that nobody takes dies at once, and so does what a local held before."""
+    stack, results = list(stack), list(results)
+    locals_: dict[str, Held] = dict(frame.locals)
+    instructions = frame.program.instructions
+    while results and instructions[index].opname in ("POP_TOP", "STORE_FAST"):
+        value = results.pop()
+        if instructions[index].opname == "STORE_FAST":
+            locals_[instructions[index].argval] = value
+        index += 1
+    return index, stack, results, locals_
+
+
+def _lives_on(value: VariableTracker | Unwrapped) -> bool:
+    """Whether a local that is read no more has to be kept alive: it existed before the frame ran."""
+    return value.source is not None and not isinstance(value.source, LocalSource)
 
 
 def _handled_positions(stack: list[VariableTracker]) -> tuple[int, ...]:
