@@ -6,6 +6,8 @@ import _abc
 import abc
 import collections
 import functools
+import importlib
+import importlib.util
 import inspect
 import itertools
 import math
@@ -158,4 +160,4 @@ NAMES = {
     if not name.startswith("__") and name not in ("NAMES", "annotations")
 }
 NAMES["_abc"] = _abc
-_ = (collections, inspect, itertools, math, numbers, types)
+_ = (collections, importlib, inspect, itertools, math, numbers, types)

@@ -53,6 +53,7 @@ class Trace:
         self.modules: set[Source] = set()  # where nn.Modules were met
         self.marks: dict[Source, dict[int, user_marks.DimMark]] = {}  # of each of them
         self.findings = Findings()
+        self.ids_are_keys = False  # whether id() was called
         self.marks_counted = user_marks.changes.count
 
     def close(self) -> None:

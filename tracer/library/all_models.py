@@ -7,10 +7,12 @@ from tracer.library import (  # noqa: F401
     class_checks,
     collections_,
     functools_,
+    importlib_,
     inspect_,
     itertools_,
     math_,
     operator_,
 )
 from tracer.library.torch_ import all_models  # noqa: F401
+from tracer.polyfills import collections_ as _collections  # noqa: F401
 from tracer.polyfills import functools_ as _functools  # noqa: F401

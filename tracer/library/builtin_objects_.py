@@ -12,6 +12,7 @@ from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariabl
 from tracer.variables.classes import ClassVariable, SuperVariable
 from tracer.variables.constant import NONE, boolean
 from tracer.variables.functions import FunctionVariable
+from tracer.variables.identities import IdVariable
 from tracer.variables.lookups import lookup
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sequences import NamedTupleVariable
@@ -80,7 +81,8 @@ def _delattr(tx: Tracer, obj: Value, name: Value, /) -> Value:
 
 @models(id)
 def _id(tx: Tracer, value: Value, /) -> Value:
-    unsupported("unsupported-builtin", function="id")
+    tx.trace.ids_are_keys = True  # from here on dicts and sets take care of ints
+    return IdVariable(value)
 
 
 @models(super)

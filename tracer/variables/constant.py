@@ -47,7 +47,7 @@ DUNDER = {
 }  # fmt: skip
 LARGEST_FOLDED_POWER = 100_000  # bits
 LARGEST_TEXT = 1_000_000  # characters
-_PURE_DUNDERS = ("__eq__", "__ne__", "__hash__", "__repr__", "__str__")
+_PURE_DUNDERS = ("__eq__", "__ne__", "__hash__", "__repr__", "__str__", "__reduce__", "__reduce_ex__")
 _TEXT_METHODS = frozenset(("format", "format_map", "__mod__", "__format__"))
 
 

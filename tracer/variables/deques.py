@@ -308,3 +308,9 @@ def _copy(tx: Tracer, self: DequeVariable, /) -> VariableTracker:
 
 
 __all__ = ["DequeIterator", "DequeVariable"]
+
+
+@_deque("__reduce__", "__reduce_ex__")
+def _reduce(tx: Tracer, self: DequeVariable, /, *protocol: VariableTracker) -> VariableTracker:
+    args = [] if self.maxlen is None else [tx.literal(()), ConstantVariable(self.maxlen)]
+    return tx.tuple_of([tx.class_variable(self.cls), tx.tuple_of(args), NONE, self.iterate(tx)])

@@ -167,13 +167,22 @@ def _fromkeys(
 def _move_to_end(
     tx: Tracer, self: DictVariable, key: VariableTracker, last: VariableTracker = TRUE
 ) -> VariableTracker:
-    hashed = key.hash_key(tx)
+    hashed = self.key_of(tx, key)
     if hashed not in self.entries:
         self.missing(tx, key)
     rest = {other: pair for other, pair in self.entries.items() if other != hashed}
     moved = {hashed: self.entries[hashed]}
     self.reorder(tx, {**rest, **moved} if last.truth(tx) else {**moved, **rest})
     return NONE
+
+
+@_dict("__reduce__", "__reduce_ex__")
+def _reduce(tx: Tracer, self: DictVariable, /, *protocol: VariableTracker) -> VariableTracker:
+    if self.cls not in (collections.OrderedDict, collections.defaultdict):
+        unsupported("unsupported-method", value=self.describe(), name="__reduce_ex__")
+    factory = [] if self.default_factory is None else [self.default_factory]
+    items = DictViewVariable(self, "items").iterate(tx)
+    return TupleVariable([tx.class_variable(self.cls), TupleVariable(factory), NONE, NONE, items])
 
 
 def _viewing(kind: str) -> Any:

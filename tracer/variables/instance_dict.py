@@ -59,7 +59,8 @@ class InstanceDictVariable(VariableTracker):
             assert self.owner.source is not None
             tx.guard(guards.DictKeysMatch(InstanceDictSource(self.owner.source), tuple(existing)))
         unmoved = [name for name in existing if not tx.effects.is_set_again(self.owner, name)]
-        names = dict.fromkeys([*unmoved, *tx.effects.attributes(self.owner)])
+        stored = [name for name in tx.effects.attributes(self.owner) if not self._is_slot(name)]
+        names = dict.fromkeys([*unmoved, *stored])
         entries: dict[Any, Any] = {}
         for name in names:
             key = ConstantVariable(name)
@@ -90,9 +91,13 @@ class InstanceDictVariable(VariableTracker):
         self._refuse_descriptor(key.constant())
         tx.effects.store_attribute(self.owner, key.constant(), value)
 
+    def _is_slot(self, name: str) -> bool:
+        """Whether an attribute lies elsewhere."""
+        return isinstance(self.owner, UserObjectVariable) and is_data_descriptor(lookup(self.owner.cls, name)[1])
+
     def _refuse_descriptor(self, name: str) -> None:
         """An attribute that a class attribute shadows is not what stands in the dict under that name."""
-        if isinstance(self.owner, UserObjectVariable) and is_data_descriptor(lookup(self.owner.cls, name)[1]):
+        if self._is_slot(name):
             unsupported("unsupported-subscript", value="__dict__", key=name)
 
     def del_item(self, tx: Tracer, key: VariableTracker) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import Models, VariableTracker, invoke
 from tracer.variables.constant import NONE, ConstantVariable, boolean
+from tracer.variables.identities import refuse_unknown
 from tracer.variables.lazy import Unwrapped, realize
 from tracer.variables.text import form, formatted
 from tracer.variables.views import DictIterator
@@ -130,8 +131,15 @@ class DictVariable(VariableTracker):
     def hash_key(self, tx: Tracer) -> Any:
         tx.raise_error(TypeError, f"unhashable type: {self.cls.__name__!r}")
 
-    def find(self, tx: Tracer, key: VariableTracker) -> VariableTracker | None:
+    def key_of(self, tx: Tracer, key: VariableTracker) -> Any:
+        """What `entries` has the key under."""
         hashed = key.hash_key(tx)
+        if tx.trace.ids_are_keys:
+            refuse_unknown(hashed, self.entries)
+        return hashed
+
+    def find(self, tx: Tracer, key: VariableTracker) -> VariableTracker | None:
+        hashed = self.key_of(tx, key)
         return self.value(tx, hashed) if hashed in self.entries else None
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
@@ -149,14 +157,14 @@ class DictVariable(VariableTracker):
         tx.raise_value(tx.new_exception(KeyError, key))
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
-        hashed = key.hash_key(tx)
+        hashed = self.key_of(tx, key)
         old = self.entries.get(hashed)
         self._mutate(tx, keys=old is None)
         self.changed.add(hashed)
         self.entries[hashed] = (key if old is None else old[0], value)
 
     def del_item(self, tx: Tracer, key: VariableTracker) -> None:
-        hashed = key.hash_key(tx)
+        hashed = self.key_of(tx, key)
         if hashed not in self.entries:
             self.missing(tx, key)
         self._mutate(tx, keys=True)
@@ -182,7 +190,7 @@ class DictVariable(VariableTracker):
             self.version += 1
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
-        return boolean(item.hash_key(tx) in self.entries)
+        return boolean(self.key_of(tx, item) in self.entries)
 
     def update(self, tx: Tracer, pairs: Iterable[tuple[VariableTracker, VariableTracker]]) -> None:
         for key, value in pairs:

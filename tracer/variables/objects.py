@@ -121,7 +121,7 @@ class UserObjectVariable(VariableTracker):
                 tx.raise_error(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no getter")
             return tx.class_attr(owner, name, self, part="fget").call(tx, [self], {})
         if isinstance(static, types.MemberDescriptorType) and not _is_of_exceptions(static):
-            return self._slot(tx, name)
+            return self.slot(tx, name)
         if isinstance(static, (types.GetSetDescriptorType, types.MemberDescriptorType)):
             return self._c_attribute(tx, name, static)
         getter = lookup(type(static), "__get__")[1]
@@ -130,14 +130,16 @@ class UserObjectVariable(VariableTracker):
             return descriptor.call_method(tx, "__get__", [self, tx.class_variable(self.cls, self)], {})
         unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
 
-    def _slot(self, tx: Tracer, name: str) -> VariableTracker | None:
+    def slot(self, tx: Tracer, name: str) -> VariableTracker | None:
+        """The value of a slot, None if it is empty."""
         pending = tx.effects.attribute(self, name)
         if pending is not None or self.value is None or tx.effects.is_deleted(self, name):
             return pending
         try:
             value = _C.raw_attr(self.value, name)
         except AttributeError:
-            unsupported("unsupported-descriptor", name=name, kind="empty slot")
+            tx.guard_absent(self, name)
+            return None
         return tx.wrap(value, AttrSource(self._path(), name))
 
     def _c_attribute(self, tx: Tracer, name: str, static: Any) -> VariableTracker | None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 class Tracer(Protocol):
     output: OutputGraph
     effects: Effects
+    trace: Any  # what all frames of one trace share
 
     def wrap(self, value: Any, source: Source) -> VariableTracker:
         """The tracked form of a value that existed before the frame ran, with the guards that it relies on."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, ConstantVariable, boolean
+from tracer.variables.sequences import ListVariable, TupleVariable
 from tracer.variables.sets import (
     IN_PLACE,
     FrozenSetVariable,
@@ -68,6 +69,10 @@ def _copy(tx: Tracer, self: SetVariable, /) -> VariableTracker:
     return self if type(self) is FrozenSetVariable else copy_as(self, type(self))
 
 
+def _reduce(tx: Tracer, self: SetVariable, /, *protocol: VariableTracker) -> VariableTracker:
+    return TupleVariable([tx.class_variable(self.cls), TupleVariable([ListVariable(self.ordered(tx))]), NONE])
+
+
 for _table in (SetVariable.methods, FrozenSetVariable.methods):
     for _name, _op in (("union", "|"), ("intersection", "&"), ("difference", "-"), ("symmetric_difference", "^")):
         _table(_name)(_combining(_op))
@@ -81,6 +86,7 @@ for _table in (SetVariable.methods, FrozenSetVariable.methods):
     _table("__iter__")(lambda tx, self, /: self.iterate(tx))
     _table("__contains__")(lambda tx, self, item, /: self.contains(tx, item))
     _table("__repr__", "__str__")(lambda tx, self, /: ConstantVariable(self.text(tx, "repr")))
+    _table("__reduce__", "__reduce_ex__")(_reduce)
 
 _set = SetVariable.methods
 for _op, _name in IN_PLACE.items():
@@ -95,13 +101,13 @@ def _add(tx: Tracer, self: SetVariable, item: VariableTracker, /) -> VariableTra
 
 @_set("discard")
 def _discard(tx: Tracer, self: SetVariable, item: VariableTracker, /) -> VariableTracker:
-    self.discard(tx, searched_key(tx, item))
+    self.discard(tx, searched_key(tx, self.entries, item))
     return NONE
 
 
 @_set("remove")
 def _remove(tx: Tracer, self: SetVariable, item: VariableTracker, /) -> VariableTracker:
-    key = searched_key(tx, item)
+    key = searched_key(tx, self.entries, item)
     if key not in self.entries:
         tx.raise_value(tx.new_exception(KeyError, item))
     self.discard(tx, key)

@@ -15,6 +15,7 @@ from tracer import guards
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import Models, VariableTracker, invoke
 from tracer.variables.constant import BINARY, ConstantVariable, boolean
+from tracer.variables.identities import refuse_unknown
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.text import form
 
@@ -43,7 +44,7 @@ def real_elements(entries: Entries) -> list[Any] | None:
 def entries_of(tx: Tracer, items: Iterable[VariableTracker]) -> Entries:
     entries: Entries = {}
     for item in items:
-        entries.setdefault(item.hash_key(tx), item)
+        entries.setdefault(key_of(tx, entries, item), item)
     return entries
 
 
@@ -127,7 +128,7 @@ class SetVariable(VariableTracker):
     # -- protocol ------------------------------------------------------------------------------------------------
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
-        return boolean(searched_key(tx, item) in self.entries)
+        return boolean(searched_key(tx, self.entries, item) in self.entries)
 
     def hash_key(self, tx: Tracer) -> Any:
         tx.raise_error(TypeError, f"unhashable type: {self.cls.__name__!r}")
@@ -177,7 +178,7 @@ class SetVariable(VariableTracker):
             self.log.append((method, operand))
 
     def add(self, tx: Tracer, item: VariableTracker) -> None:
-        key = item.hash_key(tx)
+        key = key_of(tx, self.entries, item)
         if key in self.entries:
             return
         self.changed(tx, "add", item)
@@ -342,11 +343,18 @@ class SetIterator(IteratorVariable):
 # -- operations --------------------------------------------------------------------------------------------------------
 
 
-def searched_key(tx: Tracer, item: VariableTracker) -> Any:
+def searched_key(tx: Tracer, entries: Entries, item: VariableTracker) -> Any:
     """The hash key under which an item is looked for: a set is looked for as a frozenset."""
     if type(item) is SetVariable:
         return frozenset(item.entries)
-    return item.hash_key(tx)
+    return key_of(tx, entries, item)
+
+
+def key_of(tx: Tracer, entries: Entries, item: VariableTracker) -> Any:
+    hashed = item.hash_key(tx)
+    if tx.trace.ids_are_keys:
+        refuse_unknown(hashed, entries)
+    return hashed
 
 
 def set_form(tx: Tracer, value: VariableTracker) -> SetVariable | None:

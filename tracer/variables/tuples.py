@@ -2,14 +2,17 @@
 from __future__ import annotations
 
 import collections
+import copyreg
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from tracer.graph_breaks import unsupported
+from tracer.sources import ModuleGlobalsSource
 from tracer.variables.base import Models, VariableTracker
 from tracer.variables.constant import ConstantVariable
+from tracer.variables.lookups import C_METHOD_TYPES, lookup
 from tracer.variables.sequence_base import SHARED, Item, SequenceVariable
 from tracer.variables.text import Rendered, form
 
@@ -151,7 +154,7 @@ class NamedTupleVariable(TupleVariable):
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
-        if (self.methods.get(name) or SHARED.get(name)) is None:
+        if (self.methods.get(name) or SHARED.get(name)) is None and not isinstance(lookup(self.cls, name)[1], C_METHOD_TYPES):
             return self.get_attr(tx, name).call(tx, args, kwargs)
         return super().call_method(tx, name, args, kwargs)
 
@@ -177,3 +180,11 @@ def _replace(tx: Tracer, self: NamedTupleVariable, /, **kwargs: VariableTracker)
 @NamedTupleVariable.methods("_asdict")
 def _asdict(tx: Tracer, self: NamedTupleVariable, /) -> VariableTracker:
     return tx.new_dict(dict(zip(self.fields, self.items(tx))))
+
+
+@NamedTupleVariable.methods("__reduce__", "__reduce_ex__")
+def _reduce(tx: Tracer, self: NamedTupleVariable, /, *protocol: VariableTracker) -> VariableTracker:
+    if not hasattr(self.cls, "_fields"):
+        unsupported("unsupported-method", value=self.describe(), name="__reduce_ex__")
+    new = tx.wrap(copyreg.__newobj__, ModuleGlobalsSource("copyreg", "__newobj__"))  # type: ignore[attr-defined]
+    return TupleVariable([new, TupleVariable([tx.class_variable(self.cls, self), *self.items(tx)])])

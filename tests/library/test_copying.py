@@ -1,0 +1,255 @@
+"""copy.copy and copy.deepcopy in traced code, and id(), which they rest on."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+import enum
+
+import torch
+
+from tests.support import breaks, captured, captured_made
+
+X = torch.arange(3.0)
+
+
+class Config:
+    def __init__(self):
+        self.number = 1
+        self.items = [1, 2]
+        self.table = {"k": 3.0, "inner": [4]}
+        self.same = self.items
+
+
+class Slotted:
+    __slots__ = ("first", "second", "__private")
+
+    def __init__(self, first):
+        self.first = first
+        self.__private = [first]
+
+    def private(self):
+        return self.__private
+
+
+class SlottedWithDict(Slotted):
+    def __init__(self, first):
+        super().__init__(first)
+        self.more = [first]
+
+
+class Own:
+    def __init__(self, value):
+        self.value = value
+
+    def __copy__(self):
+        return Own(("copied", self.value))
+
+    def __deepcopy__(self, memo):
+        made = Own(None)
+        memo[id(self)] = made
+        made.value = copy.deepcopy(self.value, memo)
+        return made
+
+
+class Reduced:
+    def __init__(self, value):
+        self.value = value
+
+    def __reduce__(self):
+        return Reduced, (self.value + 1,)
+
+
+class WithState:
+    def __init__(self, value):
+        self.value = value
+
+    def __getstate__(self):
+        return {"v": self.value}
+
+    def __setstate__(self, state):
+        self.value = state["v"] * 10
+
+
+class Items(list):
+    pass
+
+
+class Table(dict):
+    pass
+
+
+class Kind(enum.Enum):
+    ONE = 1
+
+
+Pair = collections.namedtuple("Pair", "a b")
+
+
+@dataclasses.dataclass
+class Data:
+    a: int
+    b: list
+
+
+CONFIG = Config()
+
+
+def test_a_shallow_copy_shares_what_it_holds():
+    def fn(x):
+        made = copy.copy(CONFIG)
+        made.number = 5
+        return x * made.number + CONFIG.number, made.items is CONFIG.items, made
+
+    captured(fn, X)
+
+
+def test_a_deep_copy_of_a_config():
+    def fn(x):
+        made = copy.deepcopy(CONFIG)
+        made.items.append(9)
+        made.table["inner"].append(5)
+        made.number = 7
+        return x * made.number, made, made.same is made.items, CONFIG.items
+
+    captured(fn, X)
+
+
+def test_an_argument_is_not_changed_by_changes_of_its_copy():
+    def fn(x, config):
+        made = copy.deepcopy(config)
+        made.table["k"] = x
+        return made.table["k"] + 1, made
+
+    captured(fn, X, Config())
+
+
+def test_containers():
+    def fn(x):
+        inner = [2]
+        items = [1, inner, (inner, 3), {"k": inner}, {1, 2}]
+        made, shallow = copy.deepcopy(items), copy.copy(items)
+        inner.append(x)
+        return x + 1, made, shallow, made[1] is made[3]["k"], made[1] is made[2][0], shallow[1] is inner
+
+    captured(fn, X)
+
+
+def test_a_list_that_holds_itself():
+    def fn(x):
+        items = [1]
+        items.append(items)
+        made = copy.deepcopy(items)
+        return x + 1, made[1] is made, made is items
+
+    captured(fn, X)
+
+
+def test_what_is_atomic_is_not_copied():
+    def fn(x):
+        values = (3, "text", None, 2.5, b"b", Kind.ONE, len, Config, torch.float32, range(3))
+        return x + 1, copy.deepcopy(values) is values, [copy.deepcopy(value) is value for value in values[5:9]], copy.copy(values)
+
+    captured(fn, X)
+
+
+def test_other_containers_of_the_standard_library():
+    def fn(x):
+        values = collections.OrderedDict(a=[1]), collections.defaultdict(list, b=[2]), collections.Counter("aab"), Pair([1], 2)
+        values = *values, collections.deque([[1]], 3)
+        made = copy.deepcopy(values)
+        made[0]["a"].append(3)
+        made[1]["new"].append(4)
+        return x + 1, values, made, [copy.copy(value) for value in values]
+
+    captured(fn, X)
+
+
+def test_subclasses_of_containers_keep_items_and_attributes():
+    def fn(x):
+        items, table = Items([1, [2]]), Table(a=[3])
+        items.name = ["n"]
+        made = copy.deepcopy(items), copy.deepcopy(table)
+        items[1].append(5)
+        return x + 1, made, made[0].name, type(made[1])
+
+    captured(fn, X)
+
+
+def test_slots():
+    def fn(x):
+        value, both = Slotted([1]), SlottedWithDict([2])
+        made, again = copy.deepcopy(value), copy.copy(both)
+        value.first.append(3)
+        shared = again.more is both.more, again.private() is both.private()
+        return x + 1, made.first, made.private(), hasattr(made, "second"), shared
+
+    captured(fn, X)
+
+
+def test_dataclasses():
+    def fn(x):
+        made = copy.deepcopy(Data(1, [2]))
+        made.b.append(x)
+        return x + made.a, made
+
+    captured(fn, X)
+
+
+def test_methods_of_the_class_decide():
+    def fn(x):
+        own = Own([1])
+        made = copy.deepcopy([own, own])
+        shallow = copy.copy(own).value, copy.copy(Reduced(1)).value, copy.copy(WithState(2)).value
+        return x + 1, made[0] is made[1], made[0].value, shallow, copy.deepcopy(WithState(3)).value
+
+    captured(fn, X)
+
+
+def test_a_copied_object_that_existed_has_the_attributes_that_the_trace_gave_it():
+    def make():
+        return (X, Config()), {}
+
+    def fn(x, config):
+        config.number = 4
+        del config.table
+        made = copy.copy(config)
+        return x * made.number, made
+
+    captured_made(fn, make)
+
+
+def test_a_tensor_is_copied_by_torch_itself():
+    def fn(x):
+        return copy.deepcopy([x])[0] + 1
+
+    breaks(fn, X)
+
+
+def test_ids_of_objects():
+    def fn(x, a, b):
+        new = [1]
+        table = {id(a): "a", id(new): "new"}
+        known = id(a) in table, id(b) in table, table[id(new)], table.get(id(b))
+        return x + 1, id(a) == id(a), id(a) == id(b), id(new) != id(a), known, id(None) == id(None)
+
+    captured(fn, X, [1], [2])
+
+
+def test_ids_that_were_kept_break():
+    kept = [1]
+    seen = {id(kept)}
+
+    def fn(x):
+        return x + 1, id(kept) in seen, id(kept) in [id(kept)]
+
+    breaks(fn, X)
+
+
+def test_ids_in_arithmetic_and_text_break():
+    def fn(x):
+        value = [1]
+        return x + 1, len(str(id(value))) > 3, id(value) > 0
+
+    breaks(fn, X)

@@ -1,0 +1,138 @@
+"""Methods of built-in base classes, called on objects of the classes that derive from them: `super().__setattr__(...)`."""
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tracer.graph_breaks import unsupported
+from tracer.variables.base import VariableTracker
+from tracer.variables.callables import BuiltinMethodVariable
+from tracer.variables.classes import ClassVariable
+from tracer.variables.constant import NONE, ConstantVariable, boolean
+from tracer.variables.lookups import lookup, rely_on_bases
+from tracer.variables.mappings import DictVariable
+from tracer.variables.objects import UserObjectVariable
+from tracer.variables.protocol import Tracer
+from tracer.variables.reducing import reduced
+from tracer.variables.sequences import ListVariable, TupleVariable
+
+
+class BaseMethods:
+    """Mixed into the translator."""
+
+    def bound_builtin_method(self, owner: VariableTracker, name: str) -> VariableTracker:
+        return BuiltinMethodVariable(owner, name)
+
+    def call_builtin_method(
+        self, owner: VariableTracker, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        tx: Any = self
+        if isinstance(owner, UserObjectVariable):
+            base, _ = lookup(owner.cls, name)
+            if base is None:
+                unsupported("unsupported-method", value=owner.describe(), name=name)
+            return self.call_base_method(base, name, owner, args, kwargs)
+        if isinstance(owner, ClassVariable):
+            return self._call_type_method(owner, name, args, kwargs)
+        return owner.call_method(tx, name, args, kwargs)
+
+    def _call_type_method(
+        self, cls: ClassVariable, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        tx: Any = self
+        if name == "mro":
+            return ListVariable(tx.class_tuple(cls, cls.value.__mro__).unpack(tx))
+        if name == "__call__":
+            return tx.type_call(cls, args, kwargs)
+        if name == "__instancecheck__":
+            rely_on_bases(args[0].python_type())
+            return boolean(cls.value in args[0].python_type().__mro__)
+        if name == "__subclasscheck__" and isinstance(args[0], ClassVariable):
+            rely_on_bases(args[0].value)
+            return boolean(cls.value in args[0].value.__mro__)
+        unsupported("unsupported-method", value=cls.describe(), name=name)
+
+    def call_base_method(
+        self,
+        base: type,
+        name: str,
+        owner: VariableTracker,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """`base.name(owner, ...)` where `base` is a built-in class in the MRO of `owner`'s class."""
+        tx: Any = self
+        if name == "__new__" and args and isinstance(args[0], ClassVariable):
+            return tx.new_object(args[0], args[1:])
+        if isinstance(owner, UserObjectVariable):
+            if base is object:
+                return self._object_method(owner, name, args)
+            if issubclass(base, BaseException):
+                return self._exception_method(owner, name, args)
+            if owner.storage is not None:
+                return self._storage_method(owner, name, args, kwargs)
+        if isinstance(owner, ClassVariable) and base is object and name == "__init_subclass__":
+            return NONE
+        if base is type and isinstance(owner, ClassVariable):
+            return self._call_type_method(owner, name, args, kwargs)
+        if not isinstance(owner, (UserObjectVariable, ClassVariable)):
+            return owner.call_method(tx, name, args, kwargs)
+        unsupported("unsupported-method", value=owner.describe(), name=name)
+
+    def _object_method(self, owner: UserObjectVariable, name: str, args: list[VariableTracker]) -> VariableTracker:
+        tx: Tracer = cast(Any, self)
+        if name in ("__init__", "__init_subclass__"):
+            return NONE
+        if name == "__setattr__":
+            owner.default_set_attr(tx, args[0].constant(), args[1])
+            return NONE
+        if name == "__getattribute__":
+            found = owner.find_attr(tx, args[0].constant())
+            if found is None:
+                tx.raise_error(AttributeError, f"{owner.cls.__name__!r} object has no attribute {args[0].constant()!r}")
+            return found
+        if name == "__delattr__":
+            owner.default_del_attr(tx, args[0].constant())
+            return NONE
+        if name in ("__reduce_ex__", "__reduce__", "__getstate__"):
+            return reduced(tx, owner, name, args)
+        if name in ("__eq__", "__ne__"):
+            if owner.identity() is args[0].identity():
+                return boolean(name == "__eq__")
+            return ConstantVariable(NotImplemented)
+        unsupported("unsupported-method", value=owner.describe(), name=name)
+
+    def _exception_method(self, owner: UserObjectVariable, name: str, args: list[VariableTracker]) -> VariableTracker:
+        if name == "__init__":
+            owner.storage = TupleVariable(args)
+            return NONE
+        if name == "with_traceback":
+            return owner
+        if name == "__str__" and isinstance(owner.storage, TupleVariable):
+            items = list(owner.storage.children())
+            if not items or (len(items) == 1 and items[0].is_constant()):
+                return ConstantVariable(str(items[0].constant()) if items else "")
+        unsupported("unsupported-method", value=owner.describe(), name=name)
+
+    def _storage_method(
+        self,
+        owner: UserObjectVariable,
+        name: str,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        tx: Any = self
+        storage = owner.storage
+        assert storage is not None
+        if name == "__init__":
+            if isinstance(storage, DictVariable):
+                return storage.call_method(tx, "update", args, kwargs)
+            return storage.call_method(tx, "extend", args, kwargs) if args else NONE
+        if name == "__getitem__" and isinstance(storage, DictVariable):
+            found = storage.find(tx, args[0])
+            if found is not None:
+                return found
+            missing = owner.call_special(tx, "__missing__", args[0])
+            return storage.get_item(tx, args[0]) if missing is None else missing
+        if name == "update" and storage.python_type().__name__ == "OrderedDict":
+            unsupported("unsupported-method", value=owner.describe(), name=name)
+        return storage.call_method(tx, name, args, kwargs)

@@ -1,0 +1,91 @@
+"""`id(obj)`: an int that is known only when the program runs, but of which a trace knows what it is equal to."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer.graph_breaks import unsupported
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import boolean
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+
+class Identity:
+    """The hash key of `id(value)`: equal for one object. Of two constants that are equal nobody knows."""
+
+    def __init__(self, value: VariableTracker) -> None:
+        self.value = value  # kept alive, so that no other object takes its place
+        self.constant = value.is_constant()
+        self.object: Any = value.constant() if self.constant else value.identity()
+
+    def __hash__(self) -> int:
+        return hash((type(self.object), self.object)) if self.constant else self._place()
+
+    def _place(self) -> int:
+        """One for each object; what a trace makes anew for each look at an object says itself whose it is."""
+        if type(self.object) is tuple:
+            return hash(tuple(part if isinstance(part, str) else id(part) for part in self.object))
+        return id(self.object)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Identity) or self.constant != other.constant:
+            return False
+        if not self.constant:
+            return self._place() == other._place()
+        if type(self.object) is not type(other.object) or self.object != other.object:
+            return False
+        if self.object is not None and not isinstance(self.object, (bool, type(...))):
+            unsupported("identity-of-a-value", left=self.value.describe(), right=other.value.describe())
+        return True
+
+
+class IdVariable(VariableTracker):
+    """id(value)"""
+
+    def __init__(self, value: VariableTracker) -> None:
+        self.value = value
+        self.key = Identity(value)
+
+    def python_type(self) -> type:
+        return int
+
+    def describe(self) -> str:
+        return f"IdVariable({self.value.describe()})"
+
+    __repr__ = describe
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.value,)
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self.key
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        if op in ("==", "!=") and isinstance(other, IdVariable):
+            return boolean((self.key == other.key) is (op == "=="))
+        unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.value.is_constant() and self.value.source is None:
+            unsupported("cannot-reconstruct", value=self.describe())
+        cg.call_object(id, lambda: cg.load(self.value))
+
+
+def refuse_unknown(hashed: Any, entries: Iterable[Any]) -> None:
+    """Whether an id is among other ints, or an int among ids, shows only when the program runs."""
+    cls = type(hashed)
+    if cls is Identity:
+        strangers = any(isinstance(key, int) and not isinstance(key, bool) for key in entries)
+    elif cls is int:
+        strangers = any(type(key) is Identity for key in entries)
+    elif cls is tuple:
+        strangers = any(type(part) is Identity for part in hashed)
+    else:
+        return
+    if strangers:
+        unsupported("unhashable-in-trace", value="id(...) among other numbers")
