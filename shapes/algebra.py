@@ -98,13 +98,6 @@ class Algebra(Polynomials, Relations, Floats):
             return self.mul(*args)
         return self.rounded(kind, *args)
 
-    def forget_decisions(self) -> None:
-        """Drops what was concluded from facts; expressions that were made stay valid under those facts only."""
-        self._functions.clear()
-        for b in self._bools.values():
-            b.decided = b.const
-            b.undecided_version = -1
-
     # -- SymPy ---------------------------------------------------------------------------------------------------
 
     def to_sympy(self, expr: Expr) -> Any:

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from shapes import relation_laws
 from shapes.polynomial import IntExpr
 
 if TYPE_CHECKING:
@@ -128,7 +129,9 @@ class Relations:
             return self.false
         if p.terms[-1][1] < 0:
             divisor = -divisor
-        return self._bool("eq", (self.from_terms({m: c // divisor for m, c in p.terms}),), asked)
+        p = self.from_terms({m: c // divisor for m, c in p.terms})
+        simpler = relation_laws.simpler(self, "eq", p)
+        return self._bool("eq", (p,), asked) if simpler is p else self.equals_zero(simpler, asked)
 
     def at_least_zero(self: Any, p: IntExpr, asked: tuple[str, IntExpr, IntExpr] | None = None) -> BoolExpr:
         """p >= 0; g*f + c >= 0 <=> f + c // g >= 0"""
@@ -136,27 +139,8 @@ class Relations:
             return self.boolean(p.const >= 0)
         divisor = math.gcd(*(c for m, c in p.terms if m))
         p = self.from_terms({m: c // divisor for m, c in p.terms})
-        quotient = self._lone_quotient(p)
-        if quotient is not None:
-            return self._bound_of_quotient(*quotient, p.constant_term(), asked)
-        return self._bool("ge", (p,), asked)
-
-    def _lone_quotient(self: Any, p: IntExpr) -> tuple[int, IntExpr, int] | None:
-        """(sign, x, n) of `x // n + c` or `-(x // n) + c`, n > 0."""
-        terms = [(m, c) for m, c in p.terms if m]
-        if len(terms) != 1 or len(terms[0][0]) != 1:
-            return None
-        atom = self.atoms[terms[0][0][0]]
-        divisor = atom.args[1].const if atom.kind == "floordiv" else None
-        return (terms[0][1], atom.args[0], divisor) if divisor is not None and divisor > 0 else None
-
-    def _bound_of_quotient(
-        self: Any, sign: int, x: IntExpr, n: int, c: int, asked: tuple[str, IntExpr, IntExpr] | None
-    ) -> BoolExpr:
-        if sign > 0:  # x // n + c >= 0  <=>  x + c*n >= 0
-            return self.at_least_zero(self.add(x, self.integer(c * n)), asked)
-        # -(x // n) + c >= 0  <=>  x <= c*n + n - 1
-        return self.at_least_zero(self.sub(self.integer(c * n + n - 1), x), asked)
+        simpler = relation_laws.simpler(self, "ge", p)
+        return self._bool("ge", (p,), asked) if simpler is p else self.at_least_zero(simpler, asked)
 
     # -- relations of floats -------------------------------------------------------------------------------------
 

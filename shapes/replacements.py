@@ -29,11 +29,6 @@ class Replacements:
     def value_of(self, atom: Atom) -> IntExpr | None:
         return self.values.get(atom.index)
 
-    def clear(self) -> None:
-        self.values.clear()
-        self.divisible.clear()
-        self._next_version()
-
     def _next_version(self) -> None:
         self.version += 1
         self._others.clear()

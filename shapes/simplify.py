@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shapes.polynomial import MAX_TERMS, IntExpr, Terms, degree, monomial_quotient
+from shapes.polynomial import MAX_TERMS, IntExpr, Monomial, Terms, degree, monomial_quotient
 
 if TYPE_CHECKING:
     from shapes.algebra import Algebra
@@ -23,7 +24,7 @@ Rewrite = Callable[["Algebra", IntExpr, IntExpr], "IntExpr | None"]
 @dataclasses.dataclass(frozen=True)
 class Law:
     statement: str
-    rewrite: Rewrite
+    rewrite: Callable[..., IntExpr | None]
 
 
 LAWS: dict[str, list[Law]] = {}
@@ -170,12 +171,23 @@ def common_factor(algebra: Algebra, p: IntExpr, q: IntExpr) -> Terms | None:
     if not p.terms:
         return None
     number = math.gcd(*(coefficient for _, coefficient in terms))
-    monomial = terms[0][0]
-    for other, _ in terms[1:]:
-        rest = list(other)
-        monomial = tuple(index for index in monomial if index in rest and (rest.remove(index) or True))  # type: ignore[func-returns-value]
+    monomial = common_monomial([m for m, _ in terms])
     monomial = tuple(index for index in monomial if not algebra.may_be_zero(algebra.atoms[index].expr))
     return ((monomial, number),) if monomial or number > 1 else None
+
+
+def common_monomial(monomials: Sequence[Monomial]) -> Monomial:
+    """The atoms, with their powers, that all monomials have."""
+    common = list(monomials[0])
+    for monomial in monomials[1:]:
+        left = Counter(monomial)
+        kept = []
+        for index in common:
+            if left[index]:
+                left[index] -= 1
+                kept.append(index)
+        common = kept
+    return tuple(common)
 
 
 def without(algebra: Algebra, p: IntExpr, factor: Terms) -> IntExpr:

@@ -382,12 +382,3 @@ class Facts:
         self.replacements.bind(atom, value)
         self._changed()
         self._restate(atom)
-
-    def forget_all(self) -> None:
-        """Back to the base ranges."""
-        self.learned.clear()
-        for table in (self._known, self._holes, self._divisors):
-            table.clear()
-        self.replacements.clear()
-        self.algebra.forget_decisions()
-        self._changed()
