@@ -10,7 +10,18 @@ import torch
 
 from shapes import DimConstraint, DimPolicy, SizeHistory
 from tracer import config
-from tracer.sources import AttrSource, ItemSource, Source
+from tracer.sources import (
+    AttrSource,
+    CellContentsSource,
+    ClassAttrSource,
+    ClosureCellSource,
+    DictValueSource,
+    ItemSource,
+    MethodSelfSource,
+    Source,
+    TypeSource,
+)
+from tracer.sources.base import RootSource
 from tracer.user_marks import DimMark, dim_marks
 
 
@@ -61,7 +72,7 @@ class DynamismPolicy:
 
     def float_is_dynamic(self, source: Source, value: float) -> bool:
         """Whether a float input is a symbol: one that was seen to change is."""
-        if config.specialize_float or self.dynamic is False or not _is_data(source):
+        if config.specialize_float or self.dynamic is False or not (_is_data(source) or _is_state(source)):
             return False
         if value == 0.0 or not math.isfinite(value):
             return False
@@ -72,17 +83,19 @@ class DynamismPolicy:
         return known
 
     def int_is_dynamic(self, source: Source, value: int) -> bool:
-        """Whether an int input is a symbol. Attributes of modules and items of their dicts are constants of the model."""
+        """Whether an int input is a symbol. What the program keeps (attributes, globals, cells) is one if it was seen to
+        change, as counters do; until then it is taken for a constant of the model, whatever `dynamic` says."""
         known = self._ints.get(source.name)
         if known is None:
             known = self._ints[source.name] = self._decide_int(source, value)
         return known
 
     def _decide_int(self, source: Source, value: int) -> bool:
-        if config.specialize_int or self.dynamic is False or not _is_data(source):
+        data = _is_data(source)
+        if config.specialize_int or self.dynamic is False or not (data or _is_state(source)):
             return False
         varying = self.history.observe(source.name, (value,))
-        if self.dynamic or not config.assume_static_by_default:
+        if data and (self.dynamic or not config.assume_static_by_default):
             return value not in (0, 1)
         return bool(varying) and config.automatic_dynamic_shapes
 
@@ -92,6 +105,16 @@ def _is_data(source: Source) -> bool:
     while isinstance(source, ItemSource) and source.base is not None:
         source = source.base
     return source.base is None and not isinstance(source, AttrSource) and source.name.startswith("L[")
+
+
+_KEPT = (AttrSource, ItemSource, DictValueSource, CellContentsSource, MethodSelfSource, TypeSource, ClassAttrSource)
+
+
+def _is_state(source: Source) -> bool:
+    """Whether a value is kept by the program between calls: in an attribute, a container, a global or a closure."""
+    while isinstance(source, (*_KEPT, ClosureCellSource)):
+        source = source.base
+    return isinstance(source, RootSource)
 
 
 def _is_buffer(source: Source) -> bool:
