@@ -49,8 +49,9 @@ LATE = {
     ("tracer.platform_check", "torch"),  # after the versions were found to be right
     ("tracer.platform_check", "tracer._C"),
     ("tracer.api.settings", "tracer.convert_frame"),
-    ("tracer.backends.torch_bridge", "torch._inductor"),
-    ("tracer.backends.torch_bridge", "torch._inductor.compile_fx"),
+    ("tracer.backends.calling", "tracer.backends"),
+    ("tracer.backends.torch_compilers", "torch._inductor"),
+    ("tracer.backends.torch_compilers", "torch._inductor.compile_fx"),
 }
 
 FORBIDDEN = ("torch._dynamo", "torch._C._dynamo")
@@ -59,11 +60,12 @@ BRIDGE = "tracer.backends.torch_bridge"
 DOORS: dict[str, set[str]] = {
     "torch._C": {"tracer.graph"},
     "torch._dispatch.python": {"tracer.graph"},
-    "torch._functorch.aot_autograd": {BRIDGE},
+    "torch._functorch.aot_autograd": {"tracer.backends.torch_compilers"},
     "torch._guards": {BRIDGE},
-    "torch._inductor": {BRIDGE},
+    "torch._inductor": {"tracer.backends.torch_compilers"},
     "torch._subclasses": {"tracer.graph", BRIDGE},
     "torch.utils._device": {"tracer.preserve"},
+    "torch.utils._pytree": {BRIDGE},
     "torch.utils._python_dispatch": {"tracer.graph", BRIDGE},
     "torch.utils._sympy": {"tracer.graph.torch_sympy", "tracer.graph.shape_env_adapter", BRIDGE},
     "torch.fx.experimental": {"tracer.graph", "tracer.variables.symbolic", "tracer.library.torch_.numbers", BRIDGE},

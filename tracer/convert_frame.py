@@ -21,7 +21,7 @@ import torch
 
 from shapes import ConstraintViolationError
 from tracer import _C, config, errors, graph_breaks, guards, log_texts, logs, user_marks
-from tracer.backends.verify import verify
+from tracer.backends.calling import Backend
 from tracer.cache import GuardedCode, entries_of, make_entry
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.frame_state import DynamismPolicy, FrameState
@@ -66,7 +66,7 @@ class RegionState:
 
     def __init__(
         self,
-        compiler_fn: Callable[..., Any],
+        compiler_fn: Backend,
         fullgraph: bool = False,
         dynamic: bool | None = None,
         name: str = "",
@@ -80,7 +80,7 @@ class RegionState:
     ) -> None:
         self.compiler_fn = compiler_fn
         self.fullgraph = fullgraph
-        self.dynamic = dynamic
+        self.dynamic = False if compiler_fn.needs_real_inputs else dynamic
         self.name = name
         self.recompile_limit = recompile_limit
         self.on_graph = on_graph
@@ -288,17 +288,13 @@ class RegionState:
 
     def _compile(self, gm: torch.fx.GraphModule, name: str, inputs: list[Any], calls_back: bool) -> Callable[..., Any]:
         """The backend's callable for a graph."""
-        real = getattr(self.compiler_fn, "needs_real_inputs", False)
-        examples = [item.real if real else item.fake for item in inputs]
         logs.emit("graph", lambda: log_texts.graph_table(gm.graph, name))
         logs.emit("graph_code", lambda: log_texts.graph_code(gm.graph, name))
         logs.emit("graph_sizes", lambda: log_texts.graph_sizes(gm.graph, name))
         counters["stats"]["unique_graphs"] += 1
         if self.on_graph is not None:
-            self.on_graph(gm, examples)
-        compiled = self.compiler_fn(gm, examples)
-        if config.verify_correctness:
-            verify(gm, compiled, [item.real for item in inputs])
+            self.on_graph(gm, self.compiler_fn.examples(inputs))
+        compiled = self.compiler_fn.compile_graph(gm, inputs)
         return unhooked(compiled) if calls_back else compiled
 
     # -- entries -----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import torch
 
 from tracer.api.callables import compiled, original_of
 from tracer.api.settings import Settings
+from tracer.backends.registry import RUNS_AS_WRITTEN
 from tracer.exc import Unsupported
 from tracer.metrics import counters
 
@@ -73,6 +74,7 @@ def explain(fn: Callable[..., Any]) -> Callable[..., ExplainOutput]:
             output.graphs.append(gm)
             return gm.forward
 
+        setattr(keep, RUNS_AS_WRITTEN, True)
         hooks: dict[str, Callable[..., Any]] = {
             "on_break": output.break_reasons.append,
             "on_guards": output._keep_guards,

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tracer.backends.registry import REAL_INPUTS, CompilerFn, lookup_backend
+from tracer import config
+from tracer.backends.registry import REAL_INPUTS, RUNS_AS_WRITTEN, CompilerFn, lookup_backend
+from tracer.backends.verify import verify
 from tracer.exc import BackendCompilerFailed, UserError
+
+if TYPE_CHECKING:
+    from tracer.graph.output_graph import GraphInput
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -24,10 +30,30 @@ class Backend:
     def needs_real_inputs(self) -> bool:
         return bool(getattr(self.compiler_fn, REAL_INPUTS, False))
 
+    @property
+    def runs_as_written(self) -> bool:
+        return bool(getattr(self.compiler_fn, RUNS_AS_WRITTEN, False))
+
+    def compile_graph(self, gm: torch.fx.GraphModule, inputs: list[GraphInput]) -> Callable[..., Any]:
+        """What the backend makes of a captured graph. Raises BackendCompilerFailed."""
+        compiled = self(gm, self.examples(inputs))
+        if config.verify_correctness:
+            verify(gm, compiled, [item.real for item in inputs], self.name)
+        return compiled
+
+    def examples(self, inputs: list[GraphInput]) -> list[Any]:
+        """Fakes, or the program's own values: then all sizes are constants, for nobody knows what is read of them."""
+        if not self.needs_real_inputs:
+            return [item.fake for item in inputs]
+        for item in inputs:
+            if isinstance(item.fake, (torch.SymInt, torch.SymFloat)):
+                item.fake.node.shape_env.evaluate_sym_node(item.fake.node)
+        return [item.real for item in inputs]
+
     def __call__(self, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         """The compiled graph. Raises BackendCompilerFailed if the backend raises or returns what cannot be called."""
         try:
-            compiled = self.compiler_fn(gm, example_inputs, **self.options)
+            compiled = self._compile(gm, example_inputs)
             if not callable(compiled):
                 raise TypeError(
                     f"it returned {_short(compiled)}, not a callable; gm.forward would run the graph as it is"
@@ -35,6 +61,15 @@ class Backend:
         except Exception as error:
             raise BackendCompilerFailed(self.name, error) from error
         return compiled
+
+    def _compile(self, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        compiler = functools.partial(self.compiler_fn, **self.options) if self.options else self.compiler_fn
+        if self.runs_as_written:
+            return compiler(gm, example_inputs)
+        from tracer.backends import torch_bridge  # loads what no trace needs that runs eagerly
+
+        compile_with = torch_bridge.compile_real if self.needs_real_inputs else torch_bridge.compile_with
+        return compile_with(compiler, gm, example_inputs)
 
 
 def resolve_backend(

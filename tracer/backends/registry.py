@@ -17,15 +17,18 @@ from tracer.exc import InvalidBackend
 CompilerFn = Callable[..., Callable[..., Any]]
 
 ENTRY_POINT_GROUP = "tracer.backends"
-REAL_INPUTS = "needs_real_inputs"  # attribute of a compiler function that wants tensors with data, not fakes
+# Attributes of a compiler function.
+REAL_INPUTS = "needs_real_inputs"  # it wants tensors with data, not fakes
+RUNS_AS_WRITTEN = "runs_as_written"  # it looks at no input, and its callable runs the operations of the graph in order
 
 
 class LazyCompiler:
     """A compiler function that is imported at its first graph: torch's compilers take seconds to load."""
 
-    def __init__(self, name: str, module: str) -> None:
+    def __init__(self, name: str, module: str, runs_as_written: bool = False) -> None:
         self.__name__ = name
         self.module = module
+        self.runs_as_written = runs_as_written
 
     def __call__(self, gm: Any, example_inputs: list[Any], **options: Any) -> Callable[..., Any]:
         return getattr(importlib.import_module(self.module), self.__name__)(gm, example_inputs, **options)
@@ -35,9 +38,9 @@ class LazyCompiler:
 
 
 _BUILT_IN: dict[str, CompilerFn] = {
-    "eager": LazyCompiler("eager", "tracer.backends.eager"),
-    "aot_eager": LazyCompiler("aot_eager", "tracer.backends.torch_bridge"),
-    "inductor": LazyCompiler("inductor", "tracer.backends.torch_bridge"),
+    "eager": LazyCompiler("eager", "tracer.backends.eager", runs_as_written=True),
+    "aot_eager": LazyCompiler("aot_eager", "tracer.backends.torch_compilers"),
+    "inductor": LazyCompiler("inductor", "tracer.backends.torch_compilers"),
 }
 _registered: dict[str, CompilerFn] = {}
 
@@ -47,7 +50,8 @@ def register_backend(
 ) -> Any:
     """Makes a compiler function known by name; also a decorator, bare or with the name.
 
-    `real_inputs=True` hands it the program's own tensors in place of fake ones. Raises ValueError for a taken name.
+    `real_inputs=True` hands it the program's own tensors in place of fake ones, and each compile serves only calls with
+    these sizes and ints. Raises ValueError for a taken name.
     """
     if isinstance(compiler_fn, str):
         compiler_fn, name = name if callable(name) else None, compiler_fn

@@ -1,4 +1,4 @@
-"""The backends that end in torch's own compilers (AOTAutograd, Inductor), through a ShapeEnv of torch's.
+"""What backends are given: the graph and its inputs over a ShapeEnv and a fake mode of torch's own.
 
 The only file that touches torch's ShapeEnv. A compile gets a fresh one, with one symbol for each of the tracer's and
 the facts that hold so far; the inputs are rebuilt under its fake mode; what the compiler then decided on sizes is
@@ -8,16 +8,17 @@ recorded in the tracer's env, and thereby becomes guards of the frame.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import sympy
 import torch
 from torch import fx
-from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 from torch._guards import GuardSource, Source, TracingContext, tracing
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._sympy.numbers import int_oo
 
@@ -26,65 +27,49 @@ from shapes.guards import Why
 from shapes.ranges import INF, Range
 from shapes.symbols import Symbol as OwnSymbol
 from tracer.backends.runtime_checks import return_checked_values
+from tracer.graph.graph_module import copy_of, with_graph
+from tracer.graph.output_graph import EXAMPLE
 from tracer.graph.torch_sympy import to_torch_sympy
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> Callable[..., Any]:
-    """AOTAutograd (functionalised forward and backward graphs), each run operation by operation."""
-    if options:
-        raise TypeError(f"backend 'aot_eager' takes no {' or '.join(f'{name}=' for name in sorted(options))}")
-    return compile_with(_aot_eager, gm, example_inputs)
+Compiler = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
 
-def inductor(
-    gm: fx.GraphModule, example_inputs: list[Any], mode: str | None = None, options: dict[str, Any] | None = None
-) -> Callable[..., Any]:
-    """Inductor, with the modes and options that it lists (`torch._inductor.list_mode_options()`, `.list_options()`)."""
-    import torch._inductor as inductor_package  # 2 s of imports that only this backend needs
-    from torch._inductor.compile_fx import compile_fx
-
-    patches = dict(inductor_package.list_mode_options(mode) if mode else {})
-    patches.update({name.replace("-", "_"): value for name, value in (options or {}).items()})
-    return compile_with(lambda graph, inputs: compile_fx(graph, inputs, config_patches=patches), gm, example_inputs)
+def compile_real(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+    """Runs a compiler on a copy of a captured graph and the program's own values."""
+    graph = copy_of(gm.graph)
+    checked = return_checked_values(graph)
+    return checked(compiler(with_graph(gm, graph), example_inputs))
 
 
-def _aot_eager(gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-    return aot_module_simplified(
-        gm, inputs, fw_compiler=_run_as_written, bw_compiler=_run_as_written, keep_inference_input_mutations=True
-    )
+def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+    """Runs a compiler on a copy of a captured graph; guards that it adds become guards of the tracer's env.
 
-
-def _run_as_written(gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-    return make_boxed_func(gm.forward)
-
-
-def compile_with(
-    compiler: Callable[[fx.GraphModule, list[Any]], Callable[..., Any]], gm: fx.GraphModule, example_inputs: list[Any]
-) -> Callable[..., Any]:
-    """Runs one of torch's compilers on a captured graph; guards that it adds become guards of the tracer's env."""
+    A backend that hands on to another what it was given itself is inside of a bridge already.
+    """
+    if _is_bridged(gm, example_inputs):
+        return compiler(gm, example_inputs)
     bridge = Bridge(example_inputs)
     inputs = bridge.inputs()
-    graph = _copy_of(gm.graph)
+    graph = copy_of(gm.graph)
     checked = return_checked_values(graph)
-    _drop_examples(graph)
+    bridge.retell(graph, inputs)
     with tracing(TracingContext(bridge.mode)):
-        compiled = compiler(fx.GraphModule(gm, graph), inputs)
-    bridge.adopt_new_guards()
+        compiled = compiler(with_graph(gm, graph), inputs)
+    bridge.close()
     return checked(compiled)
 
 
-def _copy_of(graph: fx.Graph) -> fx.Graph:
-    copy = fx.Graph()
-    copy.output(copy.graph_copy(graph, val_map={}))
-    return copy
-
-
-def _drop_examples(graph: fx.Graph) -> None:
-    """Drops the tracer's fake values, which live in another mode than the compiler's."""
-    for node in graph.nodes:
-        node.meta = {key: value for key, value in node.meta.items() if key != "example_value"}
+def _is_bridged(gm: fx.GraphModule, example_inputs: list[Any]) -> bool:
+    """Whether the values of a graph are those of the bridge that is at work."""
+    context = TracingContext.try_get()
+    if context is None or context.fake_mode is None or not isinstance(context.fake_mode.shape_env, BridgeShapeEnv):
+        return False
+    examples = [node.meta[EXAMPLE] for node in gm.graph.nodes if EXAMPLE in node.meta]
+    modes = {id(value.fake_mode) for value in (*example_inputs, *examples) if isinstance(value, FakeTensor)}
+    return modes <= {id(context.fake_mode)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,17 +87,39 @@ class SymbolSource(Source):
         return GuardSource.CONSTANT
 
 
+class BridgeShapeEnv(ShapeEnv):
+    """torch's, with the symbols named as the tracer's are, and no decision lost."""
+
+    def _generate_unique_id(self, source_name: str) -> int:
+        named = re.fullmatch("[a-z]+([0-9]+)", source_name)
+        if named is None or int(named[1]) in self.unique_ids:  # a symbol that the compiler makes for itself
+            return super()._generate_unique_id(source_name)
+        self.unique_ids.add(int(named[1]))
+        return int(named[1])
+
+    def _check_frozen(self, expr: Any, concrete_val: Any) -> None:
+        """torch ignores what is decided on sizes when a graph is in use already; it would be a wrong result elsewhere."""
+        if self.frozen:
+            raise RuntimeError(
+                f"the backend relies on {expr} being {concrete_val} after it returned, when no guard can be added. "
+                "It has to decide on sizes before it returns its callable."
+            )
+        super()._check_frozen(expr, concrete_val)
+
+
 class Bridge:
     """One compile's torch ShapeEnv and fake mode, and the way between its symbols and the tracer's."""
 
     def __init__(self, own_inputs: list[Any]) -> None:
         self.own_inputs = own_inputs
         self.own_env = _own_env(own_inputs)
-        self.shape_env = ShapeEnv(
+        self.shape_env = BridgeShapeEnv(
             specialize_zero_one=True, duck_shape=False, allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True
         )
         self.mode = FakeTensorMode(shape_env=self.shape_env)
         self.theirs: dict[sympy.Symbol, sympy.Symbol] = {}  # symbol of ours -> torch's
+        self._storages: dict[int, torch.Tensor] = {}  # storage of ours -> the first tensor of torch's mode that has its own
+        self._shadows: dict[Any, Any] = {}  # numbers of ours -> torch's, where they only describe
         if self.own_env is not None:
             self._add_symbols(self.own_env)
             self._replay_facts(self.own_env)
@@ -122,14 +129,27 @@ class Bridge:
 
     def inputs(self) -> list[Any]:
         """The example inputs, rebuilt under torch's fake mode; those that shared a storage share one again."""
-        storages: dict[int, torch.Tensor] = {}
-        return [self._value(value, storages) for value in self.own_inputs]
+        return [self._value(value) for value in self.own_inputs]
+
+    def retell(self, graph: fx.Graph, inputs: list[Any]) -> None:
+        """Writes the values that the nodes of a graph had in the trace anew, as values of torch's mode."""
+        if self.own_env is None:
+            self.own_env = _own_env(pytree.tree_leaves([node.meta.get(EXAMPLE) for node in graph.nodes]))
+        self._add_symbols_of_the_graph()
+        rebuilt = {id(own): theirs for own, theirs in zip(self.own_inputs, inputs, strict=True)}
+        with self.shape_env.suppress_guards(), torch.no_grad():
+            for node in graph.nodes:
+                if EXAMPLE in node.meta:
+                    own = node.meta[EXAMPLE]
+                    node.meta[EXAMPLE] = rebuilt[id(own)] if id(own) in rebuilt else pytree.tree_map(self._shadow, own)
 
     def number(self, value: Any) -> Any:
         """An int or float, or torch's symbolic number for one of ours."""
         if not isinstance(value, _SYMBOLIC):
             return value
         expr, hint = to_torch_sympy(value.node.expr, self.theirs), value.node.hint
+        if isinstance(value, torch.SymBool):
+            return self.shape_env.create_symboolnode(expr)
         if isinstance(value, torch.SymFloat):
             return self.shape_env.create_symfloatnode(expr, hint=hint)
         return self.shape_env.create_symintnode(expr, hint=hint)
@@ -141,6 +161,19 @@ class Bridge:
             elif symbol.label is not None and not symbol.kind.is_float:  # an input; others are made by the graph itself
                 self.theirs[symbol.sympy] = self.shape_env.create_unbacked_symint().node.expr
                 self._constrain(self.theirs[symbol.sympy], env.bounds(symbol.expr))
+
+    def _add_symbols_of_the_graph(self) -> None:
+        """What depends on data computed in the graph. A compiler that runs the graph anew makes symbols of its own."""
+        with self.shape_env.ignore_fresh_unbacked_symbols():
+            env = self.own_env
+            for symbol in () if env is None else env.symbols():
+                if symbol.sympy in self.theirs:
+                    continue
+                if symbol.kind.is_float:
+                    self.theirs[symbol.sympy] = self.shape_env.create_unbacked_symfloat().node.expr
+                else:
+                    self.theirs[symbol.sympy] = self.shape_env.create_unbacked_symint().node.expr
+                    self._constrain(self.theirs[symbol.sympy], env.bounds(symbol.expr))  # type: ignore[union-attr]
 
     def _symbol(self, symbol: OwnSymbol, bounds: Callable[[Any], Range]) -> sympy.Symbol:
         source = SymbolSource(symbol.name)
@@ -172,24 +205,23 @@ class Bridge:
             if isinstance(expr, sympy.Basic) and expr.free_symbols <= set(self.theirs.values()):
                 self.shape_env.evaluate_expr(expr)
 
-    def _value(self, value: Any, storages: dict[int, torch.Tensor]) -> Any:
+    def _value(self, value: Any) -> Any:
         if isinstance(value, _SYMBOLIC):
             return self.number(value)
-        if isinstance(value, torch.Tensor):
-            return self._tensor(value, storages)
-        return value
+        return self._tensor(value) if isinstance(value, torch.Tensor) else value
 
-    def _tensor(self, tensor: torch.Tensor, storages: dict[int, torch.Tensor]) -> torch.Tensor:
-        """A tensor of the compiler's mode with the same metadata; `storages` holds one for each storage met so far."""
+    def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor of the compiler's mode with the same metadata, over the same storage as those that share one."""
         if tensor.layout != torch.strided or tensor.is_nested or is_traceable_wrapper_subclass(tensor):
             return self.mode.from_tensor(tensor, static_shapes=True)
-        key = tensor.untyped_storage()._cdata
+        storages, key = self._storages, tensor.untyped_storage()._cdata
         geometry = self._numbers(tensor.size()), self._numbers(tensor.stride()), self.number(tensor.storage_offset())
         with self.mode, torch.enable_grad():
             if tensor._is_view() and tensor._base is not None and key not in storages:
-                self._tensor(tensor._base, storages)
+                self._tensor(tensor._base)
             if key not in storages:
-                storages[key] = fake = _with_autograd_state(_allocated(tensor, *geometry), tensor)
+                fresh = _allocated(tensor, *geometry, tensor.device)
+                storages[key] = fake = _with_autograd_state(fresh, tensor)
             elif tensor._is_view() and tensor.dtype == storages[key].dtype:
                 fake = storages[key].as_strided(*geometry)
             else:
@@ -201,16 +233,37 @@ class Bridge:
     def _numbers(self, values: Iterable[Any]) -> list[Any]:
         return [self.number(value) for value in values]
 
+    def _shadow(self, value: Any) -> Any:
+        """What describes a value of a node, of which nothing is computed."""
+        if isinstance(value, _SYMBOLIC):
+            known = self._shadows.get(value.node)
+            if known is None:
+                known = self._shadows[value.node] = self.number(value)
+            return known
+        if not isinstance(value, torch.Tensor):
+            return value
+        if value.layout != torch.strided or value.is_nested or is_traceable_wrapper_subclass(value):
+            return self.mode.from_tensor(value, static_shapes=True)
+        sizes, strides = ([self._shadow(number) for number in numbers] for numbers in (value.size(), value.stride()))
+        key, offset = value.untyped_storage()._cdata, self._shadow(value.storage_offset())
+        if key in self._storages:
+            meta = torch.empty(0, dtype=value.dtype, device="meta")
+            meta.set_(self._storages[key].untyped_storage(), offset, sizes, strides)
+        else:
+            meta = self._storages[key] = _allocated(value, sizes, strides, offset, "meta")
+        fake = FakeTensor(self.mode, meta, value.device)
+        return fake.requires_grad_() if value.requires_grad else fake
+
     # -- torch's to ours -----------------------------------------------------------------------------------------
 
-    def adopt_new_guards(self) -> None:
-        """What the compiler decided on sizes becomes guards of the frame, unless our env knows it anyway."""
-        if self.own_env is None:
-            return
-        ours = {theirs: own for own, theirs in self.theirs.items()}
-        for guard in self.shape_env.guards[self._known_guards :]:
-            if guard.expr.free_symbols <= ours.keys():
-                _adopt(self.own_env, guard.expr.xreplace(ours))
+    def close(self) -> None:
+        """The compiler is done: what it decided on sizes becomes guards of the frame, unless our env knows it anyway."""
+        self.shape_env.freeze()
+        if self.own_env is not None:
+            ours = {theirs: own for own, theirs in self.theirs.items()}
+            for guard in self.shape_env.guards[self._known_guards :]:
+                if guard.expr.free_symbols <= ours.keys():
+                    _adopt(self.own_env, guard.expr.xreplace(ours))
 
 
 def _adopt(env: OwnShapeEnv, expr: sympy.Basic) -> None:
@@ -222,11 +275,12 @@ def _adopt(env: OwnShapeEnv, expr: sympy.Basic) -> None:
         env.record(condition, Why.BACKEND)
 
 
-def _allocated(tensor: torch.Tensor, sizes: list[Any], strides: list[Any], offset: Any) -> torch.Tensor:
+def _allocated(tensor: torch.Tensor, sizes: list[Any], strides: list[Any], offset: Any, device: Any) -> torch.Tensor:
+    """A new tensor of this layout, over a storage that is large enough."""
     if isinstance(offset, int) and offset == 0:
-        return torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device)
+        return torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=device)
     length = offset + 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-    return torch.empty((length,), dtype=tensor.dtype, device=tensor.device).as_strided(sizes, strides, offset).detach()
+    return torch.empty((length,), dtype=tensor.dtype, device=device).as_strided(sizes, strides, offset).detach()
 
 
 def _with_autograd_state(fake: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -10,24 +11,33 @@ import torch
 from tracer.exc import BackendCompilerFailed
 
 
-def verify(gm: torch.fx.GraphModule, compiled: Callable[..., Any], inputs: list[Any]) -> None:
-    """Runs both on copies of the inputs, from the same random state. Raises BackendCompilerFailed where they differ."""
+def verify(gm: torch.fx.GraphModule, compiled: Callable[..., Any], inputs: list[Any], backend: object) -> None:
+    """Runs both on copies of the inputs, from the same random state. Raises BackendCompilerFailed if they differ, in
+    results or in what they leave in the inputs."""
     state = torch.get_rng_state()
+    mine, theirs = _copies(inputs), _copies(inputs)
     try:
-        expected = gm.forward(*_copies(inputs))
+        expected = gm.forward(*mine)
+    except Exception:
+        return  # as the program is about to do
+    try:
         torch.set_rng_state(state)
-        seen = compiled(*_copies(inputs))
+        seen = compiled(*theirs)
+        torch.testing.assert_close(list(seen), list(expected), equal_nan=True)
+        torch.testing.assert_close(theirs, mine, equal_nan=True)
+    except AssertionError as error:
+        message = f"its result differs from that of the graph run eagerly: {error}"
+        raise BackendCompilerFailed(backend, message) from error
+    except Exception as error:
+        raise BackendCompilerFailed(backend, error) from error
     finally:
         torch.set_rng_state(state)
-    try:
-        torch.testing.assert_close(list(seen), list(expected), equal_nan=True)
-    except AssertionError as error:
-        raise BackendCompilerFailed(compiled, f"its result differs from that of the graph run eagerly: {error}") from error
 
 
 def _copies(inputs: list[Any]) -> list[Any]:
-    return [_copy(value) if isinstance(value, torch.Tensor) else value for value in inputs]
-
-
-def _copy(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+    """New tensors, of which those share a storage whose originals do."""
+    detached = [value.detach() if isinstance(value, torch.Tensor) else value for value in inputs]
+    return [
+        copied.requires_grad_(original.requires_grad) if isinstance(original, torch.Tensor) else original
+        for copied, original in zip(copy.deepcopy(detached), inputs, strict=True)
+    ]

@@ -32,6 +32,21 @@ def build_graph_module(output: OutputGraph, name: str) -> fx.GraphModule:
     return gm
 
 
+def copy_of(graph: fx.Graph) -> fx.Graph:
+    copy = fx.Graph()
+    copy.output(copy.graph_copy(graph, val_map={}))
+    return copy
+
+
+def with_graph(gm: fx.GraphModule, graph: fx.Graph) -> fx.GraphModule:
+    """A graph with the attributes and the meta of a module whose own graph it was made from."""
+    made = fx.GraphModule(gm, graph)
+    made.meta.update(gm.meta)
+    made.compile_subgraph_name = getattr(gm, "compile_subgraph_name", "")  # type: ignore[assignment]
+    _release_source_with(type(made).forward.__code__)
+    return made
+
+
 def _release_source_with(code: CodeType) -> None:
     """FX keeps the source of every forward that it generates, for tracebacks: it goes when the code does."""
     finalizer = weakref.finalize(code, _release_source, code.co_filename, fx_graph_module._loader.eval_cache)

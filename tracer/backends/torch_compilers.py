@@ -1,0 +1,34 @@
+"""The backends that end in torch's own compilers: AOTAutograd and Inductor. They take what any backend is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import fx
+from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+
+
+def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> Callable[..., Any]:
+    """AOTAutograd (functionalised forward and backward graphs), each run operation by operation."""
+    if options:
+        raise TypeError(f"backend 'aot_eager' takes no {' or '.join(f'{name}=' for name in sorted(options))}")
+    return aot_module_simplified(
+        gm, example_inputs, fw_compiler=_run_as_written, bw_compiler=_run_as_written, keep_inference_input_mutations=True
+    )
+
+
+def inductor(
+    gm: fx.GraphModule, example_inputs: list[Any], mode: str | None = None, options: dict[str, Any] | None = None
+) -> Callable[..., Any]:
+    """Inductor, with the modes and options that it lists (`torch._inductor.list_mode_options()`, `.list_options()`)."""
+    import torch._inductor as inductor_package  # 2 s of imports that only this backend needs
+    from torch._inductor.compile_fx import compile_fx
+
+    patches = dict(inductor_package.list_mode_options(mode) if mode else {})
+    patches.update({name.replace("-", "_"): value for name, value in (options or {}).items()})
+    return compile_fx(gm, example_inputs, config_patches=patches)
+
+
+def _run_as_written(gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+    return make_boxed_func(gm.forward)
