@@ -13,8 +13,11 @@ import itertools
 import math
 import numbers
 import operator
+import re
 import types
 import typing
+
+PATTERN = re.compile(r"(?P<word>[a-z]+)(?P<number>\d)")
 
 
 class Point:
@@ -160,4 +163,4 @@ NAMES = {
     if not name.startswith("__") and name not in ("NAMES", "annotations")
 }
 NAMES["_abc"] = _abc
-_ = (collections, importlib, inspect, itertools, math, numbers, types)
+_ = (collections, importlib, inspect, itertools, math, numbers, re, types)

@@ -12,6 +12,7 @@ from tracer.library import (  # noqa: F401
     itertools_,
     math_,
     operator_,
+    re_,
 )
 from tracer.library.torch_ import all_models  # noqa: F401
 from tracer.polyfills import collections_ as _collections  # noqa: F401

@@ -41,7 +41,7 @@ from tracer.variables.callables import (
     PartialVariable,
 )
 from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import CONSTANT_TYPES, ConstantVariable, is_constant_value
+from tracer.variables.constant import BY_IDENTITY, CONSTANT_TYPES, ConstantVariable, is_constant_value
 from tracer.variables.enums import constant_of
 from tracer.variables.functions import UserFunctionVariable, cell_of
 from tracer.variables.lazy import Unwrapped
@@ -50,6 +50,7 @@ from tracer.variables.mappings import DictVariable, MappingProxyVariable
 from tracer.variables.modules import PythonModuleVariable
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.opaque import OpaqueVariable
+from tracer.variables.patterns import PATTERN_TYPES, PatternVariable
 from tracer.variables.sequences import (
     ListVariable,
     NamedTupleVariable,
@@ -152,17 +153,17 @@ class VariableBuilder:
 # -- constants -------------------------------------------------------------------------------------------------------
 
 
-@tracks(*(CONSTANT_TYPES - {int, float, torch.iinfo, torch.finfo, types.CodeType}))
+@tracks(*(CONSTANT_TYPES - {int, float, *BY_IDENTITY}))
 @tracks_subclasses(enum.Enum)
 def _constant(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     builder.guard(guards.EqualsMatch(source, value))
     return constant_of(value, source)
 
 
-@tracks(torch.iinfo, torch.finfo, types.CodeType)
+@tracks(*BY_IDENTITY)
 def _by_identity(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     builder.guard(guards.IdMatch(source, value))
-    return ConstantVariable(value, source)
+    return (PatternVariable if type(value) in PATTERN_TYPES else ConstantVariable)(value, source)
 
 
 @tracks(int)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import enum
 import math
 import operator
+import re
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,8 @@ SCALARS = (int, float, bool, complex, str, bytes, type(None), type(Ellipsis), ty
 TORCH_CONSTANTS = (
     torch.dtype, torch.device, torch.layout, torch.memory_format, torch.qscheme, torch.iinfo, torch.finfo
 )  # fmt: skip
-CONSTANT_TYPES: frozenset[type] = frozenset(SCALARS + TORCH_CONSTANTS + (types.CodeType,))
+BY_IDENTITY = (torch.iinfo, torch.finfo, types.CodeType, re.Pattern, re.Match)  # guarded by their identity
+CONSTANT_TYPES: frozenset[type] = frozenset((*SCALARS, *TORCH_CONSTANTS, *BY_IDENTITY))
 _CONTAINERS = (tuple, frozenset, range, slice)
 
 BINARY = {

@@ -12,6 +12,7 @@ from tracer.variables.base import VariableTracker
 from tracer.variables.constant import CONSTANT_TYPES, ConstantVariable
 from tracer.variables.enums import EnumMemberVariable
 from tracer.variables.mappings import DictVariable
+from tracer.variables.patterns import PATTERN_TYPES, PatternVariable
 from tracer.variables.sequences import ListVariable, RangeVariable, SizeVariable, SliceVariable, TupleVariable
 from tracer.variables.sets import FrozenSetVariable, SetVariable
 
@@ -19,6 +20,8 @@ from tracer.variables.sets import FrozenSetVariable, SetVariable
 def from_python(value: Any) -> VariableTracker:
     """The tracked form of a new value made of constants."""
     cls = type(value)
+    if cls in PATTERN_TYPES:
+        return PatternVariable(value)
     if cls in CONSTANT_TYPES:
         return ConstantVariable(value)
     if isinstance(value, enum.Enum):
