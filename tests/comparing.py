@@ -9,6 +9,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import torch
 
 _ITERATORS = (
@@ -39,6 +40,9 @@ class Comparison:
 
     def same(self, expected: Any, seen: Any, path: str) -> None:
         assert type(expected) is type(seen), f"{path}: {expected!r} of {type(expected)}, but {seen!r} of {type(seen)}"
+        if isinstance(expected, np.generic):
+            self._array(expected, seen, path)
+            return
         if isinstance(expected, _ATOMS):
             self._atom(expected, seen, path)
             return
@@ -50,6 +54,12 @@ class Comparison:
             return
         self.alive += [expected, seen]
         self._parts(expected, seen, path)
+
+    def _array(self, expected: Any, seen: Any, path: str) -> None:
+        """Arrays and scalars of NumPy: torch's operators give their values to tolerance."""
+        assert (expected.dtype, expected.shape) == (seen.dtype, seen.shape), f"{path}: dtype or shape differ"
+        assert expected.flags.writeable is seen.flags.writeable, f"{path}: one of the two is read only"
+        np.testing.assert_allclose(seen, expected, rtol=1e-6, atol=1e-12, err_msg=path)
 
     def _atom(self, expected: Any, seen: Any, path: str) -> None:
         if isinstance(expected, (type, types.ModuleType, types.BuiltinFunctionType)) and not isinstance(
@@ -63,6 +73,9 @@ class Comparison:
         assert same, f"{path}: expected {expected!r}, saw {seen!r}"
 
     def _parts(self, expected: Any, seen: Any, path: str) -> None:
+        if isinstance(expected, np.ndarray):
+            self._array(expected, seen, path)
+            return
         if isinstance(expected, torch.Tensor):
             self._tensor(expected, seen, path)
             if type(expected) is torch.Tensor or type(expected) is torch.nn.Parameter:

@@ -52,6 +52,7 @@ LATE = {
     ("tracer.backends.calling", "tracer.backends"),
     ("tracer.backends.torch_compilers", "torch._inductor"),
     ("tracer.backends.torch_compilers", "torch._inductor.compile_fx"),
+    ("tracer.graph.array_operations", "torch._numpy"),  # only programs with arrays need it
 }
 
 FORBIDDEN = ("torch._dynamo", "torch._C._dynamo")
@@ -63,6 +64,7 @@ DOORS: dict[str, set[str]] = {
     "torch._functorch.aot_autograd": {"tracer.backends.torch_compilers"},
     "torch._guards": {BRIDGE},
     "torch._inductor": {"tracer.backends.torch_compilers"},
+    "torch._numpy": {"tracer.graph.array_operations"},
     "torch._subclasses": {"tracer.graph", BRIDGE},
     "torch.utils._device": {"tracer.preserve"},
     "torch.utils._pytree": {BRIDGE},

@@ -33,7 +33,7 @@ from tracer.interpreter.translator import InstructionTranslator
 from tracer.library.registry import may_be_root
 from tracer.metrics import counters
 from tracer.preserve import preserve_global_state, restoring, shows_operations
-from tracer.sources import CellSource, LocalSource
+from tracer.sources import ArrayTensorSource, CellSource, LocalSource
 from tracer.user_marks import IdentityMap
 from tracer.variables.base import ObservedException
 from tracer.variables.functions import CellVariable, cell_of
@@ -466,7 +466,7 @@ def _invalidate(reference: weakref.ref[_C.Entry]) -> None:
 def _distinct(trace: Trace) -> list[guards.Guard]:
     """Inputs that were different objects stay so, where it matters: tensors, and containers if one was changed."""
     found: list[guards.Guard] = []
-    tensors = [v.source for v in trace.input_tensors if v.source is not None]
+    tensors = [_identified(v.source) for v in trace.input_tensors if v.source is not None]
     if len(tensors) > 1:
         found.append(guards.Distinct(tuple(tensors)))
     kinds = (ListVariable, DictVariable, UserObjectVariable)
@@ -475,6 +475,11 @@ def _distinct(trace: Trace) -> list[guards.Guard]:
         if len(sources) > 1:
             found.append(guards.Distinct(tuple(sources)))
     return found
+
+
+def _identified(source: Any) -> Any:
+    """What has an identity: the array, where a tensor only lies in its memory."""
+    return source.base if isinstance(source, ArrayTensorSource) else source
 
 
 def _unchanged(trace: Trace) -> list[guards.Guard]:

@@ -4,6 +4,7 @@ One small class per kind, by family: `identity`, `constants`, `containers`, `att
 `order` says what is checked first, `code` prints the function, `manager` compiles and explains it.
 """
 
+from tracer.guards.arrays import ArrayMatch, NumpyErrorsMatch, ScalarMatch, is_shareable_array
 from tracer.guards.attributes import ClassHasAttr, HasAttr
 from tracer.guards.base import Guard, Mismatch
 from tracer.guards.code import CheckCode, argument_slots
@@ -30,6 +31,7 @@ from tracer.guards.unchanged import Findings, Unchanged
 
 __all__ = [
     "AbcRegistryMatch",
+    "ArrayMatch",
     "BoolMatch",
     "CheckCode",
     "CheckFunctionManager",
@@ -54,8 +56,10 @@ __all__ = [
     "ModuleMatch",
     "NoneMatch",
     "NotInGlobals",
+    "NumpyErrorsMatch",
     "OrdinaryFloat",
     "SameObject",
+    "ScalarMatch",
     "SetMatch",
     "SetOrderMatch",
     "ShapeGuards",
@@ -67,5 +71,6 @@ __all__ = [
     "WeakrefAlive",
     "argument_slots",
     "is_guardable_constant",
+    "is_shareable_array",
     "tensor_spec",
 ]

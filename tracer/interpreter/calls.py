@@ -8,12 +8,14 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from tracer import user_marks
+from tracer.graph.array_twins import numpy_dtype
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.binding import bind
 from tracer.library import all_models  # noqa: F401  (registers them)
 from tracer.library.registry import allows_inlining, instance_models, is_foldable, is_in_graph, is_own_guard, model_of
 from tracer.preserve import preserve_global_state
 from tracer.sources import GenericAttrSource, ObjectSource, Source
+from tracer.variables.arrays import NdarrayVariable
 from tracer.variables.base import ObservedException, VariableTracker, invoke
 from tracer.variables.callables import CallableVariable
 from tracer.variables.constant import fold
@@ -24,7 +26,7 @@ from tracer.variables.lookups import rely_on_code
 from tracer.variables.mappings import DictVariable, pairs_of
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sequences import SequenceVariable, TupleVariable
-from tracer.variables.tensor import writes, writing
+from tracer.variables.tensor import TensorVariable, writes, writing
 
 _UNSUPPORTED_KINDS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
@@ -187,13 +189,14 @@ class Calls:
             value.values(tx)
         if isinstance(value, (FunctionVariable, UserFunctionVariable)):
             unsupported("not-a-graph-argument", value=value.describe())
+        if isinstance(value, NdarrayVariable):
+            value = value.as_number(tx)
         return value.graph_arg()
 
-    def data_method(
-        self, tensor: Any, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        """A method that hands a tensor's data to Python."""
-        unsupported("data-dependent-method", value=tensor.describe(), name=name)
+    def array_of(self, tensor: TensorVariable) -> VariableTracker:
+        """The array that shares a tensor's memory."""
+        numpy_dtype(tensor.fake.dtype)
+        return NdarrayVariable(tensor)
 
     # -- containers ------------------------------------------------------------------------------------------------------
 

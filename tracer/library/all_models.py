@@ -11,6 +11,7 @@ from tracer.library import (  # noqa: F401
     inspect_,
     itertools_,
     math_,
+    numpy_,
     operator_,
     re_,
 )

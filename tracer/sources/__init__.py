@@ -38,9 +38,16 @@ from tracer.sources.roots import (
     ModuleSource,
     ObjectSource,
 )
-from tracer.sources.tensors import GradSource, StorageOffsetSource, TensorSizeSource, TensorStrideSource
+from tracer.sources.tensors import (
+    ArrayTensorSource,
+    GradSource,
+    StorageOffsetSource,
+    TensorSizeSource,
+    TensorStrideSource,
+)
 
 __all__ = [
+    "ArrayTensorSource",
     "AttrSource",
     "BuiltinSource",
     "CellContentsSource",

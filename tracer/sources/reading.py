@@ -12,6 +12,7 @@ import itertools
 import types
 from typing import Any
 
+import numpy as np
 import torch
 
 from tracer._C import instance_dict, raw_attr
@@ -104,7 +105,16 @@ def tensor_grad(tensor: torch.Tensor) -> torch.Tensor | None:
         return _tensor_grad(tensor)  # type: ignore[no-any-return]
 
 
+def tensor_of_array(array: Any) -> torch.Tensor:
+    """The tensor that shares an array's memory; of a NumPy scalar, a tensor without dims that holds its value."""
+    cls = type(array)
+    if cls is not np.ndarray and not cls.__module__ == "numpy":
+        raise TypeError(f"{cls.__name__} is neither an array nor a scalar of NumPy")
+    return torch.from_numpy(array if cls is np.ndarray else np.array(array))
+
+
 HELPERS: dict[str, Any] = {
+    "___tensor_of_array": tensor_of_array,
     "___type_dict": type_dict,
     "___type_lookup": type_lookup,
     "___instance_dict": instance_dict,

@@ -1,11 +1,12 @@
-"""Numbers and tensors that hang off tensors: sizes, strides, storage offset, gradient."""
+"""Numbers and tensors that hang off tensors: sizes, strides, storage offset, gradient; and the
+tensor that lies in an array's memory."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tracer.sources.base import FrameValues, ReadScope, Source, SourceCodegen, source_kind
-from tracer.sources.reading import storage_offset, tensor_grad, tensor_size, tensor_stride
+from tracer.sources.reading import storage_offset, tensor_grad, tensor_of_array, tensor_size, tensor_stride
 
 
 @source_kind
@@ -99,3 +100,24 @@ class GradSource(Source):
 
     def get(self, values: FrameValues) -> Any:
         return tensor_grad(self.base.get(values))
+
+
+@source_kind
+class ArrayTensorSource(Source):
+    """`torch.from_numpy(base)`"""
+
+    base: Source
+
+    def label(self) -> str:
+        return f"torch.from_numpy({self.base.name})"
+
+    def read(self, scope: ReadScope) -> str:
+        return f"___tensor_of_array({scope.read(self.base)})"
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_callable(tensor_of_array)
+        cg.source(self.base)
+        cg.call(1)
+
+    def get(self, values: FrameValues) -> Any:
+        return tensor_of_array(self.base.get(values))

@@ -8,6 +8,7 @@ import re
 import types
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from tracer.graph_breaks import unsupported
@@ -95,6 +96,8 @@ class ConstantVariable(VariableTracker):
 
     def graph_arg(self) -> Any:
         value = self.value
+        if isinstance(value, np.generic):
+            return value.item()
         if type(value) is float and value != value and math.copysign(1.0, value) < 0:
             unsupported("not-a-graph-argument", value="nan with a sign, which the text of a graph loses")
         return value

@@ -5,6 +5,7 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from tracer.graph_breaks import unsupported
@@ -22,7 +23,7 @@ def from_python(value: Any) -> VariableTracker:
     cls = type(value)
     if cls in PATTERN_TYPES:
         return PatternVariable(value)
-    if cls in CONSTANT_TYPES:
+    if cls in CONSTANT_TYPES or isinstance(value, np.number):
         return ConstantVariable(value)
     if isinstance(value, enum.Enum):
         return EnumMemberVariable(value)

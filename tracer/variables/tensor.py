@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from tracer import guards
@@ -140,18 +141,21 @@ class TensorVariable(VariableTracker):
     # -- operators -----------------------------------------------------------------------------------------------
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        other = beside(tx, self, other)
         if not is_operand(other):
             return None
         left, right = (other.graph_arg(), self.node) if reflected else (self.node, other.graph_arg())
         return tx.output.call_function(BINARY[op], (left, right), {})
 
     def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        other = beside(tx, self, other)
         if not is_operand(other):
             return None
         with writing(tx, self):
             return tx.output.call_function(INPLACE[op], (self.node, other.graph_arg()), {})
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        other = beside(tx, self, other)
         if not is_operand(other):
             return None
         return tx.output.call_function(COMPARE[op], (self.node, other.graph_arg()), {})
@@ -241,10 +245,16 @@ def _metadata(fake: torch.Tensor) -> tuple[Any, ...]:
     return fake.requires_grad, *fake.shape, *fake.stride(), fake.is_leaf
 
 
+def beside(tx: Tracer, tensor: TensorVariable, other: VariableTracker) -> VariableTracker:
+    """The other operand of a tensor's operator; it takes scalars of NumPy for Python's numbers."""
+    number = getattr(other, "beside", None)
+    return other if number is None else number(tx, tensor)  # type: ignore[no-any-return]
+
+
 def is_operand(value: VariableTracker) -> bool:
     """Whether a tensor operator accepts `value`."""
     if value.is_constant():
-        return isinstance(value.constant(), (int, float, complex))
+        return isinstance(value.constant(), (int, float, complex, np.number))
     return isinstance(value, TensorVariable) or is_symbolic(getattr(value, "example", None))
 
 

@@ -11,7 +11,7 @@ from tracer import config
 from tracer.graph.storage_offsets import offset_in_storage
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE, ConstantVariable, boolean
+from tracer.variables.constant import FALSE, NONE, ConstantVariable, boolean
 from tracer.variables.ranges import as_int
 from tracer.variables.sequences import ListVariable, TupleVariable
 from tracer.variables.symbolic import apply, is_number
@@ -149,6 +149,21 @@ def _hash(tx: Tracer, self: TensorVariable) -> VariableTracker:
     unsupported("unhashable-in-trace", value="the hash of a tensor")
 
 
+# -- NumPy ---------------------------------------------------------------------------------------------------------------
+
+
+@_methods("numpy")
+def _numpy(tx: Tracer, self: TensorVariable, *, force: VariableTracker = FALSE) -> VariableTracker:
+    fake: Any = self.fake
+    if fake.device.type != "cpu" or fake.layout is not torch.strided or fake.is_conj() or fake.is_neg():
+        unsupported("data-dependent-method", value=self.describe(), name="numpy")
+    if fake.requires_grad:
+        if not force.truth(tx):
+            unsupported("data-dependent-method", value=f"{self.describe()}, which requires a gradient,", name="numpy")
+        self = self.call_method(tx, "detach", [], {})  # type: ignore[assignment]
+    return tx.array_of(self)
+
+
 # -- data ----------------------------------------------------------------------------------------------------------------
 
 
@@ -217,7 +232,7 @@ def _hands_out_data(name: str) -> Method:
 
 
 _each(
-    "numpy data_ptr const_data_ptr __array__ __array_wrap__ untyped_storage storage _storage _typed_storage storage_type "
+    "data_ptr const_data_ptr __array__ __array_wrap__ untyped_storage storage _storage _typed_storage storage_type "
     "__reduce_ex__ __reduce__ __deepcopy__ __copy__ __getstate__ __setstate__ __sizeof__ __repr__ __str__ __format__ "
     "__dlpack__ __dlpack_device__ apply_ map_ map2_ is_set_to is_nonzero __dir__",
     _hands_out_data,

@@ -1,3 +1,14 @@
 """Imports every module of models of torch, which registers them."""
 
-from tracer.library.torch_ import answers, autograd_, compiling, creation, metadata, modules, numbers, overrides, state  # noqa: F401
+from tracer.library.torch_ import (  # noqa: F401
+    answers,
+    autograd_,
+    compiling,
+    creation,
+    metadata,
+    modules,
+    numbers,
+    overrides,
+    state,
+    tensor_functions,
+)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer.graph_breaks import unsupported
+from tracer.library.numpy_ import tensor_of
 from tracer.library.registry import models
+from tracer.variables.arrays import NdarrayVariable
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE
-from tracer.variables.sequences import ListVariable, SequenceVariable
+from tracer.variables.sequences import ListVariable, RangeVariable, SequenceVariable
 from tracer.variables.symbolic import SymNodeVariable
 from tracer.variables.tensor import TensorVariable
 
@@ -41,6 +43,10 @@ for _function in _TAKE_A_GENERATOR:
 
 @models(torch.tensor)
 def _tensor(tx: Tracer, data: Value, **kwargs: Value) -> Value:
+    if isinstance(data, NdarrayVariable):
+        return tensor_of(tx, data, True, **kwargs)
+    if isinstance(data, RangeVariable):
+        data = ListVariable(data.unpack(tx))
     leaves = _leaves(tx, data)
     if any(isinstance(leaf, TensorVariable) for leaf in leaves) and not isinstance(data, TensorVariable):
         unsupported("data-dependent-method", value="a list of tensors", name="torch.tensor")
@@ -89,9 +95,11 @@ def _tensor_of_symbols(tx: Tracer, data: Value, leaves: list[Value], kwargs: dic
 def _as_tensor(tx: Tracer, data: Value, **kwargs: Value) -> Value:
     if isinstance(data, TensorVariable):
         return tx.call_in_graph(torch.as_tensor, [data], kwargs)
+    if isinstance(data, NdarrayVariable):
+        return tensor_of(tx, data, False, **kwargs)
     return _tensor(tx, data, **kwargs)
 
 
-@models(torch.from_numpy, torch.frombuffer, torch.from_dlpack, torch.from_file)
+@models(torch.frombuffer, torch.from_dlpack, torch.from_file)
 def _foreign_memory(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     unsupported("unsupported-builtin", function="a function that takes memory from elsewhere")

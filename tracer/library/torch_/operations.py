@@ -14,7 +14,7 @@ _NOT_OPERATIONS = frozenset(
     "assert_int_or_pair boolean_dispatch handle_torch_function has_torch_function has_torch_function_unary "
     "has_torch_function_variadic overload weak_script_method_ is_grad_enabled is_tensor set_module "
     # traced through: their arguments may be callables, or they look at data
-    "triplet_margin_with_distance_loss gaussian_nll_loss".split()
+    "triplet_margin_with_distance_loss gaussian_nll_loss linear_cross_entropy".split()
 )
 _METADATA = frozenset(
     "is_tensor is_floating_point is_complex is_nonzero is_inference is_signed is_conj is_neg is_same_size numel "

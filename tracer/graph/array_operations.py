@@ -1,0 +1,118 @@
+"""Operations of NumPy as nodes of a graph: functions from tensors to tensors, which `torch._numpy` makes of torch's operators.
+
+A backend sees through them: called with fake tensors or proxies, they run torch's own operators.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+@functools.cache
+def torch_numpy() -> Any:
+    """torch's own writing of NumPy, which only programs with arrays need."""
+    import torch._numpy
+
+    return torch._numpy
+
+
+class ArrayOperation:
+    """One of NumPy's functions, methods, attributes or operators on tensors that stand for arrays. `name` says of which kind
+    it is, as in `function:linalg.norm`, `method:reshape`, `attribute:T`, `operator:add`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.__name__ = f"numpy_{name.partition(':')[2].replace('.', '_')}"
+        self.__qualname__ = self.__name__
+
+    def __repr__(self) -> str:
+        return f"<{self.name} on tensors>"
+
+    @functools.cached_property
+    def function(self) -> Callable[..., Any]:
+        """What runs, on arrays of `torch._numpy`."""
+        kind, _, name = self.name.partition(":")
+        return _KINDS[kind](name)
+
+    @functools.cached_property
+    def _computes_floats(self) -> bool:
+        return self.name.partition(":")[2] in _OF_FLOATS
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tnp = torch_numpy()
+
+        def array(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                return tnp.ndarray(value)
+            if type(value) in (list, tuple):
+                return type(value)(map(array, value))
+            if type(value) is slice:
+                return slice(array(value.start), array(value.stop), array(value.step))
+            return value
+
+        def tensor(value: Any) -> Any:
+            if isinstance(value, tnp.ndarray):
+                return value.tensor
+            if type(value) in (list, tuple):
+                return type(value)(map(tensor, value))
+            return value
+
+        if self._computes_floats:
+            args = tuple(_as_float(arg) for arg in args)
+        if self.name.startswith("operator:") and len(args) == 2:
+            args = _as_wide(args[0], args[1]), _as_wide(args[1], args[0])
+        arrays = {key: array(value) for key, value in kwargs.items()}
+        return tensor(self.function(*map(array, args), **arrays))
+
+
+# What gives float64 for integers in NumPy, and torch's default dtype in torch.
+_OF_FLOATS = frozenset(
+    "truediv itruediv true_divide divide mean std var sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh "
+    "arcsin arccos arctan arcsinh arccosh arctanh arctan2 hypot deg2rad rad2deg degrees radians".split()
+)
+
+
+def _as_float(value: Any) -> Any:
+    whole = isinstance(value, torch.Tensor) and not (value.is_floating_point() or value.is_complex())
+    return value.to(torch.float64) if whole else value
+
+
+def _as_wide(value: Any, other: Any) -> Any:
+    """A symbolic int beside an array, whose dtype it takes; `torch._numpy` would ask for its value."""
+    wide = isinstance(other, torch.Tensor) and (other.is_floating_point() or other.dtype is torch.int64)
+    return torch.scalar_tensor(value, dtype=other.dtype) if wide and isinstance(value, torch.SymInt) else value
+
+
+def _function(path: str) -> Callable[..., Any]:
+    return operator.attrgetter(path)(torch_numpy())  # type: ignore[no-any-return]
+
+
+def _method(name: str) -> Callable[..., Any]:
+    return lambda array, *args, **kwargs: getattr(array, name)(*args, **kwargs)
+
+
+def _attribute(name: str) -> Callable[..., Any]:
+    return operator.attrgetter(name)
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    return getattr(operator, name)  # type: ignore[no-any-return]
+
+
+_KINDS: dict[str, Callable[[str], Callable[..., Any]]] = {
+    "function": _function,
+    "method": _method,
+    "attribute": _attribute,
+    "operator": _operator,
+}
+
+
+@functools.cache
+def array_operation(kind: str, name: str) -> ArrayOperation:
+    """The operation of a kind: "function", "method", "attribute" or "operator"."""
+    return ArrayOperation(f"{kind}:{name}")

@@ -1,0 +1,31 @@
+"""What `torch.Tensor` defines in Python, called by class (`torch.Tensor.split(x, 2)`), is the tensor's method."""
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import models
+from tracer.variables.base import VariableTracker
+from tracer.variables.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+
+
+def _method(name: str) -> Any:
+    def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+        if not args or not isinstance(args[0], TensorVariable):
+            unsupported("unsupported-method", value="something else than a plain tensor", name=name)
+        return args[0].call_method(tx, name, list(args[1:]), kwargs)
+
+    return model
+
+
+for _name, _function in vars(torch.Tensor).items():
+    if isinstance(_function, types.FunctionType) and models.get(_function) is None:
+        models(_function)(_method(_name))
