@@ -12,7 +12,7 @@ around(a, 1); array([1.5, 2]); asarray(a); atleast_2d(a); average(a); bartlett(5
 column_stack((a, b)); concatenate((a, b)); copysign(a, b); cos(a); cosh(a); count_nonzero(a); cross(a, b)
 cumprod(a); cumsum(a, 1); deg2rad(a); diff(a); dot(a, b.T); einsum('ij,ij->i', a, b); equal(a, b); exp(a); exp2(a)
 expand_dims(a, 0); expm1(a); eye(3); fabs(a); floor(a); floor_divide(a, b); fmax(a, b); fmod(a, b); full((2, 2), 3.0)
-greater(a, b); heaviside(a, b); hstack((a, b)); hypot(a, b); inner(a, b); isclose(a, b); isfinite(a); isnan(a); kron(a, b); less(a, b)
+greater(a, b); heaviside(a, b); hstack((a, b)); hypot(a, b); inner(a, b); isclose(a, b); isfinite(a); isnan(a); kron(a, b)
 linspace(0, 1, 4); log(b); log1p(b); logaddexp(a, b); logical_and(a, b); logical_not(a); matmul(a, b.T); max(a); maximum(a, b)
 mean(a); min(a, axis=1); moveaxis(a, 0, 1); multiply(a, b); nan_to_num(a); negative(a); ones((2, 3)); ones_like(a)
 power(b, 2); prod(a); ptp(a); ravel(a); reciprocal(b); repeat(a, 2); reshape(a, (3, 2)); roll(a, 1); round(a); sign(a)
