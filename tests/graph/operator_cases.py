@@ -60,6 +60,28 @@ def index(n: Sizes) -> Any:
     return torch.randint(0, 2, (n.s,))
 
 
+def recurrent_weights(gates: int) -> tuple[torch.Tensor, ...]:
+    rows = gates * 16
+    return torch.randn(rows, 8), torch.randn(rows, 16), torch.randn(rows), torch.randn(rows)
+
+
+def lstm(a: torch.Tensor, *weights: torch.Tensor) -> Any:
+    state = torch.zeros(1, a.shape[0], 16)
+    return torch.lstm(a, (state, state), list(weights), True, 1, 0.0, False, False, True)
+
+
+def gru(a: torch.Tensor, *weights: torch.Tensor) -> Any:
+    return torch.gru(a, torch.zeros(1, a.shape[0], 16), list(weights), True, 1, 0.0, False, False, True)
+
+
+def fold_back(a: torch.Tensor) -> torch.Tensor:
+    return F.fold(F.unfold(a, (3, 3), padding=1), a.shape[2:], (3, 3), padding=1)
+
+
+def bags(i: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return F.embedding_bag(i, w, torch.arange(0, i.shape[0], 2))
+
+
 CASES = [
     Case("matmul", lambda n: (torch.randn(n.a, n.b), torch.randn(n.b, n.c)), lambda a, b: a @ b),
     Case("add_same_symbol", lambda n: (torch.randn(n.a, n.b), torch.randn(n.a, n.b)), lambda a, b: a + b),
@@ -149,7 +171,7 @@ CASES = [
     Case("unfold", two, lambda a: a.unfold(0, 2, 1)),
     Case("unfold_image", image, lambda a: F.unfold(a, (3, 3), stride=2)),
     Case("adaptive_pool_one", image, lambda a: F.adaptive_avg_pool2d(a, (1, 1))),
-    Case("size_arithmetic", two, lambda a: torch.empty(max(a.shape[0], 3), a.shape[1] % 4 + 1, a.shape[0] ** 2)),
+    Case("size_arithmetic", two, lambda a: torch.zeros(max(a.shape[0], 3), a.shape[1] % 4 + 1, a.shape[0] ** 2)),
     Case("true_division", two, lambda a: a * (1 / a.shape[0]) + a.shape[0] ** 0.5),
     Case(
         "sym_max_min",
@@ -162,8 +184,41 @@ CASES = [
     Case("in_place", two, lambda a: a.clone().add_(1).t_()),
     Case("as_strided", two, lambda a: a.as_strided((a.shape[0] - 1, 2), (a.stride(0), 1))),
     Case("one_hot", lambda n: (torch.randint(0, 4, (n.s,)),), lambda i: F.one_hot(i, 5)),
-    Case("lstm", three, lambda a: torch.nn.LSTM(8, 16, batch_first=True)(a)[0]),
-    Case("gru", three, lambda a: torch.nn.GRU(8, 16, batch_first=True)(a)[0], generic=False),
+    Case("lstm", lambda n: (*three(n), *recurrent_weights(4)), lstm),
+    Case("gru", lambda n: (*three(n), *recurrent_weights(3)), gru),
+    Case(
+        "conv_transpose1d",
+        lambda n: (torch.randn(n.a, 3, n.h), torch.randn(3, 4, 5)),
+        lambda a, w: F.conv_transpose1d(a, w, stride=3),
+    ),
+    Case(
+        "conv3d",
+        lambda n: (torch.randn(2, 3, n.s, n.h, 9), torch.randn(4, 3, 2, 3, 3)),
+        lambda a, w: F.conv3d(a, w, padding=1),
+    ),
+    Case("max_pool1d", lambda n: (torch.randn(n.a, 3, n.h),), lambda a: F.max_pool1d(a, 3, stride=2, padding=1)),
+    Case("avg_pool3d", lambda n: (torch.randn(2, 3, n.s, n.h, 9),), lambda a: F.avg_pool3d(a, 2)),
+    Case("lp_pool2d", image, lambda a: F.lp_pool2d(a, 2, 3)),
+    Case("batch_norm_eval", image, lambda a: F.batch_norm(a, torch.zeros(3), torch.ones(3))),
+    Case("instance_norm", image, lambda a: F.instance_norm(a)),
+    Case("interpolate_nearest", image, lambda a: F.interpolate(a, scale_factor=(1.5, 2.0))),
+    Case(
+        "interpolate_linear",
+        lambda n: (torch.randn(n.a, 3, n.h),),
+        lambda a: F.interpolate(a, scale_factor=2.5, mode="linear"),
+    ),
+    Case("unfold_symbolic", two, lambda a: a.unfold(1, a.shape[1] - 1, 1), generic=False),
+    Case("fold", lambda n: (torch.randn(n.a, 3, n.h, n.w),), fold_back),
+    Case("as_strided_windows", two, lambda a: a.as_strided((a.shape[0] - 1, 2, a.shape[1]), (a.stride(0), a.stride(0), 1))),
+    Case("split_two_symbolic_sizes", two, lambda a: a.split([a.shape[0] // 2, a.shape[0] - a.shape[0] // 2], 0)),
+    Case("narrow_symbolic", two, lambda a: a.narrow(0, 1, a.shape[0] - 1)),
+    Case("repeat_interleave_number", two, lambda a: a.repeat_interleave(3, dim=1)),
+    Case("repeat_symbolic", two, lambda a: a.repeat(a.shape[1], 1)),
+    Case("pad_circular", image, lambda a: F.pad(a, (1, 2, 2, 1), mode="circular")),
+    Case("einsum_trace", lambda n: (torch.randn(n.a, n.a),), lambda a: torch.einsum("ii->i", a)),
+    Case("embedding_bag_offsets", lambda n: (torch.randint(0, 9, (n.s,)), torch.randn(9, 8)), bags),
+    Case("one_hot_symbolic", lambda n: (torch.randint(0, 2, (n.s,)),), lambda i: F.one_hot(i, i.shape[0]), generic=False),
+    Case("kthvalue", two, lambda a: a.kthvalue(a.shape[1] - 1, 1)[0]),
     Case(
         "backward",
         lambda n: (torch.randn(n.a, n.b, requires_grad=True), torch.randn(n.b, n.c, requires_grad=True)),
@@ -189,4 +244,13 @@ DATA_DEPENDENT = [
     Case("unique", lambda n: index(n), lambda i: i.unique()),
     Case("repeat_interleave", lambda n: (torch.randn(n.s, 3), index(n)), lambda a, i: a.repeat_interleave(i, dim=0)),
     Case("bincount", lambda n: index(n), lambda i: i.bincount()),
+    Case("item_int", lambda n: index(n), lambda i: i * i.sum().item()),
+    Case("item_float", two, lambda a: a * a.sum().item()),
+    Case("tolist", lambda n: torch.randint(0, 9, (3,)), lambda i: [i * number for number in i.tolist()]),
+    Case("nonzero_as_tuple", two, lambda a: a.nonzero(as_tuple=True)),
+    Case("argwhere", two, lambda a: torch.argwhere(a > 0)),
+    Case("where_of_a_condition", two, lambda a: torch.where(a > 0)),
+    Case("unique_with_counts", lambda n: index(n), lambda i: torch.unique(i, return_inverse=True, return_counts=True)),
+    Case("unique_consecutive", lambda n: index(n), lambda i: torch.unique_consecutive(i)),
+    Case("size_from_an_item", lambda n: index(n), lambda i: torch.zeros(i.sum().item()) + 1),
 ]

@@ -9,6 +9,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from tests.graph.fakes import guards_hold, leaves, make_fakes, shape_at, strides_at, values_of_symbols
 from tests.graph.operator_cases import BASE, CASES, DATA_DEPENDENT, OTHERS, Case
 
+FIXED_BY_PYTORCH = {"gru", "max_pool1d"}  # and not where they are traced, see tracer.graph.fake_rules
+
 
 def check_at(case: Case, world, outputs, tensors) -> None:
     values = values_of_symbols(world, tensors)
@@ -34,7 +36,8 @@ def test_operator_gives_the_sizes_of_eager(case: Case) -> None:
         if guards_hold(world, other):
             served += 1
             check_at(case, world, outputs, other)
-    assert served >= 2 or not case.generic, [guard.readable for guard in world.env.produce_guards()]
+    generic = case.generic and case.name not in FIXED_BY_PYTORCH
+    assert served >= 2 or not generic, [guard.readable for guard in world.env.produce_guards()]
 
 
 @pytest.mark.parametrize("case", DATA_DEPENDENT, ids=lambda case: case.name)

@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.fx.node import map_arg
 
+from tracer.graph.fake_rules import fake_form
 from tracer.graph.fake_tensors import FakeWorld, expr_of, is_symbolic, symbols_in
 from tracer.graph.runtime_asserts import RuntimeAsserts
 from tracer.graph.storage_offsets import check_placement
@@ -125,7 +126,7 @@ class OutputGraph:
     def run_fake(self, function: Callable[..., Any], args: Any, kwargs: Any, what: object) -> Any:
         """Runs an operation on fake tensors; whatever cannot be known without data breaks the graph."""
         try:
-            return self.world.run(function, args, kwargs)
+            return self.world.run(fake_form(function), args, kwargs)
         except _DATA_DEPENDENT as error:
             unsupported("data-dependent-operator", operator=_target_name(what), error=str(error).partition("\n")[0])
         except (ObservedException, RecursionError):

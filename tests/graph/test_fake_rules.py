@@ -1,0 +1,73 @@
+"""What stands for a function on fake tensors has its sizes, strides, dtype and autograd state."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.soundness.watching import Watched
+from tests.support import check
+from tracer.graph.fake_rules import fake_form
+
+
+def described(results):
+    return [
+        (tuple(t.shape), t.stride(), t.dtype, t.requires_grad, t.grad_fn is None)
+        for t in (results if isinstance(results, tuple) else (results,))
+    ]
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("cls", [torch.nn.GRU, torch.nn.RNN])
+def test_recurrent_layers(cls, frozen):
+    function = {torch.nn.GRU: torch.gru, torch.nn.RNN: torch.rnn_tanh}[cls]
+    for layers, bias, both, first in itertools.product((1, 2), (True, False), (True, False), (True, False)):
+        module = cls(8, 16, layers, bias=bias, bidirectional=both, batch_first=first).requires_grad_(not frozen)
+        weights = [getattr(module, name) for name in module._flat_weights_names]
+        x = torch.randn(3, 5, 8)
+        args = (x, torch.zeros(layers * (1 + both), 3 if first else 5, 16), weights, bias, layers, 0.0, True, both, first)
+        assert described(fake_form(function)(*args)) == described(function(*args))
+
+
+@pytest.mark.parametrize("options", [(3,), (3, 2), ([3], [2], [1]), (2, 1, 0, 2), (3, 2, 1, 1, True), (3, None, 1, 1, True)])
+def test_max_pool1d(options):
+    for x in (torch.randn(2, 4, 21), torch.randn(4, 21, requires_grad=True), torch.randn(4, 21, 2).mT):
+        assert described(fake_form(F.max_pool1d)(x, *options)) == described(F.max_pool1d(x, *options))
+
+
+@pytest.mark.parametrize("cls", [torch.nn.GRU, torch.nn.RNN])
+def test_a_recurrent_module_serves_all_lengths_with_one_graph(cls):
+    module = cls(8, 16, 2, batch_first=True, bidirectional=True)
+    watched = Watched(lambda x: module(x)[0].sum(-1), dynamic=True)
+    for batch, length in ((3, 5), (4, 7), (9, 2), (6, 30)):
+        watched(torch.randn(batch, length, 8))
+    assert watched.traces == 1
+
+
+def test_dropout_between_layers_draws_as_eager_does():
+    module = torch.nn.GRU(8, 16, 2, dropout=0.5)
+
+    def program(x):
+        out, last = module(x)
+        return out + torch.rand_like(out), last
+
+    check(program, torch.randn(5, 3, 8))
+
+
+def test_a_packed_sequence_is_what_it_was():
+    module = torch.nn.GRU(8, 16)
+
+    def program(x):
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 3, 2]))
+        return module(packed)[1]
+
+    check(program, torch.randn(5, 3, 8))
+
+
+def test_wrong_sizes_raise_as_in_eager():
+    module = torch.nn.GRU(8, 16)
+    check(lambda x, h: module(x, h)[0], torch.randn(5, 3, 8), torch.randn(1, 4, 16))
+    check(lambda x: F.max_pool1d(x, 30), torch.randn(3, 8))
