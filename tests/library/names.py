@@ -14,6 +14,7 @@ import math
 import numbers
 import operator
 import re
+import sys
 import types
 import typing
 
@@ -163,4 +164,4 @@ NAMES = {
     if not name.startswith("__") and name not in ("NAMES", "annotations")
 }
 NAMES["_abc"] = _abc
-_ = (collections, importlib, inspect, itertools, math, numbers, re, types)
+_ = (sys, collections, importlib, inspect, itertools, math, numbers, re, types)

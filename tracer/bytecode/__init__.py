@@ -7,7 +7,7 @@ from tracer.bytecode.assembler import Assembler, AssemblyError
 from tracer.bytecode.dialect import DIALECT, Dialect, OpcodeReport, dialect_of, opcode_report
 from tracer.bytecode.instructions import ExceptionEntry, Instruction, Program, program
 from tracer.bytecode.liveness import live_names
-from tracer.bytecode.resume import ResumeError, resume_code, suspended_generator
+from tracer.bytecode.resume import ResumeError, original_position, resume_code, suspended_generator
 from tracer.bytecode.stack_shape import StackShape, stack_shape
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "dialect_of",
     "live_names",
     "opcode_report",
+    "original_position",
     "program",
     "resume_code",
     "stack_shape",

@@ -15,10 +15,12 @@ from torch import fx
 
 from tracer.bytecode import Assembler
 from tracer.codegen.generators import build_generator
+from tracer.codegen.tracebacks import build_traceback
 from tracer.effects.log import DELETED
 from tracer.sources import LocalSource, Source
 from tracer.variables.base import VariableTracker, unreachable
 from tracer.variables.constant import ConstantVariable
+from tracer.variables.exceptions import TracebackVariable
 from tracer.variables.functions import CellVariable
 from tracer.variables.generators import GeneratorVariable
 from tracer.variables.lazy import Unwrapped
@@ -204,11 +206,11 @@ class Codegen:
         """Stores what the trace stored; a class' own __setattr__ was traced through and must not run again."""
         for name, item in self.effects.attributes(value).items():
             if item is DELETED or self.effects.is_set_again(value, name):
-                self._change_attribute(value, name, None)
+                self.change_attribute(value, name, None)
             if item is not DELETED:
-                self._change_attribute(value, name, item)  # type: ignore[arg-type]
+                self.change_attribute(value, name, item)  # type: ignore[arg-type]
 
-    def _change_attribute(self, value: VariableTracker, name: str, item: VariableTracker | None) -> None:
+    def change_attribute(self, value: VariableTracker, name: str, item: VariableTracker | None) -> None:
         """Stores `item`, deletes where it is None."""
         if self._stores_plainly(value):
             if item is not None:
@@ -251,6 +253,9 @@ class Codegen:
 
     def build_generator(self, generator: GeneratorVariable) -> None:
         build_generator(self, generator)
+
+    def build_traceback(self, traceback: TracebackVariable) -> None:
+        build_traceback(self, traceback)
 
     # -- what sources ask for (SourceCodegen) --------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 the graph and call the resume function of every frame that was open."""
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import types
@@ -14,6 +15,7 @@ from torch import fx
 from tracer import _C
 from tracer.bytecode import Assembler, Instruction, ResumeError, live_names, resume_code
 from tracer.codegen.codegen import Codegen, Extras
+from tracer.codegen.tracebacks import frame_left_out, shown_as
 from tracer.effects import rollback
 from tracer.effects.replay import replay
 from tracer.graph_breaks import unsupported
@@ -130,16 +132,17 @@ class OutputCodeBuilder:
         """-> what the original code returns for the same argument slots; traced again, it would fail again"""
         code = _with_plain_arguments(self.root.code)
         _C.never_trace(code)
-        cg.call_object(
-            types.FunctionType,
-            lambda: cg.load_const(code),
-            lambda: cg.load_globals(self.root.globals),
-            lambda: cg.load_const(code.co_name),
-            lambda: cg.load_const(None),
-            lambda: self._original_closure(cg),
-        )
-        arguments = [lambda name=name: cg.asm.load_fast(name) for name in self.root.program.argnames]
-        cg.call_top(*arguments)  # type: ignore[arg-type]
+        with frame_left_out(cg):
+            cg.call_object(
+                types.FunctionType,
+                lambda: cg.load_const(code),
+                lambda: cg.load_globals(self.root.globals),
+                lambda: cg.load_const(code.co_name),
+                lambda: cg.load_const(None),
+                lambda: self._original_closure(cg),
+            )
+            arguments = [lambda name=name: cg.asm.load_fast(name) for name in self.root.program.argnames]
+            cg.call_top(*arguments)  # type: ignore[arg-type]
 
     def _original_closure(self, cg: Codegen) -> None:
         for name in self.root.code.co_freevars:
@@ -204,10 +207,12 @@ class OutputCodeBuilder:
         asm.emit("NOP")  # belongs to this range alone, so that its depth is the depth here
         if depth + 1 < len(frames):
             kept = list(frame.stack)
-            self._run_frame(cg, frames, depth + 1)
+            with shown_as(cg, frame, instead=False):
+                self._run_frame(cg, frames, depth + 1)
             results, jumped = 1, None
         else:
-            kept, results, jumped = self._run_instruction(cg, frames)
+            with shown_as(cg, frame, instead=True) if depth else contextlib.nullcontext():
+                kept, results, jumped = self._run_instruction(cg, frames)
         if token is not None:
             asm.try_end(token)
         names = self._store_results(cg, results, handled)
@@ -354,27 +359,29 @@ class OutputCodeBuilder:
                 unsupported("cannot-reconstruct", value=str(error))
             name = self._resumes[key] = self._name_resume(offset)
             self.extras.bind(name, self._make_resume(code, frame.globals))
-        asm = cg.asm
-        cells = [frame.cells[cell] for cell in (*frame.code.co_cellvars, *frame.code.co_freevars)]
-        asm.push_null()
-        asm.load_deref(name)
-        if cells:
-            asm.load_attr("with_closure")
-            cg.call_top(lambda: cg.build_sequence("BUILD_TUPLE", cells))
-        count = len(results) + len(locals_)
-        for value in stack:
-            if not isinstance(value, NullVariable):
-                cg.load(value.present if isinstance(value, HandledBefore) else value)
-                count += 1
-        for result in results:
-            asm.load_fast(result)
-        for local in locals_:
-            self._load(cg, locals_now[local])
-        unread = [value for name, value in locals_now.items() if name not in live]
+        unread = [value for local, value in locals_now.items() if local not in live]
         kept = {value for value in unread if isinstance(value, str)}
-        names = [name for name in self._locals_of(cg) if name not in kept]
-        cg.release(names, [*outer, *(value for value in unread if not isinstance(value, str))])
-        asm.call(count)
+        alive = [*outer, *(value for value in unread if not isinstance(value, str))]
+        with frame_left_out(cg):
+            self._push_resume_function(cg, frame, name)
+            count = len(results) + len(locals_)
+            for value in stack:
+                if not isinstance(value, NullVariable):
+                    cg.load(value.present if isinstance(value, HandledBefore) else value)
+                    count += 1
+            for result in (*results, *(locals_now[local] for local in locals_)):
+                self._load(cg, result)
+            cg.release([local for local in self._locals_of(cg) if local not in kept], alive)
+            cg.asm.call(count)
+
+    def _push_resume_function(self, cg: Codegen, frame: InstructionTranslator, name: str) -> None:
+        """-> NULL, resume function over the cells of the frame"""
+        cells = [frame.cells[cell] for cell in (*frame.code.co_cellvars, *frame.code.co_freevars)]
+        cg.asm.push_null()
+        cg.asm.load_deref(name)
+        if cells:
+            cg.asm.load_attr("with_closure")
+            cg.call_top(lambda: cg.build_sequence("BUILD_TUPLE", cells))
 
     def _locals_of(self, cg: Codegen) -> list[str]:
         """The locals of the output code so far."""

@@ -8,12 +8,13 @@ from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BuiltinMethodVariable
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import NONE, ConstantVariable, boolean
+from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.lookups import lookup, rely_on_bases
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.protocol import Tracer
 from tracer.variables.reducing import reduced
-from tracer.variables.sequences import ListVariable, TupleVariable
+from tracer.variables.sequences import ListVariable
 
 
 class BaseMethods:
@@ -66,8 +67,8 @@ class BaseMethods:
         if isinstance(owner, UserObjectVariable):
             if base is object:
                 return self._object_method(owner, name, args)
-            if issubclass(base, BaseException):
-                return self._exception_method(owner, name, args)
+            if isinstance(owner, ExceptionVariable):
+                return owner.base_method(tx, base, name, args, kwargs)
             if owner.storage is not None:
                 return self._storage_method(owner, name, args, kwargs)
         if isinstance(owner, ClassVariable) and base is object and name == "__init_subclass__":
@@ -99,18 +100,6 @@ class BaseMethods:
             if owner.identity() is args[0].identity():
                 return boolean(name == "__eq__")
             return ConstantVariable(NotImplemented)
-        unsupported("unsupported-method", value=owner.describe(), name=name)
-
-    def _exception_method(self, owner: UserObjectVariable, name: str, args: list[VariableTracker]) -> VariableTracker:
-        if name == "__init__":
-            owner.storage = TupleVariable(args)
-            return NONE
-        if name == "with_traceback":
-            return owner
-        if name == "__str__" and isinstance(owner.storage, TupleVariable):
-            items = list(owner.storage.children())
-            if not items or (len(items) == 1 and items[0].is_constant()):
-                return ConstantVariable(str(items[0].constant()) if items else "")
         unsupported("unsupported-method", value=owner.describe(), name=name)
 
     def _storage_method(

@@ -19,6 +19,7 @@ from tracer.variables.arrays import NdarrayVariable
 from tracer.variables.base import ObservedException, VariableTracker, invoke
 from tracer.variables.callables import CallableVariable
 from tracer.variables.constant import fold
+from tracer.variables.exceptions import ExceptionVariable, HandledOutsideVariable
 from tracer.variables.functions import CellVariable, FunctionVariable, UserFunctionVariable, cell_of
 from tracer.variables.generators import GeneratorVariable
 from tracer.variables.literals import from_python
@@ -62,15 +63,49 @@ class Calls:
     def raise_error(self, cls: type[BaseException], *args: Any) -> NoReturn:
         self.raise_value(self.new_exception(cls, *map(from_python, args)))
 
-    def new_exception(self, cls: type[BaseException], *args: VariableTracker) -> UserObjectVariable:
-        return UserObjectVariable(cls, storage=TupleVariable(args))
+    def new_exception(self, cls: type[BaseException], *args: VariableTracker) -> ExceptionVariable:
+        tx: Any = self
+        made = ExceptionVariable(cls)
+        made.initialize(tx, cls, list(args), {})
+        return made
 
     def raise_value(self, value: VariableTracker) -> NoReturn:
         tx: Any = self
-        handled = tx.trace.handled
-        if handled is not None and handled is not value and tx.effects.attribute(value, "__context__") is None:
-            tx.effects.store_attribute(value, "__context__", handled)
+        assert isinstance(value, ExceptionVariable)
+        if value.value is None and isinstance(tx.trace.handled, HandledOutsideVariable):
+            value.set_field(tx, "__context__", tx.trace.handled)
+        else:
+            handled = self.handled_exception()
+            if handled is not None and handled is not value:
+                value.link_context(tx, handled)
         raise ObservedException(value)
+
+    def raise_name_error(self, name: str, message: str) -> NoReturn:
+        tx: Any = self
+        error = self.new_exception(NameError, from_python(message))
+        error.set_field(tx, "name", from_python(name))
+        self.raise_value(error)
+
+    def read_attribute(self, owner: VariableTracker, name: str) -> VariableTracker:
+        """owner.name; an AttributeError that comes out of it says so, as CPython's PyObject_GetAttr makes it."""
+        tx: Any = self
+        try:
+            return owner.get_attr(tx, name)
+        except ObservedException as raised:
+            error = raised.value
+            if isinstance(error, ExceptionVariable) and issubclass(error.cls, AttributeError):
+                if all(_is_none(error.field(tx, field)) for field in ("name", "obj")):
+                    error.set_field(tx, "name", from_python(name))
+                    error.set_field(tx, "obj", owner)
+            raise
+
+    def handled_exception(self) -> VariableTracker | None:
+        """sys.exception()"""
+        tx: Any = self
+        handled = tx.trace.handled
+        if isinstance(handled, HandledOutsideVariable):
+            handled = tx.trace.handled = handled.realize(tx)
+        return None if handled.is_constant() else handled
 
     def exception_instance(self, value: VariableTracker) -> VariableTracker:
         """`raise value`: a class is called, an instance stands for itself."""
@@ -224,6 +259,10 @@ class Calls:
         tx: Any = self
         value = tx.effects.global_value(globals_, name)
         return value if isinstance(value, VariableTracker) else None
+
+
+def _is_none(value: VariableTracker) -> bool:
+    return value.is_constant() and value.constant() is None
 
 
 def name_of(function: Any) -> str:

@@ -28,6 +28,7 @@ from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariabl
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import fold
 from tracer.variables.enums import member_of_value, members
+from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.functions import UserFunctionVariable
 from tracer.variables.instance_dict import InstanceDictVariable
 from tracer.variables.iterators import SequenceIterator
@@ -202,7 +203,7 @@ class ObjectModel(BaseMethods):
         if issubclass(value, BaseException):
             if storage_base(value) not in _PLAIN_EXCEPTIONS:
                 unsupported("unsupported-call", value=f"exception class {value.__qualname__}")
-            return UserObjectVariable(value, storage=TupleVariable(args))
+            return ExceptionVariable(value, args=args)
         base = storage_base(value)
         if not issubclass(base, lookup(value, "__new__")[0]) and not _has_python_new(value):  # type: ignore[arg-type]
             unsupported("unsupported-call", value=f"class {value.__qualname__}, whose instances are made in C")
@@ -337,7 +338,7 @@ _PLAIN_EXCEPTIONS = frozenset(
     cls
     for cls in vars(builtins).values()
     if isinstance(cls, type) and issubclass(cls, BaseException) and cls.__basicsize__ == BaseException.__basicsize__
-) | {StopIteration, AttributeError, NameError, ImportError}
+) | {StopIteration, SystemExit, AttributeError, NameError, ImportError}
 
 
 def _existed(tx: Any, owner: VariableTracker, name: str) -> bool:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from tracer.preserve import TorchState
 from tracer.sources import Source
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder
+from tracer.variables.exceptions import HandledOutsideVariable
 from tracer.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
@@ -47,7 +49,8 @@ class Trace:
         self.break_at = break_at
         self.steps = 0
         self.frame: InstructionTranslator | None = None  # the innermost one
-        self.handled: VariableTracker | None = None  # sys.exception()
+        self.handled_at_entry = sys.exception()
+        self.handled: VariableTracker = HandledOutsideVariable()  # sys.exception()
         self.generators: list[tuple[Any, int]] = []  # those started, with the step that called the frame that did it
         self.input_tensors: list[TensorVariable] = []
         self.modules: set[Source] = set()  # where nn.Modules were met
@@ -59,7 +62,8 @@ class Trace:
     def close(self) -> None:
         """Lets go of the frame's values at once: what stays of a trace, the graph's fakes above all, must not lead to
         them, and they are not to wait for the garbage collector."""
-        self.frame = self.handled = None
+        self.frame = self.handled_at_entry = None
+        self.handled = HandledOutsideVariable()
         self.generators.clear()
         self.input_tensors.clear()
         self.builder.forget()

@@ -62,6 +62,7 @@ class InstructionTranslator(Operations):
         self.keyword_names: tuple[str, ...] = ()
         self.result: VariableTracker | None = None
         self.yielded = False
+        self.handled_outside: VariableTracker | None = None  # by whoever resumed this frame, a generator's
         self.is_polyfill: bool = is_polyfill_module(globals_.get("__name__"))
         self.depth: int = 0 if parent is None else parent.depth + 1
         if self.depth > MAX_INLINE_DEPTH:
@@ -103,6 +104,9 @@ class InstructionTranslator(Operations):
 
     def unwind(self, raised: ObservedException) -> None:
         """Continues at the handler of the current instruction, or lets the exception out of this frame."""
+        if not (raised.again or self.is_polyfill):
+            raised.value.passes(self)  # type: ignore[attr-defined]
+        raised.again = False
         handler = self.inst.handler
         if handler is None:
             self.trace.frame = self.parent

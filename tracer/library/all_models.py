@@ -14,6 +14,7 @@ from tracer.library import (  # noqa: F401
     numpy_,
     operator_,
     re_,
+    sys_,
 )
 from tracer.library.torch_ import all_models  # noqa: F401
 from tracer.polyfills import collections_ as _collections  # noqa: F401

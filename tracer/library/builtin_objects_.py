@@ -57,7 +57,7 @@ def _getattr(tx: Tracer, obj: Value, name: Value, /, *default: Value) -> Value:
     if len(default) > 1:
         unsupported("call-arguments", error=f"getattr expected at most 3 arguments, got {2 + len(default)}")
     if not default:
-        return obj.get_attr(tx, _name(name, "getattr"))
+        return tx.read_attribute(obj, _name(name, "getattr"))
     found = find_attr(tx, obj, _name(name, "getattr"))
     return default[0] if found is None else found
 

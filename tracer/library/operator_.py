@@ -175,7 +175,7 @@ class GetterVariable(VariableTracker):
         if self.cls is operator.itemgetter:
             return obj.get_item(tx, part)
         for name in part.constant().split("."):
-            obj = obj.get_attr(tx, name)
+            obj = tx.read_attribute(obj, name)
         return obj
 
     def reconstruct(self, cg: Any) -> None:

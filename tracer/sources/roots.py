@@ -130,6 +130,26 @@ class BuiltinSource(RootSource):
 
 
 @source_kind
+class HandledSource(RootSource):
+    """The exception that is being handled where the frame is called, or None."""
+
+    root_kind = "global"
+
+    def label(self) -> str:
+        return "sys.exception()"
+
+    def read(self, scope: ReadScope) -> str:
+        return f"{scope.const(sys.exception, 'exception')}()"
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_callable(sys.exception)
+        cg.call(0)
+
+    def get(self, values: FrameValues) -> Any:
+        return sys.exception()
+
+
+@source_kind
 class ModuleSource(RootSource):
     """`sys.modules[name]`."""
 

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 class ObservedException(Exception):
     """The traced program raised: unwinds the traced frames until one of them handles it."""
 
-    def __init__(self, value: VariableTracker) -> None:
+    def __init__(self, value: VariableTracker, again: bool = False) -> None:
         super().__init__(value)
         self.value = value
+        self.again = again  # raised again as it is: its traceback has the present frame already
 
 
 class VariableTracker:

@@ -43,6 +43,7 @@ from tracer.variables.callables import (
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import BY_IDENTITY, CONSTANT_TYPES, ConstantVariable, is_constant_value
 from tracer.variables.enums import constant_of
+from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.functions import UserFunctionVariable, cell_of
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.lookups import lookup, rely_on_bases, storage_base
@@ -449,7 +450,7 @@ def _cell(builder: VariableBuilder, tx: Tracer, value: types.CellType, source: S
 @tracks_subclasses(BaseException)
 def _exception(builder: VariableBuilder, tx: Tracer, value: BaseException, source: Source) -> VariableTracker:
     builder.guard(guards.TypeMatch(source, type(value)))
-    return builder.remember(value, UserObjectVariable(type(value), value, source))
+    return builder.remember(value, ExceptionVariable(type(value), value, source))
 
 
 _OPAQUE = (

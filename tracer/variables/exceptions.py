@@ -1,21 +1,247 @@
-"""What belongs to exceptions beside the exception object itself, which is a `UserObjectVariable`."""
+"""Exceptions: what the classes of C keep beside the instance dict, how `raise` links them, and their tracebacks."""
 from __future__ import annotations
 
 import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from tracer.graph_breaks import unsupported
+from tracer.sources import GenericAttrSource, HandledSource
 from tracer.variables.base import VariableTracker
+from tracer.variables.constant import FALSE, NONE, TRUE, ConstantVariable
+from tracer.variables.lookups import MISSING, lookup
+from tracer.variables.objects import UserObjectVariable
+from tracer.variables.sequences import ListVariable, TupleVariable
+from tracer.variables.text import form
 
 if TYPE_CHECKING:
+    from tracer.sources import Source
     from tracer.variables.protocol import Tracer
+
+_HEAP_TYPE = 1 << 9
+_NAMED: dict[type, tuple[str, ...]] = {  # the arguments that are taken by name
+    AttributeError: ("name", "obj"),
+    NameError: ("name",),
+    ImportError: ("name", "path"),
+}
+
+
+class ExceptionVariable(UserObjectVariable):
+    """An exception. Of one that the trace made, `fields` has what lies in its C structure, apart from `args`."""
+
+    def __init__(
+        self, cls: type, value: Any = None, source: Source | None = None, args: Iterable[VariableTracker] = ()
+    ) -> None:
+        super().__init__(cls, value, source, TupleVariable(args) if value is None else None)
+        self.fields: dict[str, VariableTracker] = {}
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (*super().children(), *self.fields.values())
+
+    def initialize(
+        self, tx: Tracer, base: type, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> None:
+        """base.__init__(self, *args, **kwargs), where `base` is a class of C."""
+        named = next((names for cls, names in _NAMED.items() if issubclass(base, cls)), ())
+        if not set(kwargs).issubset(named):
+            unsupported("call-arguments", error=f"{base.__name__} takes no argument {', '.join(kwargs)} by name")
+        for name in (*named, "value", "code", "msg"):
+            self.fields.pop(name, None)
+        given = TupleVariable(args)
+        self.set_field(tx, "args", given)
+        for name, value in kwargs.items():
+            self.set_field(tx, name, value)
+        if issubclass(base, StopIteration) and args:
+            self.set_field(tx, "value", args[0])
+        elif issubclass(base, SystemExit) and args:
+            self.set_field(tx, "code", args[0] if len(args) == 1 else given)
+        elif issubclass(base, ImportError) and len(args) == 1:
+            self.set_field(tx, "msg", args[0])
+
+    # -- fields --------------------------------------------------------------------------------------------------
+
+    def _c_attribute(self, tx: Tracer, name: str, static: Any) -> VariableTracker | None:
+        if is_field(static):
+            return self.field(tx, name)
+        return super()._c_attribute(tx, name, static)
+
+    def slot(self, tx: Tracer, name: str) -> VariableTracker | None:
+        return self.field(tx, name) if is_field(lookup(self.cls, name)[1]) else super().slot(tx, name)
+
+    def field(self, tx: Tracer, name: str) -> VariableTracker:
+        if self.value is not None:
+            pending = tx.effects.attribute(self, name)
+            if pending is not None:
+                return pending
+            return tx.wrap(getattr(self.value, name), GenericAttrSource(self._path(), name))
+        if name == "args":
+            assert self.storage is not None
+            return self.storage
+        found = self.fields.get(name)
+        if isinstance(found, HandledOutsideVariable):
+            found = self.fields[name] = found.realize(tx)
+        if found is None:
+            return FALSE if name == "__suppress_context__" else NONE
+        return found
+
+    def default_set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        static = lookup(self.cls, name)[1]
+        if static is MISSING or not is_field(static):
+            super().default_set_attr(tx, name, value)
+            return
+        cls = value.python_type()
+        if name in ("__cause__", "__context__"):
+            if not issubclass(cls, (BaseException, type(None))):
+                tx.raise_error(TypeError, f"exception {name.strip('_')} must be None or derive from BaseException")
+            if name == "__cause__":
+                self.set_cause(tx, value)
+                return
+        elif name == "__traceback__" and cls not in (types.TracebackType, type(None)):
+            tx.raise_error(TypeError, "__traceback__ must be a traceback or None")
+        elif name == "__suppress_context__" and cls is not bool:
+            tx.raise_error(TypeError, "attribute value type must be bool")
+        elif name == "args":
+            value = TupleVariable(value.unpack(tx))
+        elif name in ("message", "exceptions"):
+            tx.raise_error(AttributeError, "readonly attribute")
+        self.set_field(tx, name, value)
+
+    def set_field(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if self.value is not None:
+            tx.effects.store_attribute(self, name, value)
+        elif name == "args":
+            self.storage = value
+        else:
+            self.fields[name] = value
+
+    def set_cause(self, tx: Tracer, cause: VariableTracker) -> None:
+        self.set_field(tx, "__cause__", cause)
+        self.set_field(tx, "__suppress_context__", TRUE)
+
+    # -- raising -------------------------------------------------------------------------------------------------
+
+    def link_context(self, tx: Tracer, handled: VariableTracker) -> None:
+        """What `raise` does while `handled` is being handled: that becomes the context, and a chain that would lead back
+        here is cut (CPython's _PyErr_SetObject)."""
+        at: VariableTracker | None = handled
+        seen: set[VariableTracker] = set()
+        while isinstance(at, ExceptionVariable) and at not in seen:
+            seen.add(at)
+            following = at._known_context(tx, exhaustive=self.value is not None)
+            if following is self:
+                at.set_field(tx, "__context__", NONE)
+                break
+            at = following
+        self.set_field(tx, "__context__", handled)
+
+    def _known_context(self, tx: Tracer, exhaustive: bool) -> VariableTracker | None:
+        """The context as far as the trace has set it, or, if `exhaustive`, whatever it is."""
+        if self.value is None:
+            return self.fields.get("__context__")
+        return self.field(tx, "__context__") if exhaustive else tx.effects.attribute(self, "__context__")
+
+    def passes(self, tx: Any) -> None:
+        """The exception unwinds the frame `tx` at its present line."""
+        before = self.fields.get("__traceback__") if self.value is None else self.field(tx, "__traceback__")
+        line = tx.inst.positions.lineno or tx.code.co_firstlineno
+        self.set_field(tx, "__traceback__", TracebackVariable(tx.code, tx.globals, tx.inst.index, line, before))
+
+    # -- methods -------------------------------------------------------------------------------------------------
+
+    def base_method(
+        self, tx: Tracer, base: type, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        """A method of a C class of exceptions."""
+        if name == "__init__":
+            self.initialize(tx, base, args, kwargs)
+            return NONE
+        if kwargs:
+            unsupported("call-arguments", error=f"{name}() takes no keyword arguments")
+        if name == "with_traceback" and len(args) == 1:
+            self.default_set_attr(tx, "__traceback__", args[0])
+            return self
+        if name == "add_note" and len(args) == 1:
+            return self._add_note(tx, args[0])
+        if name in ("__str__", "__repr__") and not args:
+            return ConstantVariable(self._base_text(tx, base, name))
+        if name == "__setattr__" and len(args) == 2:
+            self.default_set_attr(tx, args[0].constant(), args[1])
+            return NONE
+        if name == "__getattribute__" and len(args) == 1:
+            return self.default_get_attr(tx, args[0].constant())
+        unsupported("unsupported-method", value=self.describe(), name=name)
+
+    def _add_note(self, tx: Tracer, note: VariableTracker) -> VariableTracker:
+        if not issubclass(note.python_type(), str):
+            tx.raise_error(TypeError, f"note must be a str, not '{note.python_type().__name__}'")
+        notes = self.instance_attr(tx, "__notes__")
+        if notes is None:
+            notes = ListVariable([])
+            self.default_set_attr(tx, "__notes__", notes)
+        if not isinstance(notes, ListVariable):
+            tx.raise_error(TypeError, "Cannot add note: __notes__ is not a list")
+        return notes.call_method(tx, "append", [note], {})
+
+    def text(self, tx: Tracer, kind: str) -> str:
+        name = f"__{kind}__"
+        owner, static = lookup(self.cls, name)
+        if isinstance(static, types.FunctionType) or owner is None:
+            return super().text(tx, kind)
+        return self._base_text(tx, owner, name)
+
+    def _base_text(self, tx: Tracer, base: type, name: str) -> str:
+        args = form(tx, self.field(tx, "args"))
+        if base is ImportError and name == "__str__":
+            message = self.field(tx, "msg")
+            if message.python_type() is str:
+                return form(tx, message)  # type: ignore[no-any-return]
+        elif base not in (BaseException, KeyError, AttributeError, NameError):
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        if name == "__repr__":
+            return f"{self.cls.__name__}({', '.join(map(repr, args))})"
+        if base is KeyError and len(args) == 1:
+            return repr(args[0])
+        return "" if not args else str(args[0] if len(args) == 1 else args)
+
+    # -- code ----------------------------------------------------------------------------------------------------
+
+    def reconstruct(self, cg: Any) -> None:
+        new = lookup(self.cls, "__new__")[0]
+        make = BaseException.__new__ if new is None or new.__flags__ & _HEAP_TYPE else new.__new__
+        assert self.storage is not None
+        args = [lambda item=item: cg.load(item) for item in self.storage.children()]
+        cg.call_object(make, lambda: cg.load_object(self.cls), *args)
+
+    def fill(self, cg: Any) -> None:
+        for name, value in sorted(self.fields.items(), key=lambda item: item[0] == "__suppress_context__"):
+            cg.change_attribute(self, name, value)
+        cg.store_attributes(self)
+
+
+def is_field(static: Any) -> bool:
+    """Whether a class attribute is a part of the C structure of exceptions."""
+    if not isinstance(static, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+        return False
+    owner = static.__objclass__
+    return issubclass(owner, BaseException) and not owner.__flags__ & _HEAP_TYPE and static.__name__ != "__dict__"
 
 
 class TracebackVariable(VariableTracker):
-    """The traceback of an exception: it can be passed on, and breaks the graph when somebody looks into it."""
+    """A traceback that the trace made: `index` is that of the instruction in `code`, `following` the frame further in."""
 
-    def __init__(self, exception: VariableTracker) -> None:
-        self.exception = exception
+    def __init__(
+        self,
+        code: types.CodeType,
+        globals_: dict[str, Any],
+        index: int,
+        line: int,
+        following: VariableTracker | None,
+    ) -> None:
+        self.code = code
+        self.globals = globals_
+        self.index = index
+        self.line = line
+        self.following = NONE if following is None else following
 
     def python_type(self) -> type:
         return types.TracebackType
@@ -23,16 +249,26 @@ class TracebackVariable(VariableTracker):
     def truth(self, tx: Tracer) -> bool:
         return True
 
+    def hash_key(self, tx: Tracer) -> Any:
+        return self
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "tb_lineno":
+            return ConstantVariable(self.line)
+        if name == "tb_next":
+            return self.following
+        return super().get_attr(tx, name)
+
     def children(self) -> Iterable[VariableTracker]:
-        return (self.exception,)
+        return (self.following,)
 
     def reconstruct(self, cg: Any) -> None:
-        cg.load(self.exception)
-        cg.load_attr("__traceback__")
+        cg.build_traceback(self)
 
 
 class HandledBefore(VariableTracker):
-    """The stack slot in which a frame keeps the exception that was handled before `present`."""
+    """The stack slot in which a frame keeps the exception that was handled before `present`; None in a generator, where it
+    is whatever its caller handles."""
 
     def __init__(self, value: VariableTracker | None, present: VariableTracker) -> None:
         self.value = value
@@ -40,3 +276,13 @@ class HandledBefore(VariableTracker):
 
     def children(self) -> Iterable[VariableTracker]:
         return () if self.value is None else (self.value,)
+
+
+class HandledOutsideVariable(VariableTracker):
+    """What was being handled where the traced frame was called, if anything: guarded when the program asks."""
+
+    def __init__(self) -> None:
+        self.source: Source = HandledSource()
+
+    def realize(self, tx: Tracer) -> VariableTracker:
+        return tx.wrap(tx.trace.handled_at_entry, self.source)

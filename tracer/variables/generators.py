@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.errors import Unsupported
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import ObservedException, VariableTracker, no_keywords
-from tracer.variables.constant import NONE, TRUE, ConstantVariable
+from tracer.variables.constant import NONE, ConstantVariable
 from tracer.variables.exceptions import HandledBefore
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.sequences import TupleVariable
@@ -66,7 +66,7 @@ class GeneratorVariable(IteratorVariable):
             tx.trace.generators.append((self, 0 if caller is None else caller.break_step()))  # type: ignore[attr-defined]
         self.started = self.running = True
         trace = tx.trace  # type: ignore[attr-defined]
-        handled_outside = trace.handled
+        handled_outside = frame.handled_outside = trace.handled
         if self.handled is not None:
             trace.handled = self.handled
         try:
@@ -144,9 +144,8 @@ class GeneratorVariable(IteratorVariable):
 
     def _raise_stopped(self, tx: Tracer, cause: VariableTracker) -> None:
         error = tx.new_exception(RuntimeError, ConstantVariable("generator raised StopIteration"))
-        tx.effects.store_attribute(error, "__cause__", cause)
-        tx.effects.store_attribute(error, "__suppress_context__", TRUE)
-        tx.effects.store_attribute(error, "__context__", cause)
+        error.set_cause(tx, cause)
+        error.set_field(tx, "__context__", cause)
         raise ObservedException(error)
 
     def closes_quietly(self) -> bool:

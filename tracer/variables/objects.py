@@ -13,7 +13,7 @@ import torch
 
 from tracer import _C
 from tracer.graph_breaks import unsupported
-from tracer.sources import AttrSource, GenericAttrSource
+from tracer.sources import AttrSource
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.constant import ConstantVariable, boolean
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tracer.sources import Source
     from tracer.variables.protocol import Tracer
 
-_EXCEPTION_FIELDS = ("args", "__cause__", "__context__", "__suppress_context__", "__traceback__", "__notes__")
 
 
 class UserObjectVariable(VariableTracker):
@@ -120,9 +119,9 @@ class UserObjectVariable(VariableTracker):
             if static.fget is None:
                 tx.raise_error(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no getter")
             return tx.class_attr(owner, name, self, part="fget").call(tx, [self], {})
-        if isinstance(static, types.MemberDescriptorType) and not _is_of_exceptions(static):
+        if isinstance(static, types.MemberDescriptorType):
             return self.slot(tx, name)
-        if isinstance(static, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+        if isinstance(static, types.GetSetDescriptorType):
             return self._c_attribute(tx, name, static)
         getter = lookup(type(static), "__get__")[1]
         if isinstance(getter, types.FunctionType):
@@ -150,24 +149,11 @@ class UserObjectVariable(VariableTracker):
             return tx.instance_dict(self, self.value)
         if name == "__class__":
             return tx.class_variable(self.cls, self)
-        if issubclass(self.cls, BaseException) and name in _EXCEPTION_FIELDS:
-            return self._exception_field(tx, name)
-        if name == "value" and issubclass(self.cls, StopIteration) and self.storage is not None:
-            return next(iter(self.storage.children()), ConstantVariable(None))  # type: ignore[return-value]
-        if name in ("__weakref__", "__doc__") or issubclass(self.cls, BaseException):
+        if name in ("__weakref__", "__doc__"):
             unsupported("unsupported-descriptor", name=name, kind="attribute of a C type")
         if self.storage is not None:
             return self.storage.get_attr(tx, name)
         unsupported("unsupported-descriptor", name=name, kind="attribute of a C type")
-
-    def _exception_field(self, tx: Tracer, name: str) -> VariableTracker:
-        if name == "__traceback__":
-            unsupported("unsupported-attribute", value=self.describe(), name=name)
-        if self.value is not None:
-            return tx.wrap(getattr(self.value, name, None), GenericAttrSource(self._path(), name))
-        if name == "args":
-            return self.storage or tx.literal(())
-        return boolean(False) if name == "__suppress_context__" else ConstantVariable(None)
 
     def _bind(self, tx: Tracer, name: str, owner: Any, static: Any) -> VariableTracker:
         """A non-data class attribute read through the instance."""
@@ -231,7 +217,7 @@ class UserObjectVariable(VariableTracker):
             if isinstance(setter, types.FunctionType):
                 tx.class_attr(owner, name, self).call_method(tx, "__set__", [self, value], {})
                 return
-            if not isinstance(static, types.MemberDescriptorType) and name not in _EXCEPTION_FIELDS[1:]:
+            if not isinstance(static, types.MemberDescriptorType):
                 unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         elif not self.cls.__dictoffset__:
             tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
@@ -317,21 +303,11 @@ class UserObjectVariable(VariableTracker):
                 if text.is_constant() and isinstance(text.constant(), str):
                     return text.constant()  # type: ignore[no-any-return]
                 break
-            if owner in (BaseException, KeyError) and self.storage is not None:
-                return self._exception_text(tx, "key" if owner is KeyError else kind)
             if owner in (list, dict, tuple) and self.storage is not None:
                 return repr(form(tx, self.storage))
             if owner is not object:
                 break
         return super().text(tx, kind)  # among others the default repr, which shows an address
-
-    def _exception_text(self, tx: Tracer, kind: str) -> str:
-        args = form(tx, self.storage)  # type: ignore[arg-type]
-        if kind == "repr":
-            return f"{self.cls.__name__}({', '.join(map(repr, args))})"
-        if kind == "key" and len(args) == 1:
-            return repr(args[0])
-        return "" if not args else str(args[0] if len(args) == 1 else args)
 
     def format(self, tx: Tracer, spec: str) -> str:
         _, static = lookup(self.cls, "__format__")
@@ -413,31 +389,19 @@ class UserObjectVariable(VariableTracker):
     # -- code ----------------------------------------------------------------------------------------------------
 
     def reconstruct(self, cg: Any) -> None:
-        if issubclass(self.cls, BaseException):
-            args = [lambda item=item: cg.load(item) for item in (self.storage.children() if self.storage else ())]
-            if isinstance(lookup(self.cls, "__init__")[1], types.FunctionType) or lookup(self.cls, "__new__")[0] is self.cls:
-                cg.call_object(BaseException.__new__, lambda: cg.load_object(self.cls), *args)
-            else:
-                cg.call_object(self.cls, *args)
-        elif isinstance(self.storage, VariableTracker) and issubclass(self.cls, tuple):
+        if isinstance(self.storage, VariableTracker) and issubclass(self.cls, tuple):
             cg.call_object(tuple.__new__, lambda: cg.load_object(self.cls), lambda: cg.load(self.storage))
         else:
             make = object.__new__ if self.storage is None else storage_base(self.cls).__new__
             cg.call_object(make, lambda: cg.load_object(self.cls))
 
     def fill(self, cg: Any) -> None:
-        if self.storage is not None and not issubclass(self.cls, (BaseException, tuple)):
+        if self.storage is not None and not issubclass(self.cls, tuple):
             cg.fill_storage(self, storage_base(self.cls))
         cg.store_attributes(self)
 
     def replay(self, cg: Any) -> None:
         cg.store_attributes(self)
-
-
-def _is_of_exceptions(descriptor: Any) -> bool:
-    """Whether a slot is one that an exception class of C fills by itself."""
-    cls = descriptor.__objclass__
-    return issubclass(cls, BaseException) and not cls.__flags__ & (1 << 9)
 
 
 _MODULE_GETATTR = torch.nn.Module.__dict__["__getattr__"]

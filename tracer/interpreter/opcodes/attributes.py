@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 @handles("LOAD_ATTR", until=(3, 12))
 def load_attr(tx: Frame, inst: Instruction) -> None:
     """obj -> obj.name"""
-    tx.push(tx.pop().get_attr(tx, inst.argval))
+    tx.push(tx.read_attribute(tx.pop(), inst.argval))
 
 
 @handles("LOAD_METHOD")
 def load_method(tx: Frame, inst: Instruction) -> None:
     """obj -> NULL, obj.name"""
-    value = tx.pop().get_attr(tx, inst.argval)
+    value = tx.read_attribute(tx.pop(), inst.argval)
     tx.push(NULL)
     tx.push(value)
 

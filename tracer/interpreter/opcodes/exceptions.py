@@ -10,7 +10,7 @@ from tracer.interpreter.registry import handles
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import boolean
-from tracer.variables.exceptions import HandledBefore
+from tracer.variables.exceptions import ExceptionVariable, HandledBefore
 from tracer.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 def raise_varargs(tx: Frame, inst: Instruction) -> None:
     """(exception,) (cause) ->"""
     if inst.arg == 0:
-        if tx.trace.handled is None:
+        handled = tx.handled_exception()
+        if handled is None:
             tx.raise_error(RuntimeError, "No active exception to reraise")
-        raise ObservedException(tx.trace.handled)
+        raise ObservedException(handled, again=True)
     cause = tx.pop() if inst.arg == 2 else None
     value = tx.exception_instance(tx.pop())
     if cause is not None:
@@ -39,15 +40,16 @@ def _set_cause(tx: Frame, value: VariableTracker, cause: VariableTracker) -> Non
         ):
             tx.raise_error(TypeError, "exception causes must derive from BaseException")
         cause = tx.exception_instance(cause)
-    tx.effects.store_attribute(value, "__cause__", cause)
-    tx.effects.store_attribute(value, "__suppress_context__", boolean(True))
+    assert isinstance(value, ExceptionVariable)
+    value.set_cause(tx, cause)
 
 
 @handles("PUSH_EXC_INFO")
 def push_exc_info(tx: Frame, inst: Instruction) -> None:
     """exception -> exception handled before, exception"""
     value = tx.pop()
-    tx.push(HandledBefore(tx.trace.handled, value))
+    handled = tx.trace.handled
+    tx.push(HandledBefore(None if handled is tx.handled_outside else handled, value))
     tx.push(value)
     tx.trace.handled = value
 
@@ -57,7 +59,9 @@ def pop_except(tx: Frame, inst: Instruction) -> None:
     """exception handled before ->"""
     before = tx.pop()
     assert isinstance(before, HandledBefore)
-    tx.trace.handled = before.value
+    outside = tx.handled_outside if before.value is None else before.value
+    assert outside is not None
+    tx.trace.handled = outside
 
 
 @handles("CHECK_EXC_MATCH")
@@ -75,7 +79,7 @@ def check_exc_match(tx: Frame, inst: Instruction) -> None:
 def reraise(tx: Frame, inst: Instruction) -> None:
     """(lasti,) exception ->"""
     value = tx.pop()
-    raise ObservedException(value)
+    raise ObservedException(value, again=True)
 
 
 @handles("CHECK_EG_MATCH", "PREP_RERAISE_STAR")

@@ -67,8 +67,8 @@ def raise_unbound_cell(tx: Frame, name: str) -> NoReturn:
         tx.raise_error(
             UnboundLocalError, f"cannot access local variable {name!r} where it is not associated with a value"
         )
-    tx.raise_error(
-        NameError, f"cannot access free variable {name!r} where it is not associated with a value in enclosing scope"
+    tx.raise_name_error(
+        name, f"cannot access free variable {name!r} where it is not associated with a value in enclosing scope"
     )
 
 
@@ -108,7 +108,7 @@ def read_global(tx: Frame, name: str) -> VariableTracker:
     builtins = builtins_of(tx.globals)
     value = builtins.get(name, _MISSING)
     if value is _MISSING:
-        tx.raise_error(NameError, f"name {name!r} is not defined")
+        tx.raise_name_error(name, f"name {name!r} is not defined")
     tx.guard(guards.NotInGlobals(global_source(tx, name)))
     return tx.wrap(value, BuiltinSource(name))
 
@@ -143,7 +143,7 @@ def store_global(tx: Frame, inst: Instruction) -> None:
 def delete_global(tx: Frame, inst: Instruction) -> None:
     """deletes a global"""
     if tx.effects.global_value(tx.globals, inst.argval) is DELETED or inst.argval not in tx.globals:
-        tx.raise_error(NameError, f"name {inst.argval!r} is not defined")
+        tx.raise_name_error(inst.argval, f"name {inst.argval!r} is not defined")
     tx.effects.store_global(tx.globals, inst.argval, DELETED)
 
 

@@ -7,7 +7,7 @@ from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.registry import handles
 from tracer.variables.base import VariableTracker
-from tracer.variables.exceptions import TracebackVariable
+from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.objects import UserObjectVariable
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ def with_except_start(tx: Frame, inst: Instruction) -> None:
     """exit, lasti, before, exception -> exit, lasti, before, exception, exit(type, exception, traceback)"""
     value = tx.stack[-1]
     leave = tx.stack[-4]
-    tx.push(leave.call(tx, [tx.class_variable(value.python_type(), value), value, TracebackVariable(value)], {}))
+    assert isinstance(value, ExceptionVariable)
+    details = [tx.class_variable(value.cls, value), value, value.field(tx, "__traceback__")]
+    tx.push(leave.call(tx, details, {}))
 
 
 @handles("BEFORE_ASYNC_WITH", "GET_AITER", "GET_ANEXT", "END_ASYNC_FOR", "GET_AWAITABLE", "ASYNC_GEN_WRAP")
