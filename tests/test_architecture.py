@@ -67,7 +67,7 @@ DOORS: dict[str, set[str]] = {
     "torch._numpy": {"tracer.graph.array_operations"},
     "torch._subclasses": {"tracer.graph", BRIDGE},
     "torch.utils._device": {"tracer.preserve"},
-    "torch.utils._pytree": {BRIDGE},
+    "torch.utils._pytree": {"tracer.api.export", BRIDGE},
     "torch.utils._python_dispatch": {"tracer.graph", BRIDGE},
     "torch.utils._sympy": {"tracer.graph.torch_sympy", "tracer.graph.shape_env_adapter", BRIDGE},
     "torch.fx.experimental": {"tracer.graph", "tracer.variables.symbolic", "tracer.library.torch_.numbers", BRIDGE},

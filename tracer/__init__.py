@@ -8,6 +8,7 @@ from tracer import config, exc
 from tracer.api.disabling import disable, run
 from tracer.api.entry import compile, compile_module, optimize
 from tracer.api.explain import ExplainOutput, explain
+from tracer.api.export import ExportResult, export
 from tracer.api.inside import graph_break, is_compiling
 from tracer.api.marks import (
     allow_in_graph,
@@ -30,6 +31,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ExplainOutput",
+    "ExportResult",
     "OptimizedModule",
     "allow_in_graph",
     "assume_constant_result",
@@ -41,6 +43,7 @@ __all__ = [
     "disallow_in_graph",
     "exc",
     "explain",
+    "export",
     "forbid_in_graph",
     "graph_break",
     "is_compiling",

@@ -74,6 +74,7 @@ class RegionState:
         on_graph: Callable[[torch.fx.GraphModule, list[Any]], None] | None = None,
         on_break: Callable[[errors.Unsupported], None] | None = None,
         on_guards: Callable[[Any], None] | None = None,
+        on_inputs: Callable[[list[str], list[str]], None] | None = None,
         guard_fail_fn: Callable[[Any], None] | None = None,
         guard_export_fn: Callable[[Any], None] | None = None,
         guard_filter_fn: Callable[[Any], Any] | None = None,
@@ -86,6 +87,7 @@ class RegionState:
         self.on_graph = on_graph
         self.on_break = on_break
         self.on_guards = on_guards
+        self.on_inputs = on_inputs
         self.guard_fail_fn = guard_fail_fn
         self.guard_export_fn = guard_export_fn
         self.guard_filter_fn = guard_filter_fn
@@ -263,6 +265,8 @@ class RegionState:
         output.remove_dead_nodes()
         inputs = output.remove_unused_inputs()
         broken = trace.break_at is not None
+        if self.on_inputs is not None:
+            self.on_inputs([item.source.name for item in inputs], _changed(trace))
         if output.operation_count() == 0 and not broken:
             return self._without_operations(function, args, trace, snapshot)
         graph_name, compiled, gm = None, None, None
@@ -475,6 +479,12 @@ def _distinct(trace: Trace) -> list[guards.Guard]:
         if len(sources) > 1:
             found.append(guards.Distinct(tuple(sources)))
     return found
+
+
+def _changed(trace: Trace) -> list[str]:
+    """What existed before the frame ran and is changed by it, by name."""
+    changed = [target.source.name for target in trace.effects.mutated if target.source is not None]
+    return changed + [f"the global {name}" for _, name, _ in trace.effects.stored_globals()]
 
 
 def _identified(source: Any) -> Any:

@@ -1,0 +1,100 @@
+"""`export(fn)(*args)`: one GraphModule that is called as fn is."""
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tracer
+from tracer.exc import Unsupported, UserError
+
+
+def test_what_is_exported_computes_what_the_function_computes():
+    def fn(x, y):
+        return {"sum": x + y, "rest": (y, 3)}
+
+    gm, guards = tracer.export(fn)(torch.ones(2), torch.zeros(2))
+    x, y = torch.randn(2), torch.randn(2)
+    result = gm(x, y)
+    assert torch.equal(result["sum"], x + y)
+    assert result["rest"][0] is y
+    assert result["rest"][1] == 3
+    assert any("check_tensor(L['x']" in str(guard) for guard in guards)
+
+
+def test_containers_and_keywords_are_arguments_as_before():
+    def fn(pair, *, scale):
+        return [pair[0] * scale["by"], pair[1]]
+
+    gm = tracer.export(fn)((torch.ones(2), torch.ones(3)), scale={"by": torch.ones(2)})[0]
+    a, b, c = torch.randn(2), torch.randn(3), torch.randn(2)
+    first, second = gm((a, b), scale={"by": c})
+    assert torch.equal(first, a * c)
+    assert second is b
+
+
+def test_a_module_is_exported_with_its_parameters_and_buffers():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3)).eval()
+    gm = tracer.export(model)(torch.ones(4, 2)).graph_module
+    x = torch.randn(4, 2)
+    assert torch.equal(gm(x), model(x))
+    assert set(gm.state_dict()) <= set(model.state_dict())
+    assert gm.get_parameter("0.weight") is model[0].weight
+
+
+def test_dims_that_vary_are_named():
+    def fn(x, n):
+        return x.reshape(x.shape[0] * n, -1) + x.shape[0]
+
+    gm = tracer.export(fn, dynamic_shapes={"x": {0: torch.export.Dim("batch")}, "n": None})(torch.ones(4, 2), 2).graph_module
+    for size in (2, 5, 9):
+        assert torch.equal(gm(torch.ones(size, 2), 2), fn(torch.ones(size, 2), 2))
+
+
+def test_sizes_that_are_returned_follow_the_input():
+    dims = ({0: torch.export.Dim("batch")},)
+    gm = tracer.export(lambda x: (x * 2, x.shape[0] + 1), dynamic_shapes=dims)(torch.ones(4)).graph_module
+    assert gm(torch.ones(7))[1] == 8
+
+
+def test_a_tensor_that_the_function_closes_over_is_a_constant():
+    constant = torch.arange(3.0)
+    gm = tracer.export(lambda x: x + constant)(torch.ones(3)).graph_module
+    assert torch.equal(gm(torch.ones(3)), torch.ones(3) + constant)
+
+
+def test_a_function_without_operations_is_exported():
+    assert tracer.export(lambda x, y: (y, x))(1, torch.ones(2)).graph_module(1, torch.ones(2))[1] == 1
+
+
+def test_where_the_graph_would_break_nothing_is_exported():
+    def fn(x):
+        print(end="")
+        return x + 1
+
+    with pytest.raises(Unsupported):
+        tracer.export(fn)(torch.ones(2))
+
+
+def test_a_call_that_changes_objects_is_refused():
+    seen: list[torch.Tensor] = []
+
+    def fn(x):
+        seen.append(x)
+        return x + 1
+
+    with pytest.raises(UserError, match="changes"):
+        tracer.export(fn)(torch.ones(2))
+
+
+def test_a_tensor_inside_an_argument_that_is_no_container_is_refused():
+    class Box:
+        def __init__(self, tensor):
+            self.tensor = tensor
+
+    with pytest.raises(UserError, match="not a leaf"):
+        tracer.export(lambda box: box.tensor + 1)(Box(torch.ones(2)))
+
+
+def test_dynamic_shapes_of_an_unknown_argument_are_refused():
+    with pytest.raises(UserError, match="no argument"):
+        tracer.export(lambda x: x + 1, dynamic_shapes={"y": {0: None}})(torch.ones(2))

@@ -1,0 +1,41 @@
+"""`assert` on what only the data decides: a test in the graph, and the program's own AssertionError where it fails."""
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.support import breaks, captured, check
+from tests.variables import asserting
+
+
+def test_an_assertion_on_a_tensor_is_part_of_the_graph():
+    assert "_assert_async" in captured(asserting.first_is_three, torch.tensor([3.0, 4.0])).operations
+
+
+def test_an_assertion_that_fails_raises_the_programs_error():
+    error = check(asserting.first_is_three, torch.tensor([2.0, 4.0])).error
+    assert type(error) is AssertionError
+    assert str(error) == "the first is to be 3"
+
+
+def test_an_assertion_without_a_message_is_captured_too():
+    captured(asserting.positive, torch.ones(2))
+    assert type(check(asserting.positive, -torch.ones(2)).error) is AssertionError
+
+
+def test_an_assertion_between_writes_leaves_what_was_written_before_it():
+    captured(asserting.between_writes, torch.ones(2))
+    assert type(check(asserting.between_writes, -5 * torch.ones(2)).error) is AssertionError
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_assertion_that_the_program_catches(sign):
+    captured(asserting.caught, sign * torch.ones(2))
+
+
+def test_a_message_that_is_worked_out_breaks_the_graph():
+    assert breaks(asserting.with_a_text, torch.ones(2)).break_ids == ["data-dependent-branch"]
+
+
+def test_an_assertion_on_many_elements_is_ambiguous_as_ever():
+    assert type(breaks(asserting.of_many, torch.ones(2)).error) is RuntimeError

@@ -1,0 +1,255 @@
+"""`export(fn)(*args)`: one call as one GraphModule that is called as `fn` is, and the guards that it assumes.
+
+The call runs once, as a graph. What goes into that graph is found again among the leaves of the arguments, or is a parameter,
+buffer or constant of the module; what the call returns, among what the graph gave. Whatever is neither is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from tracer.api.callables import compiled, original_of
+from tracer.api.marks import mark_dynamic
+from tracer.api.settings import Settings
+from tracer.backends.registry import RUNS_AS_WRITTEN
+from tracer.exc import UserError
+
+
+@dataclasses.dataclass
+class ExportResult:
+    """Unpacks to (graph_module, guards)."""
+
+    graph_module: fx.GraphModule
+    guards: list[Any]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.graph_module, self.guards))
+
+    def __getitem__(self, index: int) -> Any:
+        return (self.graph_module, self.guards)[index]
+
+
+def export(fn: Callable[..., Any], *, dynamic_shapes: Any = None) -> Callable[..., ExportResult]:
+    """A function that takes fn's arguments, runs it once, and returns an `ExportResult`.
+
+    `dynamic_shapes` names the dims that vary, per parameter of fn: {"x": {0: Dim("batch")}}, nested as the arguments are.
+    Raises Unsupported where the graph would break, and UserError for what one graph cannot hold: a change of the program's
+    objects, and inputs and outputs that are neither arguments, parameters nor results of the graph.
+    """
+
+    def exported(*args: Any, **kwargs: Any) -> ExportResult:
+        call = _Call(original_of(fn), args, kwargs)
+        call.mark(dynamic_shapes)
+        result = call.run()
+        return ExportResult(_Assembly(call).module(result), call.guards)
+
+    return exported
+
+
+class _Call:
+    """One call, with all that passed into and out of its graph."""
+
+    def __init__(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.fn = fn
+        self.args = args
+        self.kwargs = kwargs
+        self.leaves, self.in_spec = pytree.tree_flatten((args, kwargs))
+        self.graph: fx.GraphModule | None = None
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+        self.sources: list[str] = []
+        self.guards: list[Any] = []
+        signature = inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn)
+        self.bound: Mapping[str, Any] = signature.bind(*args, **kwargs).arguments
+
+    def mark(self, dynamic_shapes: Any) -> None:
+        if dynamic_shapes is None:
+            return
+        if not isinstance(dynamic_shapes, Mapping):
+            dynamic_shapes = dict(zip(self.bound, dynamic_shapes, strict=True))
+        unknown = [name for name in dynamic_shapes if name not in self.bound]
+        if unknown:
+            raise UserError(f"dynamic_shapes names {unknown[0]!r}, which is no argument", hint=f"it has {list(self.bound)}.")
+        for name, dims in dynamic_shapes.items():
+            _mark(self.bound[name], dims, name)
+
+    def run(self) -> Any:
+        def keep(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+            self.graph = gm
+
+            def run_graph(*inputs: Any) -> Any:
+                self.inputs, self.outputs = list(inputs), list(gm.forward(*inputs))
+                return self.outputs
+
+            return run_graph
+
+        setattr(keep, RUNS_AS_WRITTEN, True)
+        hooks: dict[str, Callable[..., Any]] = {
+            "on_guards": lambda manager: self.guards.extend(manager.guards),
+            "on_inputs": self._note_inputs,
+        }
+        settings = Settings(backend=keep, fullgraph=True, name="export", hooks=hooks)
+        return compiled(self.fn, settings)(*self.args, **self.kwargs)
+
+    def _note_inputs(self, sources: list[str], changed: list[str]) -> None:
+        if changed:
+            raise UserError(
+                f"the call changes {changed[0]}, which an exported graph would not",
+                hint="return what changes, or leave that line out of the exported function.",
+            )
+        self.sources = sources
+
+
+def _mark(value: Any, dims: Any, path: str) -> None:
+    if dims is None:
+        return
+    if isinstance(value, torch.Tensor):
+        pairs = dims.items() if isinstance(dims, Mapping) else enumerate(dims)
+        for dim, mark in pairs:
+            if mark is not None and not isinstance(mark, int):
+                low, high = getattr(mark, "min", None), getattr(mark, "max", None)
+                mark_dynamic(value, dim, min=low, max=high if isinstance(high, int) and high < 2**62 else None)
+        return
+    items = value.items() if isinstance(value, Mapping) else enumerate(value)
+    inner = dims if isinstance(dims, Mapping) else dict(enumerate(dims))
+    for key, item in items:
+        _mark(item, inner.get(key), f"{path}[{key!r}]")
+
+
+class _Assembly:
+    """The exported module: the graph of the call between the leaves of its arguments and those of its result."""
+
+    def __init__(self, call: _Call) -> None:
+        self.call = call
+        self.graph = fx.Graph()
+        self.root = torch.nn.Module()
+        self.placeholders = [self.graph.placeholder(f"leaf{index}") for index in range(len(call.leaves))]
+        self._of_leaf = {id(leaf): node for leaf, node in zip(call.leaves, self.placeholders) if not _is_number(leaf)}
+        self._of_path = dict(self._paths())
+        self._attributes: dict[int, fx.Node] = {}
+        self._made: dict[str, torch.Tensor] = {}
+        module = call.fn if isinstance(call.fn, torch.nn.Module) else getattr(call.fn, "__self__", None)
+        named = [] if not isinstance(module, torch.nn.Module) else [*module.named_parameters(), *module.named_buffers()]
+        self._names = {id(tensor): name for name, tensor in named}
+
+    def module(self, result: Any) -> fx.GraphModule:
+        values: dict[fx.Node, Any] = {}
+        outputs: list[Any] = []
+        gm = self.call.graph
+        if gm is not None and self.call.sources:
+            self._bind_inputs(gm, values)
+        if gm is not None:
+            for node in gm.graph.nodes:
+                if node.op == "output":
+                    outputs = [values[item] if isinstance(item, fx.Node) else item for item in node.args[0]]
+                elif node.op != "placeholder":
+                    values[node] = self.graph.node_copy(node, lambda item: values[item])
+                    if node.op == "get_attr":
+                        self._adopt(gm, str(node.target))
+        leaves, out_spec = pytree.tree_flatten(result)
+        self.graph.output([self._output(leaf, outputs) for leaf in leaves])
+        names = [*(f"arg{index}" for index in range(len(self.call.args))), *self.call.kwargs]
+        info = fx.graph._PyTreeInfo(names, self.call.in_spec, out_spec)
+        self.graph.set_codegen(fx.graph._PyTreeCodeGen(info))
+        return fx.GraphModule(self.root, self.graph, class_name="ExportedModule")
+
+    # -- inputs --------------------------------------------------------------------------------------------------
+
+    def _paths(self) -> Iterator[tuple[str, fx.Node]]:
+        """What the tracer calls each leaf, and its placeholder."""
+        by_leaf = iter(self.placeholders)
+        of_call: dict[int, Any] = {}
+        for leaf, node in zip(self.call.leaves, by_leaf):
+            of_call.setdefault(id(leaf), node)
+        for name, value in self.call.bound.items():
+            yield from _leaf_paths(f"L[{name!r}]", value, of_call)
+
+    def _bind_inputs(self, gm: fx.GraphModule, values: dict[fx.Node, Any]) -> None:
+        placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+        for node, source, value in zip(placeholders, self.call.sources, self.call.inputs, strict=True):
+            values[node] = self._tensor(value, source) if isinstance(value, torch.Tensor) else self._number(source)
+            values[node].meta.update(node.meta)
+
+    def _tensor(self, value: torch.Tensor, source: str) -> fx.Node:
+        node = self._of_leaf.get(id(value)) or self._attributes.get(id(value))
+        if node is not None:
+            return node
+        name = self._names.get(id(value))
+        if name is None and source.startswith("L[") and not source.startswith("L['self']"):
+            raise UserError(f"the graph reads {source}, which is not a leaf of the arguments", hint="pass it by itself.")
+        target = name or f"_constant_{len(self._attributes)}"
+        self._store(target, value)
+        node = self._attributes[id(value)] = self.graph.get_attr(target)
+        return node
+
+    def _number(self, source: str) -> fx.Node:
+        size = re.fullmatch(r"(.*)\.size\(\)\[(\d+)\]", source)
+        tensor = self._of_path.get(size.group(1)) if size else None
+        if size and tensor is not None:
+            return self.graph.call_function(torch.ops.aten.sym_size.int, (tensor, int(size.group(2))))
+        node = self._of_path.get(source)
+        if node is None:
+            raise UserError(f"the graph reads {source}, which is not a leaf of the arguments", hint="pass it by itself.")
+        return node
+
+    def _store(self, target: str, value: Any) -> None:
+        *path, name = target.split(".")
+        owner = self.root
+        for part in path:
+            if not hasattr(owner, part):
+                owner.add_module(part, torch.nn.Module())
+            owner = getattr(owner, part)
+        if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
+            owner.register_buffer(name, value)
+        else:
+            setattr(owner, name, value)
+
+    def _adopt(self, gm: fx.GraphModule, target: str) -> None:
+        value: Any = gm
+        for part in target.split("."):
+            value = getattr(value, part)
+        self._store(target, value)
+
+    # -- outputs -------------------------------------------------------------------------------------------------
+
+    def _output(self, leaf: Any, outputs: list[Any]) -> Any:
+        for value, node in zip(self.call.outputs, outputs):
+            if value is leaf and not _is_number(leaf):
+                return node
+        if isinstance(leaf, torch.Tensor):
+            node = self._of_leaf.get(id(leaf)) or self._attributes.get(id(leaf))
+            if node is None and id(leaf) not in self._names:
+                raise UserError("the call returns a tensor that neither its graph nor its arguments gave")
+            return node or self._tensor(leaf, "")
+        if _is_number(leaf):
+            return self._number_output(leaf, outputs)
+        return leaf
+
+    def _number_output(self, leaf: Any, outputs: list[Any]) -> Any:
+        equal = [node for value, node in zip(self.call.outputs, outputs) if type(value) is type(leaf) and value == leaf]
+        if len({id(node) for node in equal}) > 1:
+            raise UserError("the call returns numbers that cannot be told apart", hint="export with inputs of unequal sizes.")
+        return equal[0] if equal else leaf
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _leaf_paths(path: str, value: Any, nodes: dict[int, fx.Node]) -> Iterator[tuple[str, fx.Node]]:
+    if id(value) in nodes and not isinstance(value, (list, tuple, dict)):
+        yield path, nodes[id(value)]
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _leaf_paths(f"{path}[{index}]", item, nodes)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _leaf_paths(f"{path}[{key!r}]", item, nodes)
