@@ -17,6 +17,7 @@ import re
 import sys
 import types
 import typing
+import weakref
 
 PATTERN = re.compile(r"(?P<word>[a-z]+)(?P<number>\d)")
 
@@ -158,10 +159,40 @@ second, first_and_last = operator.itemgetter(1), operator.itemgetter(0, -1)
 upper, replaced = operator.methodcaller("upper"), operator.methodcaller("replace", "a", "b")
 partial_add = functools.partial(add, 1, c=5)
 
+class Number(int):
+    def doubled(self):
+        return self * 2
+
+
+class Fraction(float):
+    pass
+
+
+class Text(str):
+    def shout(self):
+        return self.upper() + "!"
+
+
+class Raw(bytes):
+    pass
+
+
+class Bag(set):
+    def has(self, item):
+        return item in self
+
+
+def hinted(a: int, b: "str | None" = None) -> typing.Any: ...
+
+
+point = Point(5)
+point_ref = weakref.ref(point)
+space = types.SimpleNamespace(a=1, b=[2])
+
 NAMES = {
     name: value
     for name, value in globals().items()
     if not name.startswith("__") and name not in ("NAMES", "annotations")
 }
 NAMES["_abc"] = _abc
-_ = (sys, collections, importlib, inspect, itertools, math, numbers, re, types)
+_ = (sys, collections, importlib, inspect, itertools, math, numbers, re, types, weakref)

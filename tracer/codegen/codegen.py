@@ -5,6 +5,7 @@ through free variables, the `extras`: cells are seen by the garbage collector, c
 """
 from __future__ import annotations
 
+import collections
 import enum
 import types
 from collections.abc import Callable, Iterable
@@ -235,11 +236,12 @@ class Codegen:
             self.store_attributes(value)
 
     def fill_storage(self, value: UserObjectVariable, base: type) -> None:
-        """Fills an instance of a list or dict subclass through the methods of the built-in class."""
+        """Fills an instance of a subclass of list, set, deque or dict through the methods of the built-in class."""
         storage = value.storage
         assert storage is not None
-        if issubclass(base, list):
-            self.call_object(list.extend, lambda: self.load(value), lambda: self.load(storage))
+        if issubclass(base, (list, set, collections.deque)):
+            method = set.update if issubclass(base, set) else base.extend  # type: ignore[attr-defined]
+            self.call_object(method, lambda: self.load(value), lambda: self.load(storage))
             self.asm.pop()
             return
         for key, item in storage.entries.values():  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from tracer.guards.arrays import ArrayMatch, NumpyErrorsMatch, ScalarMatch, is_s
 from tracer.guards.attributes import ClassHasAttr, HasAttr
 from tracer.guards.base import Guard, Mismatch
 from tracer.guards.code import CheckCode, argument_slots
-from tracer.guards.constants import EqualsMatch, OrdinaryFloat, is_guardable_constant
+from tracer.guards.constants import PLAIN_VALUES, EqualsMatch, OrdinaryFloat, PlainValueMatch, is_guardable_constant
 from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch, NotInGlobals, SetMatch, SetOrderMatch
 from tracer.guards.identity import (
     BoolMatch,
@@ -30,6 +30,7 @@ from tracer.guards.tensors import LeafMatch, MarksMatch, TensorMatch, TensorSpec
 from tracer.guards.unchanged import Findings, Unchanged
 
 __all__ = [
+    "PLAIN_VALUES",
     "AbcRegistryMatch",
     "ArrayMatch",
     "BoolMatch",
@@ -58,6 +59,7 @@ __all__ = [
     "NotInGlobals",
     "NumpyErrorsMatch",
     "OrdinaryFloat",
+    "PlainValueMatch",
     "SameObject",
     "ScalarMatch",
     "SetMatch",

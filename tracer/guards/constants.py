@@ -252,3 +252,36 @@ class EqualsMatch(Guard):
 
     def _key(self) -> tuple[Any, ...]:
         return self.source, self.value if type(self.value) is ObjectRef else constant_key(self.value)
+
+
+PLAIN_VALUES: dict[type, Any] = {  # of an instance of a subclass, without running its methods
+    int: int.__int__, float: float.__float__, str: str.__str__, bytes: bytes.__bytes__, complex: complex.__complex__,
+}  # fmt: skip
+
+
+@guard_kind
+class PlainValueMatch(Guard):
+    """The number or text in an instance of a class that derives from `base`."""
+
+    source: Source
+    base: type
+    value: Any
+    kind: ClassVar[str] = "PLAIN_VALUE"
+    rank: ClassVar[int] = 3
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self.source,)
+
+    def check(self, code: CheckScope) -> str | None:
+        plain = f"{code.const(PLAIN_VALUES[self.base], 'plain')}({code.read(self.source)})"
+        return f"___same_constant({plain}, {code.const(self.value, 'value')})"
+
+    def lines(self) -> list[str]:
+        return [f"{self.base.__name__}({self.source.name}) == {self.value!r}"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        now = PLAIN_VALUES[self.base](seen[0]) if isinstance(seen[0], self.base) else seen[0]
+        return Mismatch(self.lines()[0], shown(self.value), shown(now))
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.source, self.base, constant_key(self.value)

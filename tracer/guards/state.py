@@ -39,20 +39,19 @@ class GlobalStateMatch(Guard):
 
 @guard_kind
 class AbcRegistryMatch(Guard):
-    """No class was registered with any abstract base class since."""
+    """No class was registered with any abstract base class since the check was made. (What is registered while tracing are
+    the classes of modules that the trace loads.)"""
 
-    token: int
     kind: ClassVar[str] = "ABC_REGISTRY"
 
     def sources(self) -> tuple[Source, ...]:
         return ()
 
     def check(self, code: CheckScope) -> str | None:
-        return f"{code.const(abc.get_cache_token, 'abc_token')}() == {self.token}"
+        return f"{code.const(abc.get_cache_token, 'abc_token')}() == {abc.get_cache_token()}"
 
     def lines(self) -> list[str]:
-        return [f"abc.get_cache_token() == {self.token}"]
+        return ["abc.get_cache_token() is what it was"]
 
     def explain(self, *seen: Any) -> Mismatch:
-        now = abc.get_cache_token()
-        return Mismatch("a class was registered with an abstract base class", str(self.token), str(now))
+        return Mismatch("a class was registered with an abstract base class", "as before", f"token {abc.get_cache_token()}")

@@ -1,13 +1,15 @@
 """Methods of built-in base classes, called on objects of the classes that derive from them: `super().__setattr__(...)`."""
 from __future__ import annotations
 
+import types
 from typing import Any, cast
 
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BuiltinMethodVariable
 from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import NONE, ConstantVariable, boolean
+from tracer.variables.constant import NONE, ConstantVariable, boolean, plain_value
+from tracer.variables.deques import DequeVariable
 from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.lookups import lookup, rely_on_bases
 from tracer.variables.mappings import DictVariable
@@ -15,6 +17,7 @@ from tracer.variables.objects import UserObjectVariable
 from tracer.variables.protocol import Tracer
 from tracer.variables.reducing import reduced
 from tracer.variables.sequences import ListVariable
+from tracer.variables.sets import SetVariable
 
 
 class BaseMethods:
@@ -73,6 +76,8 @@ class BaseMethods:
                 return self._storage_method(owner, name, args, kwargs)
         if isinstance(owner, ClassVariable) and base is object and name == "__init_subclass__":
             return NONE
+        if base is types.SimpleNamespace and isinstance(owner, UserObjectVariable):
+            return namespace_method(tx, owner, name, args, kwargs)
         if base is type and isinstance(owner, ClassVariable):
             return self._call_type_method(owner, name, args, kwargs)
         if not isinstance(owner, (UserObjectVariable, ClassVariable)):
@@ -112,9 +117,16 @@ class BaseMethods:
         tx: Any = self
         storage = owner.storage
         assert storage is not None
+        if isinstance(storage, ConstantVariable):
+            args = [plain_value(arg) for arg in args]
+            if name.startswith("__") and len(args) == 1 and not args[0].is_constant():
+                return ConstantVariable(NotImplemented)  # an operator
+            return storage.call_method(tx, name, args, kwargs)
         if name == "__init__":
-            if isinstance(storage, DictVariable):
+            if isinstance(storage, (DictVariable, SetVariable)):
                 return storage.call_method(tx, "update", args, kwargs)
+            if isinstance(storage, DequeVariable) and (len(args) > 1 or kwargs):
+                unsupported("unsupported-method", value=owner.describe(), name=name)
             return storage.call_method(tx, "extend", args, kwargs) if args else NONE
         if name == "__getitem__" and isinstance(storage, DictVariable):
             found = storage.find(tx, args[0])
@@ -125,3 +137,22 @@ class BaseMethods:
         if name == "update" and storage.python_type().__name__ == "OrderedDict":
             unsupported("unsupported-method", value=owner.describe(), name=name)
         return storage.call_method(tx, name, args, kwargs)
+
+
+def namespace_method(
+    tx: Any, owner: UserObjectVariable, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+) -> VariableTracker:
+    """The methods of types.SimpleNamespace"""
+    if name == "__init__" and not args:
+        for key, value in kwargs.items():
+            tx.effects.store_attribute(owner, key, value)
+        return NONE
+    if name in ("__eq__", "__ne__"):
+        other = args[0]
+        if not isinstance(other, UserObjectVariable) or not issubclass(other.cls, types.SimpleNamespace):
+            return ConstantVariable(NotImplemented)
+        mine, theirs = (tx.instance_dict(each, each.value).snapshot(tx) for each in (owner, other))
+        return boolean(tx.same_or_equal(mine, theirs) is (name == "__eq__"))
+    if name == "__repr__":
+        return ConstantVariable(owner.text(tx, "repr"))
+    unsupported("unsupported-method", value=owner.describe(), name=name)

@@ -12,7 +12,15 @@ from tracer.graph.array_twins import numpy_dtype
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.binding import bind
 from tracer.library import all_models  # noqa: F401  (registers them)
-from tracer.library.registry import allows_inlining, instance_models, is_foldable, is_in_graph, is_own_guard, model_of
+from tracer.library.registry import (
+    allows_inlining,
+    code_model_of,
+    instance_models,
+    is_foldable,
+    is_in_graph,
+    is_own_guard,
+    model_of,
+)
 from tracer.preserve import preserve_global_state
 from tracer.sources import GenericAttrSource, ObjectSource, Source
 from tracer.variables.arrays import NdarrayVariable
@@ -166,7 +174,7 @@ class Calls:
         model = model_of(function)
         if model is not None:
             return invoke(model, (tx, *args), kwargs)
-        model = instance_models.get(type(function))
+        model = instance_models.get(type(function)) or code_model_of(function)
         if model is not None:
             return invoke(model, (tx, callee, *args), kwargs)
         if is_in_graph(function) or user_marks.is_allowed(function):

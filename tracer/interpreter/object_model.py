@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import builtins
+import collections
 import enum
 import sys
 import types
@@ -26,7 +27,8 @@ from tracer.sources import (
 from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import fold
+from tracer.variables.constant import ConstantVariable, fold
+from tracer.variables.deques import DequeVariable
 from tracer.variables.enums import member_of_value, members
 from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.functions import UserFunctionVariable
@@ -37,10 +39,12 @@ from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.protocol import Tracer
 from tracer.variables.sequences import ListVariable, NamedTupleVariable, TupleVariable
+from tracer.variables.sets import SetVariable
 from tracer.variables.tensor import TensorVariable
 from tracer.variables.type_forms import subscripted, union_of
 
-_PARTS = {"__func__": lambda raw: raw.__func__, "fget": lambda raw: raw.fget, "fset": lambda raw: raw.fset}
+_PARTS = {"__func__": lambda raw: raw.__func__, "fget": lambda raw: raw.fget, "fset": lambda raw: raw.fset,
+          "fdel": lambda raw: raw.fdel}  # fmt: skip
 _HOOK_TABLES = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -215,6 +219,14 @@ class ObjectModel(BaseMethods):
             return UserObjectVariable(value, storage=ListVariable([]))
         if issubclass(base, dict):
             return UserObjectVariable(value, storage=DictVariable({}, cls=base))
+        if base is set:
+            return UserObjectVariable(value, storage=SetVariable({}))
+        if base is collections.deque:
+            return UserObjectVariable(value, storage=DequeVariable([]))
+        if base in guards.PLAIN_VALUES:
+            plain = self.class_variable(base).call(tx, args, {})
+            if type(plain) is ConstantVariable:
+                return UserObjectVariable(value, storage=ConstantVariable(plain.value))
         unsupported("unsupported-call", value=f"class {value.__qualname__}, derived from {base.__name__}")
 
     def _named_tuple(

@@ -11,10 +11,14 @@ from tracer.library import (  # noqa: F401
     inspect_,
     itertools_,
     math_,
+    nested_functions_,
     numpy_,
     operator_,
+    os_,
     re_,
     sys_,
+    typing_,
+    weakref_,
 )
 from tracer.library.torch_ import all_models  # noqa: F401
 from tracer.polyfills import collections_ as _collections  # noqa: F401

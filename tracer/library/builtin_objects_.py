@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import types
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
@@ -118,6 +119,21 @@ def _introspection(tx: Tracer, *args: Value) -> Value:
 # -- making objects ----------------------------------------------------------------------------------------------------
 
 
+@models(types.SimpleNamespace)
+def _namespace(tx: Tracer, /, **kwargs: Value) -> Value:
+    made = UserObjectVariable(types.SimpleNamespace)
+    for name, value in kwargs.items():
+        tx.effects.store_attribute(made, name, value)
+    return made
+
+
+@models(types.MethodType)
+def _method(tx: Tracer, function: Value, owner: Value, /) -> Value:
+    if not is_callable(function):
+        tx.raise_error(TypeError, "first argument must be callable")
+    return BoundMethodVariable(function, owner)
+
+
 @models(object)
 def _object(tx: Tracer) -> Value:
     return UserObjectVariable(object)
@@ -134,7 +150,7 @@ def _new(base: type) -> Any:
     return model
 
 
-for _base in (object, tuple, list, dict, BaseException, Exception):
+for _base in (object, tuple, list, dict, int, float, str, bytes, set, BaseException, Exception):
     models(_base.__new__)(_new(_base))
 
 

@@ -78,7 +78,7 @@ def is_subclass(tx: Tracer, cls: ClassVariable, base: ClassVariable) -> bool:
 def _is_registered(tx: Tracer, cls: type, base: type) -> bool:
     """What abc finds; nobody is to be registered later on."""
     rely_on_bases(cls)
-    tx.guard(guards.AbcRegistryMatch(typing.cast(int, abc.get_cache_token())))
+    tx.guard(guards.AbcRegistryMatch())
     hook = lookup(base, "__subclasshook__")[1]
     function = getattr(hook, "__func__", hook)
     if isinstance(function, types.FunctionType) and not _of_the_standard_library(function):

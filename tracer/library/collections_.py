@@ -55,6 +55,13 @@ def _ordered_fromkeys(tx: Tracer, iterable: Value, value: Value = NONE) -> Value
     return result
 
 
+@models(collections.defaultdict.fromkeys)
+def _default_fromkeys(tx: Tracer, iterable: Value, value: Value = NONE, /) -> Value:
+    result = DictVariable({}, cls=collections.defaultdict)
+    result.update(tx, ((key, value) for key in iterable.unpack(tx)))
+    return result
+
+
 @models(collections.deque)
 def _deque(tx: Tracer, iterable: Value | None = None, maxlen: Value = NONE) -> Value:
     most = None if maxlen.is_constant() and maxlen.constant() is None else as_int(tx, maxlen)

@@ -25,6 +25,7 @@ from tracer.variables.functions import UserFunctionVariable
 
 models = Models("callable")
 instance_models = Models("instances of")  # of objects written in C that are called, by type: model(tx, callee, *args)
+code_models = Models("code")  # of functions that functions of the library make, by code: model(tx, callee, *args)
 named_models = Models("name")  # "module.qualname" of functions in modules that importing tracer must not load
 
 _FOLDABLE_BUILTINS = (
@@ -102,6 +103,11 @@ def model_of(function: Any) -> Callable[..., Any] | None:
     if function.__module__ in _named_modules():
         return named_models.get(f"{function.__module__}.{function.__qualname__}")
     return None
+
+
+def code_model_of(function: Any) -> Callable[..., Any] | None:
+    """The model of a function that a function of the library made."""
+    return code_models.table.get(function.__code__) if isinstance(function, types.FunctionType) else None
 
 
 def _disabled(tx: Any, *args: Any, **kwargs: Any) -> Any:

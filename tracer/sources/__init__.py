@@ -6,10 +6,12 @@
 from tracer.sources.attributes import (
     AttrSource,
     ClassAttrSource,
+    ContextVarSource,
     GenericAttrSource,
     InstanceDictSource,
     TypeLookupSource,
     TypeSource,
+    WeakTargetSource,
 )
 from tracer.sources.base import FrameValues, ReadScope, RootSource, Source, SourceCodegen, source_kind
 from tracer.sources.containers import DictKeySource, DictValueSource, ItemSource
@@ -56,6 +58,7 @@ __all__ = [
     "ClassAttrSource",
     "ClosureCellSource",
     "CodeSource",
+    "ContextVarSource",
     "DefaultSource",
     "DefaultsSource",
     "DictKeySource",
@@ -89,5 +92,6 @@ __all__ = [
     "TensorStrideSource",
     "TypeLookupSource",
     "TypeSource",
+    "WeakTargetSource",
     "source_kind",
 ]

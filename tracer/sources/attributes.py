@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextvars
+import weakref
 from typing import Any
 
 from tracer.sources.base import FrameValues, ReadScope, Source, SourceCodegen, source_kind
@@ -139,3 +141,45 @@ class GenericAttrSource(Source):
 
     def get(self, values: FrameValues) -> Any:
         return getattr(self.base.get(values), self.attr)
+
+
+@source_kind
+class WeakTargetSource(Source):
+    """What a weak reference refers to."""
+
+    base: Source
+
+    def label(self) -> str:
+        return f"{self.base.name}()"
+
+    def read(self, scope: ReadScope) -> str:
+        return f"{scope.read(self.base)}()"
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_callable(weakref.ref.__call__)
+        cg.source(self.base)
+        cg.call(1)
+
+    def get(self, values: FrameValues) -> Any:
+        return self.base.get(values)()
+
+
+@source_kind
+class ContextVarSource(Source):
+    """The value of a context variable, which has one."""
+
+    base: Source
+
+    def label(self) -> str:
+        return f"{self.base.name}.get()"
+
+    def read(self, scope: ReadScope) -> str:
+        return f"{scope.read(self.base)}.get()"
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_callable(contextvars.ContextVar.get)
+        cg.source(self.base)
+        cg.call(1)
+
+    def get(self, values: FrameValues) -> Any:
+        return self.base.get(values).get()

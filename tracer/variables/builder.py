@@ -1,7 +1,7 @@
 """From a value that existed before the frame ran to its tracked form and the guards that form relies on.
 
 A new kind of value is one function registered with `tracks` (exactly these types) or `tracks_subclasses` (the most
-derived registered base in the value's MRO wins).
+derived registered base in the value's MRO wins). Objects of classes are in `object_builders`.
 """
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import enum
 import functools
 import gc
 import types
-import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from tracer import _C, guards, user_marks
 from tracer.graph.fake_tensors import expr_of, is_symbolic
 from tracer.graph_breaks import unsupported
 from tracer.guards.constants import is_guardable_constant
-from tracer.library.registry import is_in_graph, is_own_guard, model_of
+from tracer.library.registry import code_model_of, is_in_graph, is_own_guard, model_of
 from tracer.sources import (
     DictKeySource,
     DictValueSource,
@@ -43,10 +42,9 @@ from tracer.variables.callables import (
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import BY_IDENTITY, CONSTANT_TYPES, ConstantVariable, is_constant_value
 from tracer.variables.enums import constant_of
-from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.functions import UserFunctionVariable, cell_of
 from tracer.variables.lazy import Unwrapped
-from tracer.variables.lookups import lookup, rely_on_bases, storage_base
+from tracer.variables.lookups import lookup, rely_on_bases
 from tracer.variables.mappings import DictVariable, MappingProxyVariable
 from tracer.variables.modules import PythonModuleVariable
 from tracer.variables.objects import UserObjectVariable
@@ -272,7 +270,7 @@ def _tuple_subclass(builder: VariableBuilder, tx: Tracer, value: Any, source: So
 def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     builder.guard(guards.TypeMatch(source, type(value)))
     variable = builder.remember(value, DictVariable({}, source, type(value)))
-    _fill_dict(builder, tx, variable, value, source)
+    fill_dict(builder, tx, variable, value, source)
     if id(value) in builder.proxies:
         builder.proxies.pop(id(value)).show(variable)
     if isinstance(value, collections.defaultdict) and value.default_factory is not None:
@@ -280,7 +278,7 @@ def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
     return variable
 
 
-def _fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, value: Any, source: Source) -> None:
+def fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, value: Any, source: Source) -> None:
     ordered = isinstance(value, collections.OrderedDict)  # its order is not that of the dict below it
     keys = list(collections.OrderedDict.keys(value) if ordered else dict.keys(value))
     if ordered and not all(map(is_guardable_constant, keys)):
@@ -296,7 +294,7 @@ def _fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, val
 
 @tracks(set, frozenset)
 def _set(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    if not all(map(is_constant_value, value)):
+    if not all(map(is_guardable_constant, value)):
         return _set_of_callables(builder, tx, value, source)
     builder.guard(guards.TypeMatch(source, type(value)))
     builder.guard(guards.SetMatch(source, frozenset(value)))
@@ -337,7 +335,7 @@ def _mapping_proxy(builder: VariableBuilder, tx: Tracer, value: Any, source: Sou
     if isinstance(below, DictVariable):
         return builder.remember(value, MappingProxyVariable(below, source))
     variable = builder.proxies[id(underlying)] = builder.remember(value, MappingProxyVariable(DictVariable({}), source))
-    _fill_dict(builder, tx, variable, underlying, source)
+    fill_dict(builder, tx, variable, underlying, source)
     return variable
 
 
@@ -358,7 +356,7 @@ def _is_library_function(value: types.FunctionType) -> bool:
     """Whether a call of the function is not a matter of tracing through it."""
     if user_marks.is_opaque(value) or user_marks.is_allowed(value) or user_marks.is_disallowed(value):
         return True
-    return model_of(value) is not None or is_in_graph(value)
+    return model_of(value) is not None or code_model_of(value) is not None or is_in_graph(value)
 
 
 def is_nested_function(value: Any) -> bool:
@@ -445,63 +443,7 @@ def _cell(builder: VariableBuilder, tx: Tracer, value: types.CellType, source: S
     return builder.remember(value, cell_of(value, source))
 
 
-# -- objects ---------------------------------------------------------------------------------------------------------
-
-@tracks_subclasses(BaseException)
-def _exception(builder: VariableBuilder, tx: Tracer, value: BaseException, source: Source) -> VariableTracker:
-    builder.guard(guards.TypeMatch(source, type(value)))
-    return builder.remember(value, ExceptionVariable(type(value), value, source))
-
-
-_OPAQUE = (
-    types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType, types.TracebackType,
-    weakref.ReferenceType, property, staticmethod, classmethod, torch.Generator, torch.storage.UntypedStorage,
-)  # fmt: skip
-
-
-@tracks(*_OPAQUE)
-def _opaque(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    return opaque(builder, value, source)
-
-
 def opaque(builder: VariableBuilder, value: Any, source: Source) -> VariableTracker:
     """A value that can be passed on but not looked into."""
     builder.guard(guards.TypeMatch(source, type(value)))
     return builder.remember(value, OpaqueVariable(type(value), source))
-
-
-@tracks_subclasses(object)
-def _object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    cls = type(value)
-    if not cls.__flags__ & (1 << 9):  # a type written in C that nobody models
-        return _c_object(builder, tx, value, source)
-    builder.guard(guards.TypeMatch(source, cls))
-    if issubclass(cls, torch.nn.Module):
-        builder.trace.modules.add(source)
-    base = storage_base(cls)
-    if not (base in (object, list) or issubclass(base, dict)):
-        return opaque(builder, value, source)
-    variable = builder.remember(value, UserObjectVariable(cls, value, source))
-    variable.storage = _storage(builder, tx, value, source)
-    return variable
-
-
-def _c_object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    if callable(value):
-        builder.guard(guards.IdMatch(source, value))
-        return builder.remember(value, CallableVariable(value, source))
-    return opaque(builder, value, source)
-
-
-def _storage(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker | None:
-    base = storage_base(type(value))
-    if base is object:
-        return None
-    if issubclass(base, dict):
-        storage = DictVariable({}, source, base)
-        _fill_dict(builder, tx, storage, value, source)
-        return storage
-    if base is list:
-        builder.guard(guards.LengthMatch(source, list.__len__(value)))
-        return ListVariable([Unwrapped(item, ItemSource(source, i)) for i, item in enumerate(list.__iter__(value))], source)
-    raise AssertionError(base)

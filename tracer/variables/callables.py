@@ -171,7 +171,10 @@ class CallableVariable(VariableTracker):
             return self.call(tx, args, kwargs)
         if name == "__get__":
             return BoundMethodVariable(self, args[0])
-        return super().call_method(tx, name, args, kwargs)
+        found = self.get_attr(tx, name)
+        if isinstance(found, BuiltinMethodVariable) and found.owner is self:  # which would ask here again
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        return found.call(tx, args, kwargs)
 
     def reconstruct(self, cg: Any) -> None:
         cg.load_object(self.value)
@@ -209,6 +212,7 @@ class PartialVariable(VariableTracker):
         self.kwargs = kwargs
         self.cls = cls
         self.source = source
+        self._args_tuple: VariableTracker | None = None
 
     def python_type(self) -> type:
         return self.cls
@@ -234,8 +238,9 @@ class PartialVariable(VariableTracker):
         if name == "func":
             return self.function
         if name == "args":
-            return TupleVariable(self.args)
-        if name == "keywords":
+            self._args_tuple = self._args_tuple or TupleVariable(self.args)
+            return self._args_tuple
+        if name == "keywords":  # a copy: the dict of the object itself could be changed
             return tx.new_dict(dict(self.kwargs))
         pending = tx.effects.attribute(self, name)
         if pending is not None:

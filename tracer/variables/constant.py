@@ -128,6 +128,7 @@ class ConstantVariable(VariableTracker):
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if op == "%" and isinstance(self.value, str) and not reflected:
             return formatted(tx, operator.mod, [self, other], {})
+        other = plain_value(other)
         if not other.is_constant():
             return None
         left, right = (other.constant(), self.value) if reflected else (self.value, other.constant())
@@ -135,6 +136,7 @@ class ConstantVariable(VariableTracker):
         return fold(tx, BINARY[op], left, right)
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        other = plain_value(other)
         return fold(tx, COMPARE[op], self.value, other.constant()) if other.is_constant() else None
 
     def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
@@ -191,6 +193,12 @@ class ConstantVariable(VariableTracker):
         if isinstance(self.value, (tuple, range, frozenset)):
             return tx.literal(self.value).iterate(tx)
         tx.raise_error(TypeError, f"{type(self.value).__name__!r} object is not iterable")
+
+
+def plain_value(value: VariableTracker) -> VariableTracker:
+    """The number or text in an instance of a class that derives from one of those; other values as they are."""
+    storage = getattr(value, "storage", None)
+    return storage if isinstance(storage, ConstantVariable) else value
 
 
 class ConstantIterator(IteratorVariable):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MISSING = ABSENT
 SLOT_TYPES = (types.MemberDescriptorType, types.GetSetDescriptorType)
 C_METHOD_TYPES = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
-_HEAP_TYPE = 1 << 9  # flag of the classes that Python code made
+HEAP_TYPE = 1 << 9  # flag of the classes that Python code made
 
 
 class _Running(threading.local):
@@ -74,6 +74,6 @@ def is_data_descriptor(value: Any) -> bool:
 def storage_base(cls: type) -> type:
     """The built-in class that holds the storage of an instance of `cls`."""
     for base in cls.__mro__:
-        if base.__module__ in ("builtins", "collections") and not base.__flags__ & _HEAP_TYPE:
+        if base.__module__ in ("builtins", "collections") and not base.__flags__ & HEAP_TYPE:
             return base
     return object

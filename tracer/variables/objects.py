@@ -17,8 +17,18 @@ from tracer.sources import AttrSource
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.constant import ConstantVariable, boolean
-from tracer.variables.lookups import C_METHOD_TYPES, MISSING, is_data_descriptor, lookup, refuse_changed_class, storage_base
+from tracer.variables.hashed import HashedObject
+from tracer.variables.lookups import (
+    C_METHOD_TYPES,
+    HEAP_TYPE,
+    MISSING,
+    is_data_descriptor,
+    lookup,
+    refuse_changed_class,
+    storage_base,
+)
 from tracer.variables.text import form
+from tracer.variables.tuples import TupleVariable
 
 if TYPE_CHECKING:
     from tracer.sources import Source
@@ -43,6 +53,10 @@ class UserObjectVariable(VariableTracker):
 
     def python_type(self) -> type:
         return self.cls
+
+    def graph_arg(self) -> Any:
+        """Of an instance of a class of numbers or text: what it holds."""
+        return self.storage.graph_arg() if isinstance(self.storage, ConstantVariable) else super().graph_arg()
 
     def describe(self) -> str:
         return f"UserObjectVariable({self.cls.__qualname__})"
@@ -83,7 +97,7 @@ class UserObjectVariable(VariableTracker):
             return self._module_attr(tx, name)
         if self._has_getattr():
             return self._call_class_function(tx, "__getattr__", [ConstantVariable(name)])
-        tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        tx.raise_error(AttributeError, f"{type_name(self.cls)!r} object has no attribute {name!r}")
 
     def find_attr(self, tx: Tracer, name: str) -> VariableTracker | None:
         """What `object.__getattribute__` finds, None where it would raise AttributeError."""
@@ -119,6 +133,8 @@ class UserObjectVariable(VariableTracker):
             if static.fget is None:
                 tx.raise_error(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no getter")
             return tx.class_attr(owner, name, self, part="fget").call(tx, [self], {})
+        if name == "__dict__" and isinstance(static, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+            return tx.instance_dict(self, self.value)
         if isinstance(static, types.MemberDescriptorType):
             return self.slot(tx, name)
         if isinstance(static, types.GetSetDescriptorType):
@@ -145,8 +161,6 @@ class UserObjectVariable(VariableTracker):
         pending = tx.effects.attribute(self, name)
         if pending is not None:
             return pending
-        if name == "__dict__":
-            return tx.instance_dict(self, self.value)
         if name == "__class__":
             return tx.class_variable(self.cls, self)
         if name in ("__weakref__", "__doc__"):
@@ -193,7 +207,7 @@ class UserObjectVariable(VariableTracker):
                 found = members.call_method(tx, "get", [ConstantVariable(name), _ABSENT], {})
                 if found is not _ABSENT:
                     return found
-        tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        tx.raise_error(AttributeError, f"{type_name(self.cls)!r} object has no attribute {name!r}")
 
     # -- stores --------------------------------------------------------------------------------------------------
 
@@ -220,7 +234,7 @@ class UserObjectVariable(VariableTracker):
             if not isinstance(static, types.MemberDescriptorType):
                 unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         elif not self.cls.__dictoffset__:
-            tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+            tx.raise_error(AttributeError, f"{type_name(self.cls)!r} object has no attribute {name!r}")
         tx.effects.store_attribute(self, name, value)
 
     def del_attr(self, tx: Tracer, name: str) -> None:
@@ -231,12 +245,28 @@ class UserObjectVariable(VariableTracker):
 
     def default_del_attr(self, tx: Tracer, name: str) -> None:
         """object.__delattr__"""
-        static = lookup(self.cls, name)[1]
+        owner, static = lookup(self.cls, name)
         if static is not MISSING and is_data_descriptor(static):
-            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+            if not self._delete_through(tx, name, owner, static):
+                unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+            return
         if self.instance_attr(tx, name) is None:
-            tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+            tx.raise_error(AttributeError, f"{type_name(self.cls)!r} object has no attribute {name!r}")
         tx.delete_attribute(self, name)
+
+    def _delete_through(self, tx: Tracer, name: str, owner: Any, static: Any) -> bool:
+        """Whether a data descriptor could be asked to delete the attribute."""
+        if isinstance(static, property) and static.fdel is not None:
+            tx.class_attr(owner, name, self, part="fdel").call(tx, [self], {})
+        elif isinstance(lookup(type(static), "__delete__")[1], types.FunctionType):
+            tx.class_attr(owner, name, self).call_method(tx, "__delete__", [self], {})
+        elif isinstance(static, types.MemberDescriptorType):
+            if self.slot(tx, name) is None:
+                tx.raise_error(AttributeError, name)
+            tx.delete_attribute(self, name)
+        else:
+            return False
+        return True
 
     # -- calls and operators: dunder methods of the class ---------------------------------------------------------
 
@@ -305,13 +335,24 @@ class UserObjectVariable(VariableTracker):
                 break
             if owner in (list, dict, tuple) and self.storage is not None:
                 return repr(form(tx, self.storage))
+            if isinstance(self.storage, ConstantVariable) and isinstance(static, types.WrapperDescriptorType):
+                return static(self.storage.value)  # type: ignore[no-any-return]
+            if owner is types.SimpleNamespace:
+                return self._namespace_text(tx)
             if owner is not object:
                 break
         return super().text(tx, kind)  # among others the default repr, which shows an address
 
+    def _namespace_text(self, tx: Tracer) -> str:
+        pairs = tx.instance_dict(self, self.value).snapshot(tx).pairs(tx)
+        name = "namespace" if self.cls is types.SimpleNamespace else self.cls.__name__
+        return f"{name}({', '.join(f'{key.constant()}={form(tx, value)!r}' for key, value in pairs)})"
+
     def format(self, tx: Tracer, spec: str) -> str:
         _, static = lookup(self.cls, "__format__")
         if not isinstance(static, types.FunctionType):
+            if isinstance(self.storage, ConstantVariable) and type(self.storage.value).__format__ is static:
+                return format(self.storage.value, spec)
             return super().format(tx, spec)
         text = self._call_class_function(tx, "__format__", [ConstantVariable(spec)])
         return text.constant()  # type: ignore[no-any-return]
@@ -384,6 +425,10 @@ class UserObjectVariable(VariableTracker):
             return self.identity()
         if self.storage is not None and isinstance(static, types.WrapperDescriptorType):
             return self.storage.hash_key(tx)
+        if isinstance(static, types.FunctionType):
+            hashed = self._call_class_function(tx, "__hash__", [])
+            if hashed.is_constant() and isinstance(hashed.constant(), int):
+                return HashedObject(tx, self, hash(hashed.constant()))
         unsupported("unhashable-in-trace", value=self.describe())
 
     # -- code ----------------------------------------------------------------------------------------------------
@@ -392,16 +437,25 @@ class UserObjectVariable(VariableTracker):
         if isinstance(self.storage, VariableTracker) and issubclass(self.cls, tuple):
             cg.call_object(tuple.__new__, lambda: cg.load_object(self.cls), lambda: cg.load(self.storage))
         else:
-            make = object.__new__ if self.storage is None else storage_base(self.cls).__new__
-            cg.call_object(make, lambda: cg.load_object(self.cls))
+            solid = next(base for base in self.cls.__mro__ if not base.__flags__ & HEAP_TYPE)  # whose __new__ is safe
+            loads = [lambda: cg.load_object(self.cls)]
+            if isinstance(self.storage, ConstantVariable):
+                loads.append(lambda: cg.load(self.storage))
+            cg.call_object(solid.__new__, *loads)
 
     def fill(self, cg: Any) -> None:
-        if self.storage is not None and not issubclass(self.cls, tuple):
+        if self.storage is not None and not isinstance(self.storage, (ConstantVariable, TupleVariable)):
             cg.fill_storage(self, storage_base(self.cls))
         cg.store_attributes(self)
 
     def replay(self, cg: Any) -> None:
         cg.store_attributes(self)
+
+
+def type_name(cls: type) -> str:
+    """How C names a class in its messages."""
+    plain = cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins"
+    return cls.__name__ if plain else f"{cls.__module__}.{cls.__name__}"
 
 
 _MODULE_GETATTR = torch.nn.Module.__dict__["__getattr__"]

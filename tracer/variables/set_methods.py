@@ -69,6 +69,13 @@ def _copy(tx: Tracer, self: SetVariable, /) -> VariableTracker:
     return self if type(self) is FrozenSetVariable else copy_as(self, type(self))
 
 
+def _operator(op: str) -> Any:
+    def method(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
+        return self.binary(tx, op, other, False) or ConstantVariable(NotImplemented)
+
+    return method
+
+
 def _reduce(tx: Tracer, self: SetVariable, /, *protocol: VariableTracker) -> VariableTracker:
     return TupleVariable([tx.class_variable(self.cls), TupleVariable([ListVariable(self.ordered(tx))]), NONE])
 
@@ -86,6 +93,8 @@ for _table in (SetVariable.methods, FrozenSetVariable.methods):
     _table("__iter__")(lambda tx, self, /: self.iterate(tx))
     _table("__contains__")(lambda tx, self, item, /: self.contains(tx, item))
     _table("__repr__", "__str__")(lambda tx, self, /: ConstantVariable(self.text(tx, "repr")))
+    for _name, _op in (("or", "|"), ("and", "&"), ("sub", "-"), ("xor", "^")):
+        _table(f"__{_name}__")(_operator(_op))
     _table("__reduce__", "__reduce_ex__")(_reduce)
 
 _set = SetVariable.methods

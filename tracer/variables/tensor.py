@@ -255,6 +255,9 @@ def is_operand(value: VariableTracker) -> bool:
     """Whether a tensor operator accepts `value`."""
     if value.is_constant():
         return isinstance(value.constant(), (int, float, complex, np.number))
+    plain = getattr(value, "storage", None)  # of an instance of a class that derives from one of numbers
+    if isinstance(plain, ConstantVariable):
+        return is_operand(plain)
     return isinstance(value, TensorVariable) or is_symbolic(getattr(value, "example", None))
 
 

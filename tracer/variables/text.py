@@ -32,6 +32,12 @@ class Rendered:
     def __format__(self, spec: str) -> str:
         return self._value.format(self._tx, spec)
 
+    def __getattr__(self, name: str) -> Any:
+        """'{0.name}'.format(...)"""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return form(self._tx, self._value.get_attr(self._tx, name))
+
 
 def form(tx: Tracer, value: VariableTracker) -> Any:
     """What CPython formats in place of `value`. What is no plain constant has a method `form`: the parts of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.sources import GenericAttrSource
-from tracer.variables.base import VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import ConstantVariable
 from tracer.variables.lookups import lookup
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _TYPING_BASE: type = typing._Final  # type: ignore[attr-defined]
 FORM_TYPES: tuple[type, ...] = (types.GenericAlias, types.UnionType)
 FORM_BASES: tuple[type, ...] = tuple({_TYPING_BASE, typing.TypeVar, typing.ParamSpec} - {object})
+_ALIAS = type(typing.List[int])  # noqa: UP006  (typing's own kind of alias)
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {"==": operator.eq, "!=": operator.ne}
 
 
@@ -75,7 +76,21 @@ class TypeFormVariable(VariableTracker):
         origin = getattr(self.value, "__origin__", None)
         if type(self.value) is types.GenericAlias and not origin.__flags__ & _HEAP_TYPE:  # type: ignore[union-attr]
             return tx.class_variable(origin).call(tx, args, kwargs)  # type: ignore[arg-type]
+        if type(self.value) is _ALIAS and isinstance(origin, type) and origin.__flags__ & _HEAP_TYPE:
+            return self._instance(tx, tx.class_variable(origin), args, kwargs)
         return super().call(tx, args, kwargs)
+
+    def _instance(
+        self, tx: Tracer, cls: VariableTracker, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        """typing._GenericAlias.__call__: Box[int](...)"""
+        made = cls.call(tx, args, kwargs)
+        try:
+            made.set_attr(tx, "__orig_class__", self)
+        except ObservedException as raised:
+            if not tx.is_exception(raised.value, AttributeError):
+                raise
+        return made
 
     def reconstruct(self, cg: Any) -> None:
         cg.load_object(self.value)

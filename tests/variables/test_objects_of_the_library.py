@@ -1,0 +1,323 @@
+"""Objects of the standard library's classes and of classes derived from built-in ones, made in the trace or before it."""
+
+from __future__ import annotations
+
+import collections
+import contextvars
+import dataclasses
+import functools
+import typing
+import weakref
+
+import pytest
+import torch
+
+from tests.soundness.watching import noticed
+from tests.support import breaks, captured, check_made
+
+X = torch.arange(3.0)
+
+
+class Number(int):
+    def doubled(self):
+        return self * 2
+
+
+class Ring(collections.deque):
+    def top(self):
+        return self[-1]
+
+
+@dataclasses.dataclass
+class Node:
+    value: int
+    below: typing.Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    a: int
+    b: tuple = ()
+
+
+@dataclasses.dataclass
+class WithOptions:
+    tensor: torch.Tensor
+    table: dict = dataclasses.field(default_factory=dict, repr=False, compare=False, metadata={"k": 1})
+    kind: typing.ClassVar[int] = 3
+
+
+class Modulo:
+    def __init__(self, value):
+        self.value = value
+
+    def __hash__(self):
+        return self.value % 2
+
+    def __eq__(self, other):
+        return isinstance(other, Modulo) and self.value == other.value
+
+
+class Doubling:
+    def __set_name__(self, owner, name):
+        self.name = "_" + name
+
+    def __get__(self, instance, owner):
+        return self if instance is None else getattr(instance, self.name)
+
+    def __set__(self, instance, value):
+        setattr(instance, self.name, value * 2)
+
+    def __delete__(self, instance):
+        delattr(instance, self.name)
+
+
+class Described:
+    value = Doubling()
+
+    def __init__(self, value):
+        self.value = value
+
+
+class Slots:
+    __slots__ = ("a", "b")
+
+    def __init__(self, a):
+        self.a = a
+
+
+class Box(typing.Generic[typing.TypeVar("T")]):
+    def __init__(self, value):
+        self.value = value
+
+
+@functools.singledispatch
+def kind_of(value):
+    return "other"
+
+
+@kind_of.register
+def _(value: int):
+    return "int"
+
+
+@kind_of.register(str)
+def _(value):
+    return "text"
+
+
+NUMBER, RING = Number(3), Ring([1, 2])
+BY_KEY = {Key(1): 5, Key(2, (3,)): 6}
+TARGET = Node(4)
+REFERENCE = weakref.ref(TARGET)
+SETTING: contextvars.ContextVar[int] = contextvars.ContextVar("SETTING", default=2)
+
+
+def test_a_number_of_a_class_of_its_own_that_existed():
+    def fn(x):
+        return x * NUMBER, NUMBER + 1, NUMBER.doubled(), NUMBER > 2, [0, 1, 2, 3][NUMBER], range(NUMBER), NUMBER
+
+    captured(fn, X)
+
+
+def test_the_value_of_such_a_number_is_guarded():
+    holder = [Number(3)]
+
+    def fn(x):
+        return x * holder[0]
+
+    noticed(fn, (X,), lambda: holder.__setitem__(0, Number(4)))
+
+
+def test_deques_of_a_class_of_their_own():
+    def fn(x):
+        ring = Ring([1, 2])
+        ring.append(3)
+        return x * ring.top(), len(ring), ring, RING.top(), list(RING)
+
+    captured(fn, X)
+
+
+def test_the_text_of_dataclasses():
+    def fn(x):
+        node = Node(1, Node(2))
+        return x + 1, repr(node), str(Key(1)), f"{node}"
+
+    captured(fn, X)
+
+
+def test_the_text_of_a_dataclass_that_holds_itself():
+    def fn(x):
+        node = Node(1)
+        node.below = node
+        return x + 1, repr(node)
+
+    breaks(fn, X)
+
+
+def test_dataclasses_replaced_and_taken_apart():
+    def fn(x):
+        made = WithOptions(x)
+        made.table["z"] = 1
+        parts = dataclasses.asdict(Node(1, [{"a": 1}])), dataclasses.astuple(Node(1, 2))
+        names = [field.name for field in dataclasses.fields(made)], dataclasses.fields(WithOptions)[1].metadata["k"]
+        return made.tensor * 2, dataclasses.replace(made, tensor=x + 1).tensor, WithOptions.kind, parts, names
+
+    captured(fn, X)
+
+
+def test_a_missing_argument_of_a_dataclass_is_told_as_cpython_tells_it():
+    def fn(x):
+        try:
+            Node()
+        except TypeError as error:
+            return x + 1, str(error)
+
+    captured(fn, X)
+
+
+def test_a_frozen_dataclass_refuses_stores():
+    def fn(x):
+        try:
+            Key(1).a = 2
+        except dataclasses.FrozenInstanceError as error:
+            return x + 1, str(error)
+
+    captured(fn, X)
+
+
+def test_keys_whose_class_says_how_they_are_hashed():
+    def fn(x):
+        table = {Key(1): x, Modulo(1): 2, Modulo(3): 4, Modulo(1): 5}
+        found = table[Key(1)], table[Modulo(1)], table[Modulo(3)], Modulo(5) in table, len(table)
+        known = BY_KEY[Key(2, (3,))], Key(1) in BY_KEY, Key(9) in BY_KEY
+        return x + 1, found, known, len({Modulo(1), Modulo(1), Modulo(2)}), {(Key(1), 2): 3}[Key(1), 2]
+
+    captured(fn, X)
+
+
+def test_keys_that_are_changed_after_they_were_stored():
+    def fn(x):
+        key = Modulo(1)
+        table = {key: 1}
+        key.value = 2
+        return x + 1, key in table, Modulo(1) in table, list(table)[0] is key
+
+    captured(fn, X)
+
+
+def test_a_table_that_is_returned_is_made_of_its_keys_again():
+    def fn(x):
+        table = {Key(1): x, Key(2): 2}
+        del table[Key(1)]
+        table[Key(3)] = x + 1
+        return table
+
+    captured(fn, X)
+
+
+def test_data_descriptors_read_store_and_delete():
+    def fn(x):
+        made = Described(x)
+        first = made.value
+        made.value = 3
+        second = made.value
+        del made.value
+        return first + 1, second, hasattr(made, "value"), isinstance(Described.value, Doubling)
+
+    captured(fn, X)
+
+
+@pytest.mark.parametrize("action", ["read", "store"])
+def test_errors_of_slots(action):
+    def fn(x):
+        made = Slots(x)
+        try:
+            if action == "read":
+                made.b
+            else:
+                made.c = 1
+        except AttributeError as error:
+            return made.a + 1, str(error)
+
+    captured(fn, X)
+
+
+def test_a_slot_is_emptied():
+    def fn(x):
+        made = Slots(x)
+        del made.a
+        return x + 1, hasattr(made, "a"), made
+
+    captured(fn, X)
+
+
+def test_generic_classes():
+    def fn(x):
+        made = Box[int](x)
+        return made.value + 1, made.__orig_class__ == Box[int], Box(2).value
+
+    captured(fn, X)
+
+
+def test_functions_dispatched_on_the_class_of_their_argument():
+    def fn(x):
+        return x + 1, kind_of(3), kind_of("a"), kind_of(2.0), kind_of(True)
+
+    captured(fn, X)
+
+
+def test_an_implementation_registered_between_calls_is_noticed():
+    @functools.singledispatch
+    def scaled(value, x):
+        return x
+
+    def fn(x):
+        return scaled(2.0, x) + 1
+
+    noticed(fn, (X,), lambda: scaled.register(float, lambda value, x: x * value))
+
+
+def test_weak_references():
+    def fn(x):
+        return x * REFERENCE().value, REFERENCE() is TARGET, weakref.ref(TARGET)() is TARGET, REFERENCE
+
+    captured(fn, X)
+
+
+def test_a_weak_reference_whose_object_dies_is_noticed():
+    holder = [Node(3)]
+    reference = weakref.ref(holder[0])
+
+    def fn(x):
+        node = reference()
+        return x if node is None else x * node.value
+
+    noticed(fn, (X,), holder.clear)
+
+
+def test_a_weak_reference_to_what_the_trace_makes_breaks():
+    def fn(x):
+        reference = weakref.ref(Node(1))
+        return x + 1, reference() is None
+
+    breaks(fn, X)
+
+
+def test_context_variables_are_read_and_guarded():
+    def fn(x):
+        return x * SETTING.get()
+
+    captured(fn, X)
+    context = contextvars.copy_context()
+    context.run(noticed, fn, (X,), lambda: SETTING.set(7))
+
+
+def test_context_variables_set_in_the_trace_break():
+    def fn(x):
+        token = SETTING.set(5)
+        y = x * SETTING.get()
+        SETTING.reset(token)
+        return y * SETTING.get()
+
+    check_made(fn, lambda: ((X,), {}))

@@ -1,0 +1,59 @@
+"""Models of functions that functions of the standard library make: the wrapper of a dataclass' repr, the dispatcher of a
+generic function. They are known by their code."""
+from __future__ import annotations
+
+import dataclasses
+import functools
+import reprlib
+from typing import TYPE_CHECKING, Any
+
+from tracer import guards
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import code_models
+from tracer.sources import CellContentsSource, ClosureCellSource, GenericAttrSource
+from tracer.variables.base import VariableTracker
+from tracer.variables.callables import CallableVariable
+from tracer.variables.classes import ClassVariable
+from tracer.variables.mappings import DictVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+
+
+def _repr_wrappers() -> list[Any]:
+    wrappers = [reprlib.recursive_repr()(lambda self: "")]
+    if hasattr(dataclasses, "_recursive_repr"):
+        wrappers.append(dataclasses._recursive_repr(lambda self: ""))
+    return [wrapper.__code__ for wrapper in wrappers]
+
+
+@code_models(*_repr_wrappers())
+def _repr_once(tx: Tracer, callee: CallableVariable, obj: Value) -> Value:
+    """The function itself: an object that holds itself would be traced for ever, which breaks the graph."""
+    if callee.source is None:
+        unsupported("unsupported-call", value=callee.describe())
+    function = tx.wrap(callee.value.__wrapped__, GenericAttrSource(callee.source, "__wrapped__"))
+    return function.call(tx, [obj], {})
+
+
+@functools.singledispatch
+def _generic(value: Any) -> None: ...
+
+
+@code_models(_generic.dispatch.__code__)
+def _dispatch(tx: Tracer, callee: CallableVariable, cls: Value) -> Value:
+    """functools.singledispatch: the implementation for a class, by what is registered now."""
+    function = callee.value
+    names = function.__code__.co_freevars
+    if callee.source is None or not isinstance(cls, ClassVariable):
+        unsupported("unsupported-call", value=callee.describe())
+    index = names.index("registry")
+    registry = function.__closure__[index].cell_contents
+    tracked = tx.wrap(registry, CellContentsSource(ClosureCellSource(callee.source, index)))
+    assert isinstance(tracked, DictVariable)
+    tx.guard(guards.AbcRegistryMatch())
+    found = functools._find_impl(cls.value, registry)  # type: ignore[attr-defined]
+    key = next(key for key in registry if registry[key] is found)
+    return tracked.value(tx, key)

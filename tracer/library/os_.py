@@ -1,0 +1,8 @@
+"""Models of `os`. Paths are text, and os.path is traced through."""
+from __future__ import annotations
+
+import os
+
+from tracer.library.registry import foldable
+
+foldable(os.fspath)

@@ -1,0 +1,33 @@
+"""Models of `typing`. Most of it is traced through."""
+from __future__ import annotations
+
+import typing
+from typing import TYPE_CHECKING
+
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import models
+from tracer.variables.base import VariableTracker
+from tracer.variables.classes import ClassVariable
+from tracer.variables.constant import ConstantVariable
+from tracer.variables.functions import UserFunctionVariable
+from tracer.variables.mappings import DictVariable
+from tracer.variables.type_forms import made
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+
+@models(typing.get_type_hints)
+def _get_type_hints(tx: Tracer, obj: VariableTracker) -> VariableTracker:
+    """Of a function or class whose annotations are those of its definition; names in text are looked up now."""
+    if not isinstance(obj, (UserFunctionVariable, ClassVariable)):
+        unsupported("unsupported-builtin", function=f"typing.get_type_hints of {obj.describe()}")
+    if isinstance(obj, UserFunctionVariable):
+        annotations = obj.get_attr(tx, "__annotations__")
+        assert isinstance(annotations, DictVariable)
+        annotations.values(tx)
+    try:
+        hints = typing.get_type_hints(obj.value)
+    except Exception as error:
+        unsupported("unsupported-builtin", cause=error, function=f"typing.get_type_hints: {error}")
+    return DictVariable({name: (ConstantVariable(name), made(hint)) for name, hint in hints.items()})

@@ -1,0 +1,109 @@
+"""From objects of classes that existed before the frame ran to their tracked form. Importing this registers it."""
+from __future__ import annotations
+
+import collections
+import types
+from typing import Any
+
+import torch
+
+from tracer import guards
+from tracer.sources import GenericAttrSource, ItemSource, Source
+from tracer.variables.base import VariableTracker
+from tracer.variables.builder import VariableBuilder, fill_dict, opaque, tracks, tracks_subclasses
+from tracer.variables.callables import CallableVariable
+from tracer.variables.constant import ConstantVariable
+from tracer.variables.deques import DequeVariable
+from tracer.variables.exceptions import ExceptionVariable
+from tracer.variables.lazy import Unwrapped
+from tracer.variables.lookups import HEAP_TYPE, storage_base
+from tracer.variables.mappings import DictVariable
+from tracer.variables.objects import UserObjectVariable
+from tracer.variables.protocol import Tracer
+from tracer.variables.sequences import ListVariable
+
+
+@tracks_subclasses(BaseException)
+def _exception(builder: VariableBuilder, tx: Tracer, value: BaseException, source: Source) -> VariableTracker:
+    builder.guard(guards.TypeMatch(source, type(value)))
+    return builder.remember(value, ExceptionVariable(type(value), value, source))
+
+
+_OPAQUE = (
+    types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType, types.TracebackType,
+    property, staticmethod, classmethod, torch.Generator, torch.storage.UntypedStorage,
+)  # fmt: skip
+
+
+@tracks(*_OPAQUE)
+def _opaque(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    return opaque(builder, value, source)
+
+
+@tracks_subclasses(types.SimpleNamespace)
+def _namespace(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.TypeMatch(source, type(value)))
+    return builder.remember(value, UserObjectVariable(type(value), value, source))  # type: ignore[no-any-return]
+
+
+@tracks_subclasses(object)
+def _object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    cls = type(value)
+    if not cls.__flags__ & HEAP_TYPE:  # a type written in C that nobody models
+        return _c_object(builder, tx, value, source)
+    builder.guard(guards.TypeMatch(source, cls))
+    if issubclass(cls, torch.nn.Module):
+        builder.trace.modules.add(source)
+    base = storage_base(cls)
+    make = next((make for known, make in _STORAGES.items() if issubclass(base, known)), None)
+    if base is not object and make is None:
+        return opaque(builder, value, source)
+    variable = builder.remember(value, UserObjectVariable(cls, value, source))
+    if make is not None:
+        variable.storage = make(builder, tx, value, source)
+    return variable  # type: ignore[no-any-return]
+
+
+def _c_object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    if callable(value):
+        builder.guard(guards.IdMatch(source, value))
+        return builder.remember(value, CallableVariable(value, source))  # type: ignore[no-any-return]
+    return opaque(builder, value, source)
+
+
+# -- what instances of subclasses of built-in classes hold -------------------------------------------------------------
+
+
+def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    storage = DictVariable({}, source, storage_base(type(value)))
+    fill_dict(builder, tx, storage, value, source)
+    return storage
+
+
+def _list(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.LengthMatch(source, list.__len__(value)))
+    return ListVariable([Unwrapped(item, ItemSource(source, i)) for i, item in enumerate(list.__iter__(value))], source)
+
+
+def _deque(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.LengthMatch(source, collections.deque.__len__(value)))
+    most = _maxlen(value)
+    builder.guard(guards.EqualsMatch(GenericAttrSource(source, "maxlen"), most))
+    items = [Unwrapped(item, ItemSource(source, i)) for i, item in enumerate(collections.deque.__iter__(value))]
+    return DequeVariable(items, source, most)
+
+
+def _maxlen(value: Any) -> Any:
+    return collections.deque.__dict__["maxlen"].__get__(value)
+
+
+def _plain(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    base = storage_base(type(value))
+    plain = guards.PLAIN_VALUES[base](value)
+    builder.guard(guards.PlainValueMatch(source, base, plain))
+    return ConstantVariable(plain)
+
+
+_STORAGES = {
+    dict: _dict, list: _list, collections.deque: _deque, **dict.fromkeys(guards.PLAIN_VALUES, _plain),
+}  # fmt: skip
