@@ -29,6 +29,7 @@ class Effects:
         self._classes: dict[str, list[type]] = {}  # the classes of which the attribute was stored
         self._globals: dict[tuple[int, str], AttributeValue] = {}
         self._global_dicts: dict[int, dict[str, Any]] = {}
+        self.calls: list[Any] = []  # of `effects.deferred`
         self.on_trial = False  # whether what runs is only looked at, and must not change anything
 
     def mutate(self, target: VariableTracker) -> None:
@@ -92,5 +93,10 @@ class Effects:
         for (key, name), value in self._globals.items():
             yield self._global_dicts[key], name, value
 
+    def defer(self, call: Any) -> None:
+        """The output code makes a call, after the graph."""
+        self._refuse_on_trial()
+        self.calls.append(call)
+
     def __bool__(self) -> bool:
-        return bool(self.mutated or self._globals)
+        return bool(self.mutated or self._globals or self.calls)

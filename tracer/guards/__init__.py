@@ -25,7 +25,7 @@ from tracer.guards.identity import (
 )
 from tracer.guards.manager import CheckFunctionManager, GuardFailure
 from tracer.guards.shapes import ShapeGuards, ShapeLine
-from tracer.guards.state import AbcRegistryMatch, GlobalStateMatch
+from tracer.guards.state import AbcRegistryMatch, GlobalStateMatch, WarningFiltersMatch
 from tracer.guards.tensors import LeafMatch, MarksMatch, TensorMatch, TensorSpec, tensor_spec
 from tracer.guards.unchanged import Findings, Unchanged
 
@@ -70,6 +70,7 @@ __all__ = [
     "TensorSpec",
     "TypeMatch",
     "Unchanged",
+    "WarningFiltersMatch",
     "WeakrefAlive",
     "argument_slots",
     "is_guardable_constant",

@@ -10,6 +10,7 @@ from tracer.library import (  # noqa: F401
     importlib_,
     inspect_,
     itertools_,
+    logging_,
     math_,
     nested_functions_,
     numpy_,
