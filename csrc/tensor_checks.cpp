@@ -228,6 +228,19 @@ read_spec(PyObject *item)
 
 /* ---- the type ---- */
 
+/* Whether each tensor of the specs matches; `tensors` are as many. */
+bool
+all_match(const std::vector<Spec> &specs, PyObject *const *tensors)
+{
+    const c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
+    for (size_t i = 0; i < specs.size(); i++) {
+        if (compare(specs[i], tensors[i], local).field != Field::None) {
+            return false;
+        }
+    }
+    return true;
+}
+
 PyObject *
 match_call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *keywords)
 {
@@ -238,13 +251,18 @@ match_call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *k
                      count);
         return nullptr;
     }
-    const c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
-    for (Py_ssize_t i = 0; i < count; i++) {
-        if (compare(specs[static_cast<size_t>(i)], args[i], local).field != Field::None) {
-            Py_RETURN_FALSE;
-        }
+    return PyBool_FromLong(all_match(specs, args));
+}
+
+PyObject *
+match_all(PyObject *object, PyObject *tensors)
+{
+    const std::vector<Spec> &specs = *reinterpret_cast<TensorMatch *>(object)->parsed;
+    if (!PyTuple_CheckExact(tensors) || PyTuple_GET_SIZE(tensors) != static_cast<Py_ssize_t>(specs.size())) {
+        PyErr_Format(PyExc_TypeError, "all() of this TensorMatch takes a tuple of %zd tensors", specs.size());
+        return nullptr;
     }
-    Py_RETURN_TRUE;
+    return PyBool_FromLong(all_match(specs, &PyTuple_GET_ITEM(tensors, 0)));
 }
 
 PyObject *
@@ -405,6 +423,7 @@ match_repr(PyObject *self)
 }
 
 PyMethodDef match_methods[] = {
+    {"all", match_all, METH_O, "all(tensors) -> whether each tensor of the tuple matches its spec"},
     {"first_mismatch", (PyCFunction)(void (*)(void))match_first_mismatch, METH_FASTCALL,
      "first_mismatch(*tensors) -> (index, what, expected, seen), or None if all match"},
     {nullptr, nullptr, 0, nullptr},

@@ -60,4 +60,5 @@ HELPERS: dict[str, Any] = {
     "___instance_dict": _C.instance_dict,
     "___type_id": _C.type_id,
     "___distinct": _C.distinct,
+    "___distinct_from": _C.distinct_from,
 }
