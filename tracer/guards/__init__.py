@@ -73,6 +73,7 @@ __all__ = [
     "WarningFiltersMatch",
     "WeakrefAlive",
     "argument_slots",
+    "fetchable",
     "is_guardable_constant",
     "is_shareable_array",
     "tensor_spec",

@@ -91,7 +91,7 @@ class CheckCode(CheckScope):
         self._variables: dict[Source, str] = {}
         self._types: dict[Source, type] = {GlobalsSource(): dict}
         self._step = 0
-        self._indent = ""
+        self.functions: dict[str, str] = {}  # what check_fn calls: one for each group of steady guards
         self._held: dict[str, tuple[Source, ...]] = {}  # a tuple of leaves -> which they are
         self._torch_is_plain = False
 
@@ -177,32 +177,39 @@ class CheckCode(CheckScope):
     def add_group(self, group: Group, distinct: set[Source]) -> str:
         """Adds a group of steady guards; gives the name of the tuple of its leaves. `distinct`: what may not be shared."""
         watch = self.const(group.watcher(), "steady")
-        number = watch.removeprefix("___steady") or "_0"
-        held, seen = f"v{number}_held", f"v{number}_seen"
+        number = watch.removeprefix("___steady")
+        held, seen, look = f"held{number}", f"seen{number}", f"___look{number}"
         root = self._root_text(group.root)
-        before = dict(self._variables)
+        leaves = tuple([leaf.source for leaf in group.leaves])
+        unshared = distinct.issuperset(leaves)
+        self.functions[look] = self._group_function(look, root, group, leaves if unshared else ())
         self._line(f"{held} = {watch}({root})")
         self._line(f"if {held} is None:")
-        self._indent = "    "
-        self._line(f"{seen} = {watch}.look({root})")
-        for _ in self.add(Stage(group.guards)):
-            pass
-        leaves = tuple([leaf.source for leaf in group.leaves])
-        names = [self.read(source) for source in leaves]
-        if len(leaves) > 1 and distinct.issuperset(leaves):
-            self._fail_unless(f"___distinct({', '.join(names)})")
-        self._line(f"{held} = ({''.join(f'{name}, ' for name in names)})")
-        self._line(f"{watch}.keep({', '.join([seen, root] if root else [seen])})")
-        self._indent = ""
-        self._variables = before
+        self._line(f"    {seen} = {watch}.look({root})")
+        self._line(f"    {held} = {look}({root})")
+        self._line(f"    if {held} is None: return <fail>")
+        self._line(f"    {watch}.keep({', '.join([seen, root] if root else [seen])})")
         if leaves:
             match = self.const(_C.TensorMatch(tuple([leaf.spec for leaf in group.leaves])), "check_held")
             self._fail_unless(f"{match}.all({held})")
-            self._held[held] = leaves if distinct.issuperset(leaves) else ()
+            self._held[held] = leaves if unshared else ()
             for index, leaf in enumerate(group.leaves):
                 self._variables[leaf.source] = f"{held}[{index}]"
                 self.show_type(leaf.source, leaf.spec.cls)
         return held
+
+    def _group_function(self, name: str, root: str, group: Group, distinct: tuple[Source, ...]) -> str:
+        """The function that checks the guards of a group and returns its leaves; None where a guard fails."""
+        body, steps, variables = self.body, self.step_of_line, self._variables
+        self.body, self.step_of_line, self._variables = [], [], {}
+        for _ in self.add(Stage(group.guards)):
+            pass
+        names = [self.read(leaf.source) for leaf in group.leaves]
+        if len(distinct) > 1:
+            self._fail_unless(f"___distinct({', '.join(map(self.read, distinct))})")
+        lines = [f"def {name}({root}):", *["    " + line.replace("<fail>", "None") for line in self.body]]
+        self.body, self.step_of_line, self._variables = body, steps, variables
+        return "\n".join([*lines, f"    return ({''.join(f'{name}, ' for name in names)})"]) + "\n"
 
     def _root_text(self, root: str) -> str:
         if root == CONSTANTS:
@@ -235,7 +242,7 @@ class CheckCode(CheckScope):
         self._step += 1
 
     def _line(self, text: str) -> None:
-        self.body.append(self._indent + text)
+        self.body.append(text)
         self.step_of_line.append(self._step)
 
     def text(self, failure: Callable[[int], str] = lambda step: "False", result: str = "True") -> str:

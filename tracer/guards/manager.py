@@ -62,8 +62,8 @@ class CheckFunctionManager:
         self._stages = arrange(guards)
         self.died: str | None = None
         self._on_invalid = on_invalid
-        text, namespace = self._compile_text()
-        self.check_fn = _define(text, namespace, f"<check_fn of {code.co_qualname}>")
+        texts, namespace = self._compile_text()
+        self.check_fn = _define(texts, namespace, f"<check_fn of {code.co_qualname}>")
         self._watches = self._watch()
 
     # ---- text
@@ -74,8 +74,8 @@ class CheckFunctionManager:
         steps = [step for stage in self._stages for step in code.add(stage)]
         return code, steps
 
-    def _compile_text(self) -> tuple[str, dict[str, Any]]:
-        """What check_fn does: groups of guards that nothing has moved under are not checked again."""
+    def _compile_text(self) -> tuple[dict[str, str], dict[str, Any]]:
+        """check_fn and what it calls: groups of guards that nothing has moved under are not checked again."""
         code = CheckCode(self.code, self.globals, self._builtins)
         grouping = Grouping(self.code, steady_slots(self.code), self.globals, code.builtins_dict)
         groups = grouping.groups(self.guards, self._fetched)
@@ -96,7 +96,7 @@ class CheckFunctionManager:
                 [guard for guard in stage.tensors if id(guard) not in placed],
             )
             _exhaust(code.add(rest))
-        return code.text(result=result), code.namespace
+        return {**code.functions, "check_fn": code.text(result=result)}, code.namespace
 
     @property
     def guards(self) -> tuple[Guard, ...]:
@@ -106,7 +106,7 @@ class CheckFunctionManager:
     @property
     def exec_text(self) -> str:
         """The Python source of check_fn."""
-        return self._compile_text()[0]
+        return "\n".join(self._compile_text()[0].values())
 
     @property
     def source_text(self) -> str:
@@ -170,7 +170,7 @@ class CheckFunctionManager:
             return GuardFailure(None, f"a guarded object was deleted: {self.died}", "alive", "deleted")
         code, steps = self._code()
         filename = f"<explained check_fn of {self.code.co_qualname}>"
-        explain_fn = _define(code.text(str), code.namespace, filename)
+        explain_fn = _define({"check_fn": code.text(str)}, code.namespace, filename)
         positional = (*args, closure) if self.code.co_freevars else args
         try:
             failed = explain_fn(*positional)
@@ -213,9 +213,16 @@ def _exhaust(steps: Iterable[Any]) -> None:
         pass
 
 
-def _define(text: str, namespace: dict[str, Any], filename: str) -> FunctionType:
-    exec(compile(text, filename, "exec", dont_inherit=True), namespace)
-    function: FunctionType = namespace.pop("check_fn")
+def _define(texts: dict[str, str], namespace: dict[str, Any], filename: str) -> FunctionType:
+    """The last of the functions. Each has the names that it uses and no others, so that none refers to itself."""
+    made: Any = None
+    for name, text in texts.items():
+        defined: dict[str, Any] = {}
+        exec(compile(text, filename, "exec", dont_inherit=True), defined)
+        code = defined[name].__code__
+        used = {key: namespace[key] for key in code.co_names if key in namespace}
+        made = namespace[name] = FunctionType(code, {"__builtins__": namespace["__builtins__"], **used}, name)
+    function: FunctionType = made
     return function
 
 

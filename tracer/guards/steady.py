@@ -69,7 +69,7 @@ from tracer.sources.roots import module_namespace
 (CODE, DEFAULTS, KWDEFAULTS, CLOSURE, GLOBALS, CELL_CONTENTS, METHOD_SELF, METHOD_FUNC, PROPERTY_GETTER,
  MRO) = range(10)  # fmt: skip
 
-_FEWEST = 16  # guards of a group that is worth a state of its own
+_FEWEST = 7  # guards of a group that is worth a state of its own
 CONSTANTS = ""  # the root of paths that begin at objects which check_fn holds
 CLOSURE_ROOT = "<closure>"
 
@@ -285,7 +285,10 @@ class Grouping:
             add(group.plan, guard)
         except (Unsteady, KeyError):  # KeyError: a module that is not imported any more
             return  # the steps that were added lead to the object itself, as its other guards do
-        (group.leaves if isinstance(guard, TensorMatch) else group.guards).append(guard)
+        if isinstance(guard, TensorMatch):
+            group.leaves.append(guard)
+        else:
+            group.guards.append(guard)
 
     def _root(self, source: Source) -> str | None:
         """Where the path begins; None if it leads through a tensor or begins where each call brings another object."""
