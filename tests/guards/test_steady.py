@@ -162,12 +162,24 @@ def test_values_at_reused_addresses_are_not_taken_for_those_seen():
     model, x = Rates().eval(), torch.randn(2, 3)
     compiled = tracer.compile(model, dynamic=False, recompile_limit=100)
     rate = 1.0
-    for step in range(40):
+    for step in range(6):
         rate = rate * 0.5  # floats come from a free list: the address of one before last is used again
         model.table["a"] = rate
         model.sizes[0] = 1000 + step
         for _ in range(2):
             assert torch.equal(compiled(x), model(x))
+
+
+@pytest.mark.parametrize("place", [[0.0], {0: 0.0}], ids=["list", "dict"])
+def test_the_address_of_a_constant_is_not_used_again_while_it_is_known(place):
+    place[0] = float("1.25")
+    steady = _C.Steady(1, ((0, -1, 0), (5, 0, 0), (13, 1, None)), ())
+    steady.keep(steady.look(place), place)
+    assert steady.known
+    for step in range(100):
+        place[0] = None
+        place[0] = float(f"2.{step}")
+        assert steady(place) is None
 
 
 def test_the_same_object_in_two_places_is_noticed_when_it_becomes_two():
