@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +149,7 @@ def _call_all(
             eagerly += time.process_time() - eager_start
             result = decorated(**inputs())
             run.random_state_equal &= torch.equal(torch.get_rng_state(), random_state)
-            run.difference = max(run.difference, difference(expected, result), key=lambda d: math.inf if math.isnan(d) else d)
+            run.difference = _worst((run.difference, difference(expected, result)))
             if index == 0:
                 run.graphs = captured.graphs
                 run.first_call = time.process_time() - start - eagerly
@@ -173,7 +173,12 @@ def difference(expected: Any, result: Any) -> float:
     right, other_shape = pytree.tree_flatten(result)
     if type(expected) is not type(result) or len(left) != len(right) or shape != other_shape:
         return math.nan
-    return max((_leaf_difference(a, b) for a, b in zip(left, right)), default=0.0)
+    return _worst(_leaf_difference(a, b) for a, b in zip(left, right))
+
+
+def _worst(differences: Iterable[float]) -> float:
+    """The largest, where nan is larger than any."""
+    return max(differences, default=0.0, key=lambda d: math.inf if math.isnan(d) else d)
 
 
 def _leaf_difference(a: Any, b: Any) -> float:
