@@ -166,7 +166,7 @@ class Comparison:
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
     plain = tensor.detach().resolve_conj().resolve_neg()
-    return plain.contiguous().flatten().view(torch.uint8)
+    return plain.clone(memory_format=torch.contiguous_format).reshape(-1).view(torch.uint8)
 
 
 def _contents(cell: types.CellType) -> Any:

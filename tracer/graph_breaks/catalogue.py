@@ -366,6 +366,13 @@ register(
     topic=_TORCH,
 )
 register(
+    "effect-in-subgraph",
+    "{name} cannot be a part of the graph: {value}",
+    "The function becomes a graph of its own inside the graph, which may run later, or not at all; only operations on tensors can.",
+    "return what it computes instead of storing it.",
+    topic=_TORCH,
+)
+register(
     "autograd-in-trace",
     "{name} drives autograd inside the traced function",
     "The backward pass of a graph exists only after the graph has been compiled.",

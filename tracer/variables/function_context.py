@@ -1,8 +1,9 @@
-"""The `ctx` of an `autograd.Function` whose forward is traced: it lives for the call, and nobody differentiates."""
+"""The `ctx` of an `autograd.Function` that is traced through."""
 
 from __future__ import annotations
 
 import types
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tracer.graph_breaks import unsupported
@@ -24,8 +25,11 @@ class FunctionContextVariable(VariableTracker):
     def python_type(self) -> type:
         return self.cls
 
+    def children(self) -> Iterable[VariableTracker]:
+        return self.attributes.values()
+
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        value = self.attributes.get(name)
+        value = self.attributes.get("to_save" if name == "saved_tensors" else name)
         if value is not None:
             return value
         owner, static = lookup(self.cls, name)
