@@ -2,7 +2,7 @@
 
     python -m benchmarks.zoo [NAME ...] [--family F] [--breaks] [--no-peer] [--write docs/zoo.md]
 
-Each model runs in a process of its own, at the batches 1, 2, 5, 16, 3, 7 and 32, and every result is compared bit by bit with eager's.
+Each model runs in a process of its own, at the batches 1, 2, 5, 16, 3, 7 and 32; results are compared bit by bit with eager's.
 A model is as it should be when it has no more graphs per call, breaks and recompiles than torch.compile gives, and no difference.
 The exit status counts those that are not.
 """
@@ -153,7 +153,7 @@ def _call_all(
             if index == 0:
                 run.graphs = captured.graphs
                 run.first_call = time.process_time() - start - eagerly
-    except Exception as error:  # noqa: BLE001  (a row of the table says so)
+    except Exception as error:  # a row of the table says so
         run.error = f"{type(error).__name__}: {error}"
     run.compiled = captured.graphs
     run.all_calls = time.process_time() - start - eagerly

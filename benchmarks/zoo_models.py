@@ -388,7 +388,8 @@ def mobilenet_v2():
 
 @zoo("vision")
 def dpt():
-    settings = vision(backbone_out_indices=[2, 5, 8, 11], is_hybrid=False, neck_hidden_sizes=[8, 16, 24, 32], fusion_hidden_size=16)
+    settings = vision(backbone_out_indices=[2, 5, 8, 11], is_hybrid=False)
+    settings |= {"neck_hidden_sizes": [8, 16, 24, 32], "fusion_hidden_size": 16}
     return hugging_face("DPTForDepthEstimation", "DPTConfig", pixels(), **settings)
 
 
@@ -447,9 +448,9 @@ def hubert():
 def speecht5():
     from transformers import SpeechT5Config, SpeechT5ForTextToSpeech
 
-    sizes = {"hidden_size": 32, "encoder_layers": 6, "encoder_attention_heads": 4, "encoder_ffn_dim": 48, "vocab_size": VOCABULARY}
-    more = {"decoder_layers": 6, "decoder_attention_heads": 4, "decoder_ffn_dim": 48, "num_mel_bins": 8, "speaker_embedding_dim": 12}
-    config = SpeechT5Config(**sizes, **more, speech_decoder_prenet_units=16, speech_decoder_postnet_units=16)
+    sizes = both_sides(hidden_size=32, num_mel_bins=8, speaker_embedding_dim=12)
+    del sizes["d_model"], sizes["max_position_embeddings"]
+    config = SpeechT5Config(**sizes, speech_decoder_prenet_units=16, speech_decoder_postnet_units=16)
 
     def inputs(n: int) -> dict[str, Any]:
         decoder = {"decoder_input_values": torch.randn(n, 6, 8), "speaker_embeddings": torch.randn(n, 12)}
@@ -576,10 +577,8 @@ def diffusion_transformer():
 def x_transformer():
     from x_transformers import Decoder, TransformerWrapper
 
-    model = TransformerWrapper(
-        num_tokens=VOCABULARY, max_seq_len=64, attn_layers=Decoder(dim=32, depth=12, heads=4, attn_dim_head=8, rotary_pos_emb=True)
-    )
-    return model, lambda n: {"x": ids(n)}
+    layers = Decoder(dim=32, depth=12, heads=4, attn_dim_head=8, rotary_pos_emb=True)
+    return TransformerWrapper(num_tokens=VOCABULARY, max_seq_len=64, attn_layers=layers), lambda n: {"x": ids(n)}
 
 
 @zoo("encoder", needs="x-transformers")
@@ -652,8 +651,9 @@ class Mlp(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        layers = (m for _ in range(12) for m in (torch.nn.Linear(32, 32), torch.nn.BatchNorm1d(32), torch.nn.ReLU(), torch.nn.Dropout(0.1)))
-        self.layers = torch.nn.Sequential(*layers)
+        nn = torch.nn
+        layers = [(nn.Linear(32, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.1)) for _ in range(12)]
+        self.layers = nn.Sequential(*(module for layer in layers for module in layer))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.layers(x)

@@ -17,9 +17,8 @@ HEADINGS = (
 def line(row: Row) -> str:
     """One model, as it ends."""
     colour = "green" if row.is_good else "red"
-    return f"[{colour}]{row.verdict:15}[/] {row.name:22} {_run(row.ours)}" + (f" | torch {_run(row.torch)}" if row.torch else "") + (
-        f" {row.failure}" if row.failure else ""
-    )
+    theirs = f" | torch {_run(row.torch)}" if row.torch else ""
+    return f"[{colour}]{row.verdict:15}[/] {row.name:22} {_run(row.ours)}{theirs} {row.failure}".rstrip()
 
 
 def _run(run: Run) -> str:
@@ -48,9 +47,9 @@ def markdown(rows: list[Row]) -> str:
     lines = [
         "# The zoo",
         "",
-        'Written by `make zoo`: random weights, small width, full depth; batches 1, 2, 5, 16, 3, 7, 32, each compared bit by bit with eager.',
-        '`graphs` are those of the first call, `compiled` those of all calls together, `trace s` is CPU time over eager of all calls; the peer is',
-        '`torch.compile(backend="eager")` in the same process.',
+        'Written by `make zoo`: random weights, small width, full depth; batches 1, 2, 5, 16, 3, 7, 32, each compared bit by',
+        'bit with eager. `graphs`: those of the first call, `compiled`: those of all calls together, `trace s`: CPU time over',
+        'eager of all calls; the peer is `torch.compile(backend="eager")` in the same process.',
         "",
         summary(rows) + ".",
         "",

@@ -150,7 +150,8 @@ class Comparison:
             self._sparse(expected, seen, path)
             return
         assert expected.stride() == seen.stride(), f"{path}: strides {expected.stride()}, {seen.stride()}"
-        assert torch.equal(_bits(expected), _bits(seen)) or torch.equal(expected, seen), f"{path}: expected {expected}, saw {seen}"
+        same = torch.equal(_bits(expected), _bits(seen)) or torch.equal(expected, seen)
+        assert same, f"{path}: expected {expected}, saw {seen}"
         mine, theirs = expected.untyped_storage().data_ptr(), seen.untyped_storage().data_ptr()
         if expected.numel():
             known, back = self.storages.setdefault(mine, theirs), self.storages_back.setdefault(theirs, mine)

@@ -368,7 +368,7 @@ register(
 register(
     "effect-in-subgraph",
     "{name} cannot be a part of the graph: {value}",
-    "The function becomes a graph of its own inside the graph, which may run later, or not at all; only operations on tensors can.",
+    "The function becomes a graph of its own inside the graph, which may run later, or not at all.",
     "return what it computes instead of storing it.",
     topic=_TORCH,
 )

@@ -19,8 +19,8 @@ from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import boolean
 from tracer.variables.function_context import FunctionContextVariable
-from tracer.variables.tuples import TupleVariable
 from tracer.variables.tensor import TensorVariable
+from tracer.variables.tuples import TupleVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -45,14 +45,15 @@ class _Call:
 
     def __init__(self, tx: Tracer, cls: ClassVariable, args: tuple[Value, ...], kwargs: dict[str, Value]) -> None:
         self.tx, self.cls = tx, cls
-        self.name = f"{cls.value.__qualname__}.apply"
-        self.separate = cls.value.setup_context is not _NO_SETUP
+        function: Any = cls.value
+        self.name = f"{function.__qualname__}.apply"
+        self.separate = function.setup_context is not _NO_SETUP
         if kwargs and not self.separate:
             unsupported("call-arguments", error=f"{self.name} takes keywords only where setup_context is defined")
-        self.inputs = _bound(tx, cls.value.forward, args, kwargs) if self.separate else list(args)
+        self.inputs = _bound(tx, function.forward, args, kwargs) if self.separate else list(args)
         self.tensors = [arg for arg in self.inputs if isinstance(arg, TensorVariable)]
         needs = [boolean(isinstance(arg, TensorVariable) and arg.fake.requires_grad) for arg in self.inputs]
-        self.context = FunctionContextVariable(cls.value._backward_cls, {"needs_input_grad": TupleVariable(needs)})
+        self.context = FunctionContextVariable(function._backward_cls, {"needs_input_grad": TupleVariable(needs)})
 
     def forward_only(self) -> Value:
         with _no_grad(self.tx):
