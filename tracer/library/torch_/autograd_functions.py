@@ -13,8 +13,8 @@ from torch import fx
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph.traced_function import Layout, run_traced_function
 from tracer.graph_breaks import unsupported
-from tracer.interpreter.subgraphs import Subgraph, recording, refuse_new_symbols
 from tracer.library.registry import models
+from tracer.library.subgraphs import Subgraph, recording, refuse_new_symbols
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import boolean
