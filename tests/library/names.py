@@ -5,6 +5,8 @@ from __future__ import annotations
 import _abc
 import abc
 import collections
+import dataclasses
+import enum
 import functools
 import importlib
 import importlib.util
@@ -199,4 +201,4 @@ NAMES = {
     if not name.startswith("__") and name not in ("NAMES", "annotations")
 }
 NAMES["_abc"] = _abc
-_ = (sys, collections, importlib, inspect, itertools, math, numbers, re, types, warnings, weakref)
+_ = (sys, collections, dataclasses, enum, importlib, inspect, itertools, math, numbers, re, types, warnings, weakref)

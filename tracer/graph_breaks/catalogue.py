@@ -70,6 +70,14 @@ register(
     topic=_CALLS,
 )
 register(
+    "makes-a-class",
+    "{function} makes a class",
+    "A class statement, dataclass, type(...) with three arguments and their like make a new class at each call, which CPython "
+    "has to do.",
+    "define the class outside of the traced function.",
+    topic=_CALLS,
+)
+register(
     "unsupported-builtin",
     "Builtin {function} cannot be traced with these arguments",
     "The builtin is implemented in C and has no model for arguments of these kinds.",

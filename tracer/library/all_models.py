@@ -11,6 +11,7 @@ from tracer.library import (  # noqa: F401
     inspect_,
     itertools_,
     logging_,
+    making_classes_,
     math_,
     nested_functions_,
     numpy_,
