@@ -106,7 +106,8 @@ def forbid_in_graph(fn: Any) -> Any:
 
 
 def assume_constant_result(fn: F) -> F:
-    """The function is called while tracing only; its result is a constant, and nothing guards that it stays so."""
+    """The function is called while tracing only, with the arguments of that call; its result is a constant, and nothing guards
+    that it stays so."""
     if not callable(fn):
         raise UserError(f"assume_constant_result decorates functions; got {fn!r}")
     user_marks.constant_result.set(fn)

@@ -11,6 +11,7 @@ from tracer import user_marks
 from tracer.graph.array_twins import numpy_dtype
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.binding import bind
+from tracer.interpreter.real_values import real_value
 from tracer.library import all_models  # noqa: F401  (registers them)
 from tracer.library.registry import (
     allows_inlining,
@@ -197,10 +198,10 @@ class Calls:
     ) -> VariableTracker:
         """A call whose result the user promised to be the same each time: made once, while tracing."""
         tx: Any = self
-        if not all(value.is_constant() for value in (*args, *kwargs.values())):
-            unsupported("not-a-constant", value=f"an argument of {name_of(function)}, which is assumed to be constant")
+        what = f"an argument of {name_of(function)}, which is assumed to be constant"
         with preserve_global_state():
-            result = function(*(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
+            reals = [real_value(tx, arg, what) for arg in args]
+            result = function(*reals, **{key: real_value(tx, value, what) for key, value in kwargs.items()})
         return tx.wrap(result, ObjectSource(result, f"{name_of(function)}()"))
 
     def call_unbound(

@@ -122,6 +122,7 @@ def _disabled(tx: Any, *args: Any, **kwargs: Any) -> Any:
     unsupported("disabled-function", function="a function of torch that compilers are told to leave alone")
 
 
+_SCRIPTING_WRAPPER = torch.jit._script_if_tracing(lambda: None).__code__
 _DISABLING_WRAPPER = torch._disable_dynamo(lambda: None).__code__
 
 
@@ -145,6 +146,8 @@ def is_foldable(function: Any) -> bool:
 
 def allows_inlining(function: Any) -> bool:
     """Whether calls of this Python function are traced through."""
+    if function.code is _SCRIPTING_WRAPPER:  # which calls what it wraps, as nothing is scripted here
+        return True
     value = getattr(function, "value", None)
     if value is not None and user_marks.is_opaque(value):
         return False
