@@ -17,7 +17,7 @@ import torch
 from torch import fx
 from torch._guards import GuardSource, Source, TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, free_unbacked_symbols
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._sympy.numbers import int_oo
@@ -25,14 +25,14 @@ from torch.utils._sympy.numbers import int_oo
 from shapes.env import ShapeEnv as OwnShapeEnv
 from shapes.guards import Why
 from shapes.ranges import INF, Range
-from shapes.symbols import Symbol as OwnSymbol
+from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_tensors
 from tracer.backends.runtime_checks import return_checked_values
 from tracer.graph.graph_module import copy_of, with_graph
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph.torch_sympy import to_torch_sympy
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-
+_FLOATS_NEEDED = "TensorifyScalarRestartAnalysis"  # AOTAutograd's error where an operation needs the value of a float
 
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
@@ -51,15 +51,27 @@ def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
     """
     if _is_bridged(gm, example_inputs):
         return compiler(gm, example_inputs)
-    bridge = Bridge(example_inputs)
-    inputs = bridge.inputs()
+    try:
+        return _compile_bridged(compiler, gm, example_inputs, floats_as_tensors)
+    except Exception as error:
+        if type(error).__name__ != _FLOATS_NEEDED:
+            raise
+        return _compile_bridged(compiler, gm, example_inputs, floats_as_constants)
+
+
+def _compile_bridged(
+    compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any], floats: Callable[..., Any]
+) -> Callable[..., Any]:
     graph = copy_of(gm.graph)
     checked = return_checked_values(graph)
+    example_inputs, computed = floats(graph, example_inputs)
+    bridge = Bridge(example_inputs)
+    inputs = bridge.inputs()
     bridge.retell(graph, inputs)
     with tracing(TracingContext(bridge.mode)):
         compiled = compiler(with_graph(gm, graph), inputs)
     bridge.close()
-    return checked(compiled)
+    return computed(checked(compiled))
 
 
 def _is_bridged(gm: fx.GraphModule, example_inputs: list[Any]) -> bool:
@@ -117,7 +129,7 @@ class Bridge:
             specialize_zero_one=True, duck_shape=False, allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True
         )
         self.mode = FakeTensorMode(shape_env=self.shape_env)
-        self.theirs: dict[sympy.Symbol, sympy.Symbol] = {}  # symbol of ours -> torch's
+        self.theirs: dict[Any, sympy.Symbol] = {}  # symbol of ours, or a float computed of them -> torch's symbol
         self._storages: dict[int, torch.Tensor] = {}  # storage of ours -> the first tensor of torch's mode that has its own
         self._shadows: dict[Any, Any] = {}  # numbers of ours -> torch's, where they only describe
         if self.own_env is not None:
@@ -129,6 +141,9 @@ class Bridge:
 
     def inputs(self) -> list[Any]:
         """The example inputs, rebuilt under torch's fake mode; those that shared a storage share one again."""
+        for value in map(_plain, self.own_inputs):
+            if isinstance(value, (torch.SymInt, torch.SymFloat)) and value.node.expr not in self.theirs:
+                self._add_number(value.node)  # a float, or what is computed before the graph is called
         return [self._value(value) for value in self.own_inputs]
 
     def retell(self, graph: fx.Graph, inputs: list[Any]) -> None:
@@ -147,7 +162,10 @@ class Bridge:
         """An int or float, or torch's symbolic number for one of ours."""
         if not isinstance(value, _SYMBOLIC):
             return value
-        expr, hint = to_torch_sympy(value.node.expr, self.theirs), value.node.hint
+        own, hint = value.node.expr, value.node.hint
+        expr = self.theirs[own] if own in self.theirs else to_torch_sympy(own, self.theirs)
+        if free_unbacked_symbols(expr):
+            hint = None
         if isinstance(value, torch.SymBool):
             return self.shape_env.create_symboolnode(expr)
         if isinstance(value, torch.SymFloat):
@@ -156,8 +174,8 @@ class Bridge:
 
     def _add_symbols(self, env: OwnShapeEnv) -> None:
         for symbol in env.symbols():
-            if symbol.backed:
-                self.theirs[symbol.sympy] = self._symbol(symbol, env.bounds)
+            if symbol.backed and not symbol.kind.is_float:  # floats only where a graph is given them
+                self.theirs[symbol.sympy] = self._new_symbol(symbol.name, symbol.hint, env.bounds(symbol.expr))
             elif symbol.label is not None and not symbol.kind.is_float:  # an input; others are made by the graph itself
                 self.theirs[symbol.sympy] = self.shape_env.create_unbacked_symint().node.expr
                 self._constrain(self.theirs[symbol.sympy], env.bounds(symbol.expr))
@@ -175,13 +193,17 @@ class Bridge:
                     self.theirs[symbol.sympy] = self.shape_env.create_unbacked_symint().node.expr
                     self._constrain(self.theirs[symbol.sympy], env.bounds(symbol.expr))  # type: ignore[union-attr]
 
-    def _symbol(self, symbol: OwnSymbol, bounds: Callable[[Any], Range]) -> sympy.Symbol:
-        source = SymbolSource(symbol.name)
-        if symbol.kind.is_float:
-            return self.shape_env.create_unspecified_symbol(symbol.hint, source, DimDynamic.DYNAMIC)
-        low, high = bounds(symbol.expr)
+    def _add_number(self, node: Any) -> None:
+        bounds = None if node.is_float() else node.shape_env.env.bounds(node.value)
+        self.theirs[node.expr] = self._new_symbol(f"number_{len(self.theirs)}", node.hint, bounds)
+
+    def _new_symbol(self, name: str, hint: Any, bounds: Range | None) -> sympy.Symbol:
+        source = SymbolSource(name)
+        if bounds is None:
+            return self.shape_env.create_unspecified_symbol(hint, source, DimDynamic.DYNAMIC)
+        low, high = bounds
         theirs = self.shape_env.create_symbol(
-            symbol.hint,
+            hint,
             source,
             DimDynamic.DYNAMIC,
             positive=True if low >= 0 else None,
@@ -208,6 +230,11 @@ class Bridge:
     def _value(self, value: Any) -> Any:
         if isinstance(value, _SYMBOLIC):
             return self.number(value)
+        if isinstance(value, FloatInTensor):
+            with self.mode:
+                tensor: Any = torch.empty((), dtype=torch.float64)
+            tensor.item_memo = self.number(value.number)
+            return tensor
         return self._tensor(value) if isinstance(value, torch.Tensor) else value
 
     def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -303,12 +330,16 @@ def _with_bits(fake: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 
 def _own_env(values: Iterable[Any]) -> OwnShapeEnv | None:
     """The tracer's env, found through any symbolic number among the inputs; None where all are static."""
-    for value in values:
+    for value in map(_plain, values):
         numbers = (*value.size(), *_layout_numbers(value)) if isinstance(value, torch.Tensor) else (value,)
         for number in numbers:
             if isinstance(number, _SYMBOLIC):
                 return number.node.shape_env.env
     return None
+
+
+def _plain(value: Any) -> Any:
+    return value.number if isinstance(value, FloatInTensor) else value
 
 
 def _layout_numbers(tensor: torch.Tensor) -> tuple[Any, ...]:

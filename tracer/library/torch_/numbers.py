@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Value = VariableTracker
 _ARITHMETIC: tuple[Any, ...] = (
-    torch.sym_float, torch.sym_int, torch.sym_not, torch.sym_max, torch.sym_min, torch.sym_ite, torch.sym_sqrt,
+    torch.sym_float, torch.sym_int, torch.sym_not, torch.sym_max, torch.sym_min, torch.sym_sqrt,
     torch._sym_sqrt, torch._sym_cos, torch._sym_sin, torch._sym_tan, torch._sym_cosh, torch._sym_sinh, torch._sym_tanh,
     torch._sym_acos, torch._sym_asin, torch._sym_atan, torch._sym_log2,
 )  # fmt: skip
@@ -39,6 +39,19 @@ def _apply(function: Any) -> Any:
 
 for _function in {id(function): function for function in _ARITHMETIC}.values():
     models(_function)(_apply(_function))
+
+
+@models(torch.sym_ite)
+def _sym_ite(tx: Tracer, cond: Value, then: Value, other: Value) -> Value:
+    values = cond, then, other
+    if all(value.is_constant() for value in values):
+        return fold(tx, torch.sym_ite, *(value.constant() for value in values))
+    if not all(map(symbolic.is_number, values)) or then.python_type() is not other.python_type():
+        unsupported("symbolic-arithmetic", error="sym_ite of something else than a condition and two numbers of one type")
+    if cond.is_constant():
+        return then if cond.constant() else other
+    example = cond.example.__sym_ite__(symbolic.example_number(then), symbolic.example_number(other))  # type: ignore[attr-defined]
+    return tx.output.symbolic_result(torch.sym_ite, tuple(value.graph_arg() for value in values), {}, example)
 
 
 @models(torch.sym_sum)
