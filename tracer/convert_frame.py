@@ -42,6 +42,7 @@ from tracer.variables.lookups import recorded
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sequences import ListVariable
+from tracer.variables.streams import EnumerateStream, StreamVariable
 
 ALL_REGIONS: weakref.WeakSet[RegionState] = weakref.WeakSet()
 RESUME_LIMIT = 24
@@ -473,7 +474,7 @@ def _distinct(trace: Trace) -> list[guards.Guard]:
     tensors = [_identified(v.source) for v in trace.input_tensors if v.source is not None]
     if len(tensors) > 1:
         found.append(guards.Distinct(tuple(tensors)))
-    kinds = (ListVariable, DictVariable, UserObjectVariable)
+    kinds = (ListVariable, DictVariable, UserObjectVariable, StreamVariable, EnumerateStream)
     if any(target.source is not None and isinstance(target, kinds) for target in trace.effects.mutated):
         sources = [v.source for v in trace.builder.existing() if isinstance(v, kinds) and v.source is not None]
         if len(sources) > 1:

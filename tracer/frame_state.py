@@ -17,9 +17,11 @@ from tracer.sources import (
     ClosureCellSource,
     DictValueSource,
     ItemSource,
+    IteratorPartsSource,
     MethodSelfSource,
     Source,
     TypeSource,
+    UpcomingSource,
 )
 from tracer.sources.base import RootSource
 from tracer.user_marks import DimMark, dim_marks
@@ -101,8 +103,8 @@ class DynamismPolicy:
 
 
 def _is_data(source: Source) -> bool:
-    """Whether a value is handed in by the caller: an argument, or an item of a container that is one."""
-    while isinstance(source, ItemSource) and source.base is not None:
+    """Whether a value is handed in by the caller: an argument, or an item of a container or iterator that is one."""
+    while isinstance(source, (ItemSource, UpcomingSource, IteratorPartsSource)) and source.base is not None:
         source = source.base
     return source.base is None and not isinstance(source, AttrSource) and source.name.startswith("L[")
 

@@ -11,6 +11,7 @@ from tracer.variables.lazy import Unwrapped
 from tracer.variables.mappings import DictVariable
 from tracer.variables.sequences import ListVariable
 from tracer.variables.sets import SetVariable
+from tracer.variables.streams import EnumerateStream, StreamVariable
 
 
 def replay(cg: Any, effects: Effects) -> None:
@@ -28,6 +29,9 @@ def replay(cg: Any, effects: Effects) -> None:
             cg.keep(stored)
     for target in targets:
         cg.keep(target)
+    for target in sorted(targets, key=lambda target: not isinstance(target, EnumerateStream)):  # these ask the others
+        if isinstance(target, (StreamVariable, EnumerateStream)):  # before what they iterate over changes
+            target.replay(cg)
     for target in targets:
         if isinstance(target, (ListVariable, DictVariable, SetVariable, DequeVariable, CellVariable)):
             target.replay(cg)

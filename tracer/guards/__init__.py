@@ -23,6 +23,7 @@ from tracer.guards.identity import (
     TypeMatch,
     WeakrefAlive,
 )
+from tracer.guards.iterators import ItemsLeft
 from tracer.guards.manager import CheckFunctionManager, GuardFailure
 from tracer.guards.shapes import ShapeGuards, ShapeLine
 from tracer.guards.state import AbcRegistryMatch, GlobalStateMatch, WarningFiltersMatch
@@ -50,6 +51,7 @@ __all__ = [
     "GuardFailure",
     "HasAttr",
     "IdMatch",
+    "ItemsLeft",
     "LeafMatch",
     "LengthMatch",
     "MarksMatch",

@@ -15,7 +15,7 @@ from tracer.interpreter.results import wrap_result
 from tracer.locations import UserLocation
 from tracer.preserve import TorchState
 from tracer.sources import Source
-from tracer.variables import object_builders  # noqa: F401  (registers them)
+from tracer.variables import iterator_builders, object_builders  # noqa: F401  (registers them)
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder
 from tracer.variables.exceptions import HandledOutsideVariable
@@ -53,6 +53,7 @@ class Trace:
         self.handled_at_entry = sys.exception()
         self.handled: VariableTracker = HandledOutsideVariable()  # sys.exception()
         self.generators: list[tuple[Any, int]] = []  # those started, with the step that called the frame that did it
+        self.enumerating = 0  # how many enumerates that existed before are taking an item
         self.input_tensors: list[TensorVariable] = []
         self.modules: set[Source] = set()  # where nn.Modules were met
         self.marks: dict[Source, dict[int, user_marks.DimMark]] = {}  # of each of them

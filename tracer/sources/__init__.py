@@ -28,6 +28,7 @@ from tracer.sources.functions import (
     MethodFuncSource,
     MethodSelfSource,
 )
+from tracer.sources.iterators import IteratorPartsSource, UpcomingSource
 from tracer.sources.roots import (
     BuiltinSource,
     CellSource,
@@ -74,6 +75,7 @@ __all__ = [
     "HandledSource",
     "InstanceDictSource",
     "ItemSource",
+    "IteratorPartsSource",
     "KwDefaultSource",
     "KwDefaultsSource",
     "LocalSource",
@@ -92,6 +94,7 @@ __all__ = [
     "TensorStrideSource",
     "TypeLookupSource",
     "TypeSource",
+    "UpcomingSource",
     "WeakTargetSource",
     "source_kind",
 ]

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from tracer._C import instance_dict, raw_attr
+from tracer.sources import builtin_iterators
 
 type_dict = type.__dict__["__dict__"].__get__  # class -> its own namespace, whatever its metaclass defines
 type_mro = type.__dict__["__mro__"].__get__
@@ -114,6 +115,7 @@ def tensor_of_array(array: Any) -> torch.Tensor:
 
 
 HELPERS: dict[str, Any] = {
+    **builtin_iterators.HELPERS,
     "___tensor_of_array": tensor_of_array,
     "___type_dict": type_dict,
     "___type_lookup": type_lookup,
