@@ -7,7 +7,6 @@
 #include "frame_eval.h"
 #include "guard_checks.h"
 #include "region.h"
-#include "steady.h"
 #include "tensor_checks.h"
 #include "thread_context.h"
 #include "unchanged.h"
@@ -34,8 +33,7 @@ static int
 fill_module(PyObject *module)
 {
     if (PyModule_AddType(module, &Entry_Type) < 0 || PyModule_AddType(module, &Region_Type) < 0
-        || PyModule_AddType(module, &Dispatcher_Type) < 0 || PyModule_AddType(module, &Unchanged_Type) < 0
-        || PyModule_AddType(module, &Steady_Type) < 0) {
+        || PyModule_AddType(module, &Dispatcher_Type) < 0 || PyModule_AddType(module, &Unchanged_Type) < 0) {
         return -1;
     }
     if (PyModule_AddFunctions(module, guard_check_methods) < 0) {
@@ -44,7 +42,7 @@ fill_module(PyObject *module)
     if (thread_context_init() < 0 || frame_eval_init(module) < 0 || region_init(module) < 0) {
         return -1;
     }
-    return tensor_checks_init(module) < 0 || global_state_init(module) < 0 ? -1 : 0;
+    return tensor_checks_init(module) < 0 || memory_checks_init(module) < 0 || global_state_init(module) < 0 ? -1 : 0;
 }
 
 PyMODINIT_FUNC

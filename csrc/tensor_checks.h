@@ -1,5 +1,5 @@
-/* What needs torch's headers, seen from C: TensorMatch, dispatch_keys (tensor_checks.cpp), GlobalState
- * (global_state.cpp). */
+/* What needs torch's headers, seen from C: TensorMatch, dispatch_keys (tensor_checks.cpp), which memory tensors lie in
+ * (memory_checks.cpp), GlobalState (global_state.cpp). */
 #ifndef TRACER_TENSOR_CHECKS_H
 #define TRACER_TENSOR_CHECKS_H
 
@@ -11,6 +11,7 @@ extern "C" {
 #endif
 
 int tensor_checks_init(PyObject *module);
+int memory_checks_init(PyObject *module);
 int global_state_init(PyObject *module);
 
 #ifdef __cplusplus

@@ -24,7 +24,7 @@ ROOMS: dict[str, set[str]] = {
     "bytecode": set(),
     "guards": {"sources", "_C", "locations"},
     "graph_breaks": {"errors"},
-    "graph": {"sources", "graph_breaks", "variables.base", *LEAVES},
+    "graph": {"sources", "graph_breaks", "variables.base", "_C", *LEAVES},
     "effects": {"variables", "graph_breaks", "sources", *LEAVES},
     "variables": {"sources", "guards", "graph", "effects", "graph_breaks", "library.registry", "_C", *LEAVES},
     "library": {"variables", "sources", "guards", "graph", "effects", "graph_breaks", "preserve", "polyfills",

@@ -199,7 +199,8 @@ class RegionState:
             return None if trace is None else trace.location()
 
         world = FakeWorld(duck_shape=config.duck_shape, where=where)
-        trace = Trace(DynamismPolicy(state.history, self.dynamic), world, break_at)
+        policy = DynamismPolicy(state.history, self.dynamic)
+        trace = Trace(policy, world, break_at, runs_as_written=self.compiler_fn.runs_as_written)
         current = weakref.ref(trace)
         return trace
 
@@ -324,6 +325,7 @@ class RegionState:
             *trace.output.guards,
             *_marks(trace),
             *_distinct(trace),
+            *trace.memory_guards(),
             *_shape_guards(trace),
         ]
         manager = guards.CheckFunctionManager(all_guards, function.__code__, function.__globals__)

@@ -20,13 +20,10 @@ from torch.fx.passes.shape_prop import ShapeProp
 from torch.fx.passes.split_module import split_module
 
 import tracer
+from tests.backends.compilers import aot, boxed
 
 ROWS = (6, 7, 12, 5, 33)
 full = pytest.mark.full
-
-
-def boxed(gm, example_inputs):
-    return make_boxed_func(gm.forward)
 
 
 def interpreted(gm, example_inputs):
@@ -34,10 +31,6 @@ def interpreted(gm, example_inputs):
     assert all(isinstance(value, (FakeTensor, torch.SymInt, int)) for value in example_inputs)
     assert all("val" in node.meta for node in gm.graph.nodes if node.op == "call_function")
     return make_boxed_func(fx.Interpreter(gm).run)
-
-
-def aot(gm, example_inputs):
-    return aot_module_simplified(gm, example_inputs, fw_compiler=boxed, bw_compiler=boxed)
 
 
 def aot_with_two_compilers_and_a_partitioner(gm, example_inputs):

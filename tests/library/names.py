@@ -5,14 +5,11 @@ from __future__ import annotations
 import _abc
 import abc
 import collections
-import dataclasses
-import enum
 import functools
 import importlib
 import importlib.util
 import inspect
 import itertools
-import logging
 import math
 import numbers
 import operator
@@ -20,7 +17,6 @@ import re
 import sys
 import types
 import typing
-import warnings
 import weakref
 
 PATTERN = re.compile(r"(?P<word>[a-z]+)(?P<number>\d)")
@@ -191,8 +187,6 @@ def hinted(a: int, b: "str | None" = None) -> typing.Any: ...
 
 point = Point(5)
 point_ref = weakref.ref(point)
-logger = logging.getLogger("tests.library")
-logger.setLevel(logging.ERROR)
 space = types.SimpleNamespace(a=1, b=[2])
 
 NAMES = {
@@ -201,4 +195,4 @@ NAMES = {
     if not name.startswith("__") and name not in ("NAMES", "annotations")
 }
 NAMES["_abc"] = _abc
-_ = (sys, collections, dataclasses, enum, importlib, inspect, itertools, math, numbers, re, types, warnings, weakref)
+_ = (sys, collections, importlib, inspect, itertools, math, numbers, re, types, weakref)

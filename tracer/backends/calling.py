@@ -28,11 +28,11 @@ class Backend:
 
     @property
     def needs_real_inputs(self) -> bool:
-        return bool(getattr(self.compiler_fn, REAL_INPUTS, False))
+        return bool(getattr(_function_of(self.compiler_fn), REAL_INPUTS, False))
 
     @property
     def runs_as_written(self) -> bool:
-        return bool(getattr(self.compiler_fn, RUNS_AS_WRITTEN, False))
+        return bool(getattr(_function_of(self.compiler_fn), RUNS_AS_WRITTEN, False))
 
     def compile_graph(self, gm: torch.fx.GraphModule, inputs: list[GraphInput]) -> Callable[..., Any]:
         """What the backend makes of a captured graph. Raises BackendCompilerFailed."""
@@ -93,6 +93,12 @@ def resolve_backend(
             hint="pass a name of tracer.list_backends(), or a function compiler(gm, example_inputs) -> callable.",
         )
     return Backend(backend, getattr(backend, "__name__", type(backend).__name__), extras)
+
+
+def _function_of(compiler_fn: CompilerFn) -> CompilerFn:
+    while isinstance(compiler_fn, functools.partial):
+        compiler_fn = compiler_fn.func
+    return compiler_fn
 
 
 def _short(value: Any) -> str:

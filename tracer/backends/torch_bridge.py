@@ -80,8 +80,14 @@ def _is_bridged(gm: fx.GraphModule, example_inputs: list[Any]) -> bool:
     if context is None or context.fake_mode is None or not isinstance(context.fake_mode.shape_env, BridgeShapeEnv):
         return False
     examples = [node.meta[EXAMPLE] for node in gm.graph.nodes if EXAMPLE in node.meta]
-    modes = {id(value.fake_mode) for value in (*example_inputs, *examples) if isinstance(value, FakeTensor)}
-    return modes <= {id(context.fake_mode)}
+    envs = {id(env) for env in map(_shape_env_of, (*example_inputs, *examples)) if env is not None}
+    return envs <= {id(context.fake_mode.shape_env)}
+
+
+def _shape_env_of(value: Any) -> Any:
+    if isinstance(value, FakeTensor):
+        return value.fake_mode.shape_env
+    return value.node.shape_env if isinstance(value, _SYMBOLIC) else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,6 +123,10 @@ class BridgeShapeEnv(ShapeEnv):
                 "It has to decide on sizes before it returns its callable."
             )
         super()._check_frozen(expr, concrete_val)
+
+
+# PyTorch remembers what each ShapeEnv answered, and thereby keeps the ShapeEnv.
+_REMEMBERED_QUESTIONS = [method for method in vars(ShapeEnv).values() if hasattr(method, "cache_clear")]
 
 
 class Bridge:
@@ -244,6 +254,8 @@ class Bridge:
         storages, key = self._storages, tensor.untyped_storage()._cdata
         geometry = self._numbers(tensor.size()), self._numbers(tensor.stride()), self.number(tensor.storage_offset())
         with self.mode, torch.enable_grad():
+            if isinstance(tensor, FakeTensor) and key in getattr(tensor.fake_mode, "shared_storages", ()):
+                return _with_bits(self._one_of_several(tensor, key, *geometry), tensor)
             if tensor._is_view() and tensor._base is not None and key not in storages:
                 self._tensor(tensor._base)
             if key not in storages:
@@ -256,6 +268,22 @@ class Bridge:
                 fake = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
                 fake = _with_autograd_state(fake.set_(storages[key].untyped_storage(), offset, sizes, strides), tensor)
             return _with_bits(fake, tensor)
+
+    def _one_of_several(
+        self, tensor: FakeTensor, key: int, sizes: list[Any], strides: list[Any], offset: Any
+    ) -> torch.Tensor:
+        """Inputs that overlap share a storage if one of them is written to. If not, it tells nobody anything, and
+        AOTAutograd would take one for another when an output is a view of it."""
+        own_mode: Any = tensor.fake_mode
+        if key not in own_mode.written_storages:
+            fake = _with_autograd_state(_allocated(tensor, sizes, strides, offset, tensor.device), tensor)
+            self._storages.setdefault(key, fake)
+            return fake
+        if key not in self._storages:  # AOTAutograd asks how large it is
+            nbytes = own_mode.shared_storages[key]
+            self._storages[key] = torch.empty(nbytes, dtype=torch.uint8, device=tensor.device)
+        fake = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        return _with_autograd_state(fake.set_(self._storages[key].untyped_storage(), offset, sizes, strides), tensor)
 
     def _numbers(self, values: Iterable[Any]) -> list[Any]:
         return [self.number(value) for value in values]
@@ -286,6 +314,8 @@ class Bridge:
     def close(self) -> None:
         """The compiler is done: what it decided on sizes becomes guards of the frame, unless our env knows it anyway."""
         self.shape_env.freeze()
+        for question in _REMEMBERED_QUESTIONS:
+            question.cache_clear()
         if self.own_env is not None:
             ours = {theirs: own for own, theirs in self.theirs.items()}
             for guard in self.shape_env.guards[self._known_guards :]:

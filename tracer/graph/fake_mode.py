@@ -53,6 +53,7 @@ class FakeMode(FakeTensorMode):
         self.torch_env = shape_env
         self.drew_random_numbers = False
         self.written_storages: set[int] = set()  # `_cdata` of what operators wrote to
+        self.shared_storages: dict[int, int] = {}  # those of several inputs, with the bytes that the real one has
         self.written_before_failing: set[int] = set()  # of those, written before or by an operator that may yet fail
 
     def dispatch(

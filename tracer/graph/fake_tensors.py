@@ -20,6 +20,7 @@ from shapes.policy import DimPolicy
 from shapes.polynomial import IntExpr
 from shapes.symbols import Symbol
 from tracer.graph.fake_mode import FakeMode
+from tracer.graph.input_memory import RealMemory
 from tracer.graph.shape_env_adapter import TorchShapeEnv
 from tracer.graph.sym_node import SYM_TYPES, SymNode
 from tracer.sources import Source
@@ -33,6 +34,7 @@ class FakeWorld:
         self.env = ShapeEnv(**options) if env is None else env
         self.torch_env = TorchShapeEnv(self.env)
         self.fake_mode = FakeMode(self.torch_env)
+        self._memory = RealMemory()
 
     # -- inputs --------------------------------------------------------------------------------------------------
 
@@ -92,11 +94,15 @@ class FakeWorld:
     def _build(self, tensor: torch.Tensor, sizes: Sequence[int | IntExpr], strides: Sequence[int | IntExpr]) -> FakeTensor:
         shape, steps = [self.torch_env.wrap(s) for s in sizes], [self.torch_env.wrap(s) for s in strides]
         with torch._C.DisableTorchFunctionSubclass(), self.env.suppress_guards(), _plain_autograd():
+            offset, shared = tensor.storage_offset(), self._memory.shared_with(tensor)
             meta = torch.empty_strided(shape, steps, dtype=tensor.dtype, device="meta")
-            offset = tensor.storage_offset()
-            if offset:
+            if shared is not None:
+                self.fake_mode.shared_storages[shared._cdata] = tensor.untyped_storage().nbytes()
+                meta.set_(shared, offset, shape, steps)
+            elif offset:
                 storage = torch.empty(offset + 1, dtype=tensor.dtype, device="meta").untyped_storage()
                 meta.set_(storage, offset, shape, steps)
+            self._memory.add(tensor, meta.untyped_storage())
             if tensor.is_conj():
                 meta = torch._C._set_conj(meta, True) or meta
             if tensor.is_neg():

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import operator
 import re
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from torch.fx.node import map_arg
 
 from tracer.graph.fake_rules import fake_form
 from tracer.graph.fake_tensors import FakeWorld, expr_of, is_symbolic, symbols_in
+from tracer.graph.input_memory import InputMemory
 from tracer.graph.runtime_asserts import RuntimeAsserts
 from tracer.graph.storage_offsets import check_placement
 from tracer.graph_breaks import unsupported
@@ -52,6 +52,7 @@ class OutputGraph:
         self.world = world
         self.guards: dict[Guard, None] = {}
         self.inputs: dict[str, GraphInput] = {}
+        self.memory: InputMemory | None = None  # of the inputs, where a backend may compute in another order
         self.attributes: dict[str, Any] = {}  # constants of the graph module
         self.runtime_asserts = RuntimeAsserts(self)
         self.location: Callable[[], Any] = lambda: None  # the traced program's present line
@@ -72,7 +73,9 @@ class OutputGraph:
             node = self.graph.placeholder(name or input_name(source))
         self._last_placeholder = node
         node.meta[EXAMPLE] = fake
-        self.inputs[source.name] = GraphInput(node, source, real)
+        item = self.inputs[source.name] = GraphInput(node, source, real)
+        if self.memory is not None and isinstance(fake, torch.Tensor) and fake.layout is torch.strided:
+            self.memory.add(item)
         return node
 
     def add_symbol(self, expr: Any, source: Source, real: float, symint: Any) -> fx.Node:
@@ -89,16 +92,6 @@ class OutputGraph:
 
     def remember_symbol_node(self, expr: Any, node: fx.Node) -> None:
         self._symbol_nodes[expr] = node
-
-    def forget_symbol_nodes(self, nodes: set[fx.Node]) -> None:
-        """The nodes leave the graph: symbols that they computed are to be computed again."""
-        self._symbol_nodes = {expr: node for expr, node in self._symbol_nodes.items() if node not in nodes}
-
-    def add_module(self, name: str, module: fx.GraphModule) -> fx.Node:
-        """A graph that operations of this one run, as an attribute of the graph module."""
-        name = next(free for n in itertools.count() if (free := f"{name}_{n}") not in self.attributes)
-        self.attributes[name] = module
-        return self.create_node("get_attr", name, (), {}, module, pure=True)
 
     @contextlib.contextmanager
     def _at_inputs(self) -> Iterator[None]:
@@ -174,6 +167,8 @@ class OutputGraph:
         node.meta["location"] = self.location()
         if pure:
             node.meta["pure"] = True
+        elif self.memory is not None:
+            self.memory.note(target, self.world.fake_mode.written_storages)
         return node
 
     def track(self, fake: Any, variable: VariableTracker) -> None:
@@ -240,6 +235,7 @@ class OutputGraph:
         """The graph is made: lets go of real values, and of whoever knows the program's present line."""
         self.location = self.world.env.where = _nowhere
         self.inputs.clear()
+        self.memory = None
         self._tracked_fakes.clear()
 
     def operation_count(self) -> int:

@@ -1,13 +1,13 @@
 """Guards: what a trace assumed, as frozen statements about sources, and the `check_fn` that is made of them.
 
-One small class per kind, by family: `identity`, `constants`, `containers`, `attributes`, `tensors`, `state`, `shapes`.
+One small class per kind, by family: `identity`, `constants`, `containers`, `attributes`, `tensors`, `memory`, `state`, `shapes`.
 `order` says what is checked first, `code` prints the function, `manager` compiles and explains it.
 """
 
 from tracer.guards.arrays import ArrayMatch, NumpyErrorsMatch, ScalarMatch, is_shareable_array
 from tracer.guards.attributes import ClassHasAttr, HasAttr
 from tracer.guards.base import Guard, Mismatch
-from tracer.guards.code import CheckCode, argument_slots, fetchable
+from tracer.guards.code import CheckCode, argument_slots
 from tracer.guards.constants import PLAIN_VALUES, EqualsMatch, OrdinaryFloat, PlainValueMatch, is_guardable_constant
 from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch, NotInGlobals, SetMatch, SetOrderMatch
 from tracer.guards.identity import (
@@ -25,8 +25,9 @@ from tracer.guards.identity import (
 )
 from tracer.guards.iterators import ItemsLeft
 from tracer.guards.manager import CheckFunctionManager, GuardFailure
+from tracer.guards.memory import MemoryApart, MemoryShared
 from tracer.guards.shapes import ShapeGuards, ShapeLine
-from tracer.guards.state import AbcRegistryMatch, GlobalStateMatch, WarningFiltersMatch
+from tracer.guards.state import AbcRegistryMatch, GlobalStateMatch
 from tracer.guards.tensors import LeafMatch, MarksMatch, TensorMatch, TensorSpec, tensor_spec
 from tracer.guards.unchanged import Findings, Unchanged
 
@@ -55,6 +56,8 @@ __all__ = [
     "LeafMatch",
     "LengthMatch",
     "MarksMatch",
+    "MemoryApart",
+    "MemoryShared",
     "Mismatch",
     "ModuleMatch",
     "NoneMatch",
@@ -72,10 +75,8 @@ __all__ = [
     "TensorSpec",
     "TypeMatch",
     "Unchanged",
-    "WarningFiltersMatch",
     "WeakrefAlive",
     "argument_slots",
-    "fetchable",
     "is_guardable_constant",
     "is_shareable_array",
     "tensor_spec",

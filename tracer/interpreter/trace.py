@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from tracer import config, user_marks
 from tracer.effects.log import Effects
 from tracer.graph.fake_tensors import FakeWorld
+from tracer.graph.input_memory import InputMemory
 from tracer.graph.output_graph import OutputGraph
-from tracer.guards import Findings, TensorMatch
+from tracer.guards import Findings, MemoryApart, MemoryShared, TensorMatch
 from tracer.interpreter.results import wrap_result
 from tracer.locations import UserLocation
 from tracer.preserve import TorchState
@@ -40,10 +41,13 @@ class Trace:
     """One attempt to trace a frame. After a graph break the attempt is thrown away and a new one, which knows the
     step at which to stop, runs up to it; nothing has to be undone because no user object is ever touched."""
 
-    def __init__(self, policy: DynamismPolicy, world: FakeWorld, break_at: int | None = None) -> None:
+    def __init__(
+        self, policy: DynamismPolicy, world: FakeWorld, break_at: int | None = None, *, runs_as_written: bool = True
+    ) -> None:
         self.policy = policy
         self.output = OutputGraph(world, wrap_result)
         self.output.location = self.location
+        self.output.memory = None if runs_as_written else InputMemory()
         self.effects = Effects()
         self.torch_state = TorchState(self.output)
         self.builder = VariableBuilder(self)
@@ -82,15 +86,12 @@ class Trace:
         """Within, code of the program can be run to see what it would do: an effect, or an operation of the graph, breaks."""
         before = self.frame, self.handled, self.steps, self.break_at
         self.break_at = None
-        self.effects.observer, self.output.on_trial = self._refuse, True
+        self.effects.on_trial = self.output.on_trial = True
         try:
             yield
         finally:
-            self.effects.observer, self.output.on_trial = None, False
+            self.effects.on_trial = self.output.on_trial = False
             self.frame, self.handled, self.steps, self.break_at = before
-
-    def _refuse(self, target: VariableTracker | None) -> None:
-        self.output.refuse_on_trial()
 
     def guard(self, guard: Guard) -> None:
         guards = self.output.guards
@@ -107,6 +108,22 @@ class Trace:
         while base is not None and base not in self.modules:
             base = base.base
         return base is not None
+
+    def memory_guards(self) -> list[Guard]:
+        """What the graph writes to overlaps what it overlapped, and nothing else."""
+        memory = self.output.memory
+        if memory is None:
+            return []
+        sharing = memory.sharing(list(self.output.inputs.values()))
+        if not sharing.groups or len(sharing.inputs()) < 2:
+            return []
+        inputs = sharing.inputs()
+        found: list[Guard] = [MemoryApart(tuple([item.source for item in inputs]), sharing.sizes(), sharing.whole)]
+        for group in sharing.groups:
+            if len(group) > 1:
+                sources = tuple([item.source for item in group])
+                found.append(MemoryShared.of(sources, tuple([item.real for item in group])))
+        return found
 
     def location(self) -> UserLocation | None:
         return None if self.frame is None else self.frame.location()

@@ -1,0 +1,73 @@
+"""Guards on the memory that inputs lie in, of graphs that write to it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from tracer import _C
+from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind
+from tracer.sources import Source
+
+
+@guard_kind
+class MemoryApart(Guard):
+    """Tensors that are written to overlap no others but those of their group; `sizes` are those of the groups, which come
+    first. With `whole`, their storages do not."""
+
+    group: tuple[Source, ...]
+    sizes: tuple[int, ...]
+    whole: bool
+    kind: ClassVar[str] = "NO_OVERLAP"
+
+    def sources(self) -> tuple[Source, ...]:
+        return self.group
+
+    def check(self, code: CheckScope) -> str | None:
+        values = ", ".join(code.read(source) for source in self.group)
+        return f"___memory_apart({self.sizes}, {self.whole}, {values})"
+
+    def lines(self) -> list[str]:
+        names = [source.name for source in self.group]
+        written = []
+        for size in self.sizes:
+            written.append(f"({', '.join(names[:size])})" if size > 1 else names[0])
+            del names[:size]
+        return [f"no overlap of {', '.join(written)}" + (f" with {', '.join(names)}" if names else "")]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        return Mismatch(f"memory is shared: {self.lines()[0]}", "memory of their own", "shared memory")
+
+    def log_name(self) -> str:
+        return f"{len(self.group)} inputs {self.kind}"
+
+
+@guard_kind
+class MemoryShared(Guard):
+    """Tensors lie in one storage, each where it did."""
+
+    group: tuple[Source, ...]
+    offsets: tuple[int, ...]
+    nbytes: int
+    kind: ClassVar[str] = "OVERLAP"
+
+    @classmethod
+    def of(cls, group: tuple[Source, ...], tensors: tuple[Any, ...]) -> MemoryShared:
+        extents = [_C.memory_extent(tensor, True) for tensor in tensors]
+        return cls(group, tuple([extent[3] for extent in extents]), extents[0][4])
+
+    def sources(self) -> tuple[Source, ...]:
+        return self.group
+
+    def check(self, code: CheckScope) -> str | None:
+        values = ", ".join(code.read(source) for source in self.group)
+        return f"___memory_shared({self.offsets}, {self.nbytes}, {values})"
+
+    def lines(self) -> list[str]:
+        names = ", ".join(source.name for source in self.group)
+        return [f"one storage of {self.nbytes} bytes holds {names} at {', '.join(map(str, self.offsets))}"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        return Mismatch(f"memory is shared differently: {self.lines()[0]}", "memory shared as before", "another place")
+
+    def log_name(self) -> str:
+        return f"{len(self.group)} inputs {self.kind}"
