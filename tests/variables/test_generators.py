@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 
 import pytest
 import torch
 
+import tracer
 from tests.support import breaks, captured, check
 
 X = torch.arange(3.0)
@@ -336,3 +338,242 @@ def test_a_generator_that_runs_itself():
         return x + 1, next(g)
 
     check(f, X)
+
+
+class Delegate:
+    """An iterator of a class with a `throw` and a `close` of its own."""
+
+    def __init__(self, log):
+        self.log = log
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return 1
+
+    def throw(self, *details):
+        self.log.append(["throw", *map(repr, details)])
+        raise StopIteration("from throw")
+
+    def close(self):
+        self.log.append("close")
+
+
+def test_delegation_to_an_object_with_methods_of_its_own():
+    def outer(log):
+        log.append((yield from Delegate(log)))
+        yield from Delegate(log)
+
+    def f(x, log):
+        g = outer(log)
+        next(g)
+        log.append(g.throw(ValueError, "v"))
+        g.close()
+        return x + 1
+
+    check(f, X, [])
+
+
+def test_the_forms_of_throw():
+    def catching():
+        while True:
+            try:
+                yield
+            except Exception as error:
+                yield type(error), error.args
+
+    def f(x):
+        g = catching()
+        results = []
+        for details in (
+            (KeyError,), (KeyError, "k"), (KeyError, ("a", "b")), (KeyError("i"),), (KeyError, KeyError("j")),
+            (KeyError, None, None), (LookupError, KeyError("sub")),
+        ):  # fmt: skip
+            next(g)
+            results.append(g.throw(*details))
+        for wrong in ((3,), (KeyError("i"), "value"), (int,)):
+            try:
+                g.throw(*wrong)
+            except TypeError as error:
+                results.append(str(error))
+        return x + 1, results
+
+    check(f, X)
+
+
+def test_the_context_of_what_is_thrown():
+    def gen(log):
+        try:
+            raise IndexError("own")
+        except IndexError:
+            try:
+                yield 1
+            except BaseException as error:
+                log.append(repr(error.__context__))
+                raise
+        yield 2
+
+    def plain(log):
+        try:
+            yield 1
+        except BaseException as error:
+            log.append(repr(error.__context__))
+            raise
+
+    def f(x, log):
+        for make in (gen, plain):
+            for thrown in (None, ValueError("v")):
+                g = make(log)
+                next(g)
+                try:
+                    raise KeyError("outer")
+                except KeyError:
+                    try:
+                        g.close() if thrown is None else g.throw(thrown)
+                    except ValueError as error:
+                        log.append(repr(error.__context__))
+        return x + 1
+
+    captured(f, X, [])
+
+
+def test_consumed_partly_inside_and_partly_outside():
+    def squares(x):
+        for n in range(4):
+            yield x * n
+
+    def f(x):
+        g = squares(x)
+        return next(g) + next(g), g
+
+    checked = captured(f, X)
+    assert checked.result[0].tolist() == X.tolist()
+
+
+def test_never_consumed():
+    def f(x, log):
+        def noisy():
+            log.append("ran")
+            yield 1
+
+        noisy()
+        kept = noisy()
+        return x + 1, kept is not None
+
+    captured(f, X, [])
+
+
+def test_tools_on_generators():
+    def f(x):
+        chained = itertools.chain(numbers(2), (n * 10 for n in numbers(3)))
+        first = list(itertools.islice(chained, 3))
+        a, b = itertools.tee(numbers(3))
+        rest = list(chained), list(a), list(itertools.takewhile(lambda n: n < 2, b))
+        return x + 1, first, rest, list(map(lambda p, q: p + q, numbers(3), numbers(2))), list(enumerate(numbers(2), 5))
+
+    check(f, X)
+
+
+def test_effects_of_a_loop_that_is_left_in_every_way():
+    def counting(log):
+        try:
+            for number in range(4):
+                log.append(number)
+                yield number
+        finally:
+            log.append("closed")
+
+    def by_break(log):
+        for number in counting(log):
+            if number == 1:
+                break
+        log.append("after")
+
+    def by_return(log):
+        for number in counting(log):
+            if number == 1:
+                return number
+
+    def by_raise(log):
+        try:
+            for number in counting(log):
+                if number == 1:
+                    raise KeyError(number)
+        except KeyError:
+            log.append("handled")
+
+    def by_the_end(log):
+        for _ in counting(log):
+            pass
+        else:
+            log.append("else")
+
+    for leave in (by_break, by_return, by_raise, by_the_end):
+
+        def f(x, log, leave=leave):
+            x = x + 1
+            result = leave(log)
+            log.append("end")
+            return x * 2, result
+
+        check(f, X, [])
+        check(lambda x, log, leave=leave: (leave(log), x + 1), X, [])
+
+
+def test_a_generator_that_changes_what_it_iterates_over():
+    def growing(items):
+        for item in items:
+            if len(items) < 5:
+                items.append(item + 1)
+            yield item
+
+    def f(x, items):
+        g = growing(items)
+        first = next(g)
+        tracer.graph_break()
+        return x + first, list(g), items
+
+    check(f, X, [1, 2])
+
+
+def test_a_recursive_generator_over_a_break():
+    def walk(tree):
+        for item in tree:
+            if isinstance(item, list):
+                yield from walk(item)
+            else:
+                yield item
+
+    def f(x, tree):
+        for item in walk(tree):
+            x = x + item
+            tracer.graph_break()
+        return x
+
+    check(f, X, [1, [2, [3, []]], 4])
+
+
+def test_a_closed_over_generator_is_shared():
+    def f(x):
+        g = numbers(5)
+
+        def take():
+            return next(g)
+
+        first = take(), next(g)
+        tracer.graph_break()
+        return x + 1, first, take(), next(g), take
+
+    check(f, X)
+
+
+def test_decorated_generator_functions_are_refused_plainly():
+    with pytest.warns(UserWarning, match="generator"):
+        assert tracer.compile(numbers, backend="eager") is numbers
+
+    async def later(x):
+        return x
+
+    with pytest.warns(UserWarning, match="later"):
+        assert tracer.compile(later, backend="eager") is later

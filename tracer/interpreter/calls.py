@@ -79,6 +79,11 @@ class Calls:
         return made
 
     def raise_value(self, value: VariableTracker) -> NoReturn:
+        self.link_to_handled(value)
+        raise ObservedException(value)
+
+    def link_to_handled(self, value: VariableTracker) -> None:
+        """The context of an exception that is about to be raised."""
         tx: Any = self
         assert isinstance(value, ExceptionVariable)
         if value.value is None and isinstance(tx.trace.handled, HandledOutsideVariable):
@@ -87,7 +92,6 @@ class Calls:
             handled = self.handled_exception()
             if handled is not None and handled is not value:
                 value.link_context(tx, handled)
-        raise ObservedException(value)
 
     def raise_name_error(self, name: str, message: str) -> NoReturn:
         tx: Any = self

@@ -69,6 +69,8 @@ class GeneratorVariable(IteratorVariable):
         handled_outside = frame.handled_outside = trace.handled
         if self.handled is not None:
             trace.handled = self.handled
+            if thrown is not None:
+                tx.link_to_handled(thrown.value)
         try:
             value = frame.run(thrown)
             self.handled = trace.handled if any(isinstance(slot, HandledBefore) for slot in frame.stack) else None
@@ -87,8 +89,11 @@ class GeneratorVariable(IteratorVariable):
 
     # -- throw and close -----------------------------------------------------------------------------------------
 
-    def throw(self, tx: Tracer, raised: ObservedException) -> tuple[VariableTracker | None, VariableTracker]:
-        """As `resume`. What the generator delegates to with `yield from` gets the exception first."""
+    def throw(
+        self, tx: Tracer, raised: ObservedException, given: list[VariableTracker]
+    ) -> tuple[VariableTracker | None, VariableTracker]:
+        """As `resume`. What the generator delegates to with `yield from` gets the exception first; `given` are the arguments
+        with which the program threw it."""
         delegate = self._delegate()
         if delegate is None:
             return self.resume(tx, NONE, raised)
@@ -97,7 +102,7 @@ class GeneratorVariable(IteratorVariable):
             if tx.is_exception(raised.value, GeneratorExit):
                 _close(tx, delegate)
                 raise raised
-            item, returned = _throw(tx, delegate, raised)
+            item, returned = _throw(tx, delegate, raised, given)
         except ObservedException as inner:
             self.running = False
             return self.resume(tx, NONE, inner)
@@ -132,7 +137,7 @@ class GeneratorVariable(IteratorVariable):
         if name == "close" and not args:
             return self.close(tx)
         if name == "throw" and 1 <= len(args) <= 3:
-            return self._item_or_stop(tx, self.throw(tx, ObservedException(_exception_of(tx, *args))))
+            return self._item_or_stop(tx, self.throw(tx, ObservedException(_exception_of(tx, *args)), args))
         return super().call_method(tx, name, args, kwargs)
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
@@ -169,7 +174,9 @@ class GeneratorVariable(IteratorVariable):
             self.finished = True
             return NONE
         try:
-            item, _ = self.throw(tx, ObservedException(tx.new_exception(GeneratorExit)))
+            leaving = tx.new_exception(GeneratorExit)
+            tx.link_to_handled(leaving)
+            item, _ = self.throw(tx, ObservedException(leaving), [leaving])
         except ObservedException as raised:
             if tx.is_exception(raised.value, (GeneratorExit, StopIteration)):
                 return NONE
@@ -206,15 +213,15 @@ class GeneratorVariable(IteratorVariable):
 
 
 def _throw(
-    tx: Tracer, iterator: VariableTracker, raised: ObservedException
+    tx: Tracer, iterator: VariableTracker, raised: ObservedException, given: list[VariableTracker]
 ) -> tuple[VariableTracker | None, VariableTracker]:
     """Passes an exception on to what a generator delegates to."""
     if isinstance(iterator, GeneratorVariable):
-        return iterator.throw(tx, raised)
+        return iterator.throw(tx, raised, given)
     if not hasattr(iterator.python_type(), "throw"):
         raise raised
     try:
-        return iterator.call_method(tx, "throw", [raised.value], {}), NONE
+        return iterator.call_method(tx, "throw", given, {}), NONE
     except ObservedException as stopped:
         if not tx.is_exception(stopped.value, StopIteration):
             raise
