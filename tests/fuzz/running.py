@@ -1,0 +1,223 @@
+"""A program run by CPython and traced, in two modules of their own; whatever can be seen is compared after each call."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import io
+import itertools
+import linecache
+import random
+import sys
+import traceback
+import types
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+import tracer
+from tests.fuzz import FILE
+from tests.fuzz.observing import Observation
+from tests.fuzz.programs import Program
+from tracer import config
+from tracer.errors import TracerError
+
+_MODULE = "generated"
+_FOREVER = 100
+
+
+@dataclasses.dataclass
+class Verdict:
+    """What became of a program. `kind` is None where nothing differed."""
+
+    kind: str | None = None
+    difference: str = ""
+    graphs: int = 0
+    operations: int = 0
+    breaks: Counter[str] = dataclasses.field(default_factory=Counter)
+    left: Counter[str] = dataclasses.field(default_factory=Counter)  # why frames ran in CPython
+    raised: int = 0  # calls that ended in an exception
+
+
+class Different(BaseException):
+    """The traced program did not do what the plain one did; no `except Exception` of the program catches it."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+class Side:
+    """The program in a module of its own."""
+
+    def __init__(self, source: str, wrap: Callable[[Any], Any]) -> None:
+        self.module = types.ModuleType(_MODULE)
+        self.names = self.module.__dict__
+        with _entered(self.module):
+            exec(compile(source, FILE, "exec", dont_inherit=True), self.names)
+        self.names["main"] = wrap(self.names["main"])
+        self.random = random.Random(5).getstate()
+        self.torch_random = torch.Generator().manual_seed(9).get_state()
+
+    def call(self, number: int, gradients: bool) -> list[str]:
+        """The lines that say what the call left behind."""
+        seen, out = Observation(), io.StringIO()
+        with _entered(self.module):
+            torch.manual_seed(number)
+            args, kwargs = self.names["arguments"](number)
+            random.setstate(self.random)
+            torch.set_rng_state(self.torch_random)
+            result, error = None, None
+            with contextlib.redirect_stdout(out):
+                try:
+                    result = self.names["main"](*args, **kwargs)
+                except TracerError as own:
+                    raise Different("crash", _described(own)) from own
+                except Exception as raised:
+                    error = raised
+            if gradients and error is None:
+                error = _backward(result)
+            self.random, self.torch_random = random.getstate(), torch.get_rng_state()
+        seen.see("result", result)
+        if error is not None:
+            seen.see("error", error)
+        seen.see("args", list(args))
+        seen.see("kwargs", kwargs)
+        seen.namespace("", self.names)
+        seen.note("output", repr(out.getvalue()))
+        seen.note("grad mode", str(torch.is_grad_enabled()))
+        seen.random_state()
+        return seen.lines
+
+    def drained(self) -> list[str]:
+        """What is left in the iterators and functions that the program kept: the last thing looked at."""
+        seen = Observation()
+        with _entered(self.module), contextlib.redirect_stdout(io.StringIO()):
+            for index, kept in enumerate(self.names["KEPT"]):
+                if isinstance(kept, Iterator):
+                    _drain(seen, f"KEPT[{index}]...", kept)
+        seen.namespace("at the end ", self.names)
+        return seen.lines
+
+
+def _drain(seen: Observation, path: str, iterator: Iterator[Any]) -> None:
+    try:
+        for value in itertools.islice(iterator, _FOREVER):
+            seen.see(path, value)
+    except Exception as error:
+        seen.see(path, error)
+
+
+def _backward(result: Any) -> Exception | None:
+    tensors = result[1] if isinstance(result, tuple) else result
+    if isinstance(tensors, torch.Tensor) and tensors.requires_grad:
+        try:
+            tensors.sum().backward()
+        except RuntimeError as error:
+            return error
+    return None
+
+
+@contextlib.contextmanager
+def _entered(module: types.ModuleType) -> Iterator[None]:
+    """Both sides are the same module to themselves."""
+    sys.modules[_MODULE] = module
+    try:
+        yield
+    finally:
+        sys.modules.pop(_MODULE, None)
+
+
+def run(program: Program) -> Verdict:
+    """Runs all calls on both sides. The verdict names the first difference."""
+    linecache.cache[FILE] = (len(program.source), None, program.source.splitlines(keepends=True), FILE)
+    verdict = Verdict()
+    with warnings.catch_warnings(), config.patch(suppress_errors=False):
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", message="shapetracer failed")
+        try:
+            _compare_calls(program, verdict)
+        except Different as different:
+            verdict.kind, verdict.difference = different.kind, str(different)
+    return verdict
+
+
+def _compare_calls(program: Program, verdict: Verdict) -> None:
+    plain = Side(program.source, lambda main: main)
+    expected = [plain.call(number, program.gradients) for number in range(program.calls)]
+    expected.append(plain.drained())
+    verdict.raised = sum(any(line.startswith("error") for line in lines) for lines in expected)
+    traced = Side(program.source, lambda main: _traced(main, program, verdict))
+    for number, lines in enumerate(expected):
+        at_end = number == program.calls
+        try:
+            seen = traced.drained() if at_end else traced.call(number, program.gradients)
+        except Exception as error:
+            raise Different("crash", f"call {number}: {_described(error)}") from error
+        _compare(number, lines, seen)
+    if gc.get_threshold()[0] == 0:
+        gc.collect()
+
+
+def _described(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error, limit=-6))
+
+
+def _traced(main: Any, program: Program, verdict: Verdict) -> Any:
+    def backend(gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        verdict.graphs += 1
+        verdict.operations += sum(node.op.startswith("call") for node in gm.graph.nodes)
+        return gm.forward
+
+    def note_break(reason: Any) -> None:
+        verdict.breaks[reason.id] += 1
+
+    hooks = {"on_break": note_break}
+    compiled = tracer.api.callables.compiled(main, tracer.api.settings.Settings(backend=backend, dynamic=program.dynamic, hooks=hooks))
+    _watch(tracer.region_of(compiled), main.__globals__, verdict)
+    return compiled
+
+
+def _watch(state: Any, names: dict[str, Any], verdict: Verdict) -> None:
+    """While a frame is traced, nothing of the program may change; whatever frame is left to CPython is counted."""
+    convert, give_up = state.convert, state._given_up
+
+    def watched(function: types.FunctionType, args: tuple[Any, ...]) -> Any:
+        before = _state(names, args)
+        try:
+            entry = convert(function, args)
+        except Exception as error:
+            raise Different("crash", f"in the tracer: {_described(error)}") from error
+        for line, now in zip(before, after := _state(names, args)):
+            if line != now:
+                raise Different("touched", f"tracing {function.__qualname__}: {line} became {now}")
+        if len(before) != len(after):
+            raise Different("touched", f"tracing {function.__qualname__}: {before[len(after):] or after[len(before):]}")
+        return entry
+
+    def given_up(function: types.FunctionType, gave_up: Any) -> Any:
+        reason = gave_up.reason
+        verdict.left[reason.id if reason is not None else "no reason"] += 1
+        return give_up(function, gave_up)
+
+    state.convert, state._given_up = watched, given_up
+
+
+def _state(names: dict[str, Any], args: tuple[Any, ...]) -> list[str]:
+    seen = Observation()
+    seen.see("slots", list(args))
+    seen.namespace("", names)
+    seen.random_state()
+    return seen.lines
+
+
+def _compare(number: int, expected: list[str], seen: list[str]) -> None:
+    for index, (left, right) in enumerate(itertools.zip_longest(expected, seen, fillvalue="nothing more")):
+        if left != right:
+            kind = "traceback" if ": raised at" in left else left.split(":")[0].split("[")[0].split(".")[0].split(" ")[0]
+            at = f"{seen[index - 1]}\n    " if index else ""
+            raise Different(kind, f"call {number}:\n    {at}expected {left}\n    but saw  {right}")
