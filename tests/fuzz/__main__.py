@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 import time
 
@@ -10,7 +11,11 @@ from tests.fuzz.running import run
 from tests.fuzz.shrinking import shrunk
 
 
+_MOST_MEMORY = 8 << 30
+
+
 def main(args: list[str]) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
     if args[0] == "show":
         program = generate(int(args[1]))
         print(program.source[len(PRELUDE) :])

@@ -9,6 +9,7 @@ import io
 import itertools
 import linecache
 import random
+import signal
 import sys
 import traceback
 import types
@@ -28,6 +29,7 @@ from tracer.errors import TracerError
 
 _MODULE = "generated"
 _FOREVER = 100
+_MOST_SECONDS = 30
 
 
 @dataclasses.dataclass
@@ -140,10 +142,27 @@ def run(program: Program) -> Verdict:
         warnings.simplefilter("ignore")
         warnings.filterwarnings("error", message="shapetracer failed")
         try:
-            _compare_calls(program, verdict)
+            with _limited():
+                _compare_calls(program, verdict)
         except Different as different:
             verdict.kind, verdict.difference = different.kind, str(different)
     return verdict
+
+
+@contextlib.contextmanager
+def _limited() -> Iterator[None]:
+    """A program that takes too long is a failure, not the end of all."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise Different("slow", f"not done after {_MOST_SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(_MOST_SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _compare_calls(program: Program, verdict: Verdict) -> None:

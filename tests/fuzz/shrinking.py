@@ -5,21 +5,20 @@ from __future__ import annotations
 import ast
 import copy
 import dataclasses
+import time
 from collections.abc import Callable, Iterator
 
 from tests.fuzz.programs import Program
 
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
-_MOST_TRIES = 3000
+_MOST_SECONDS = 180
 
 
 def shrunk(program: Program, fails: Callable[[Program], bool]) -> Program:
     """The shortest program found for which `fails` still holds."""
-    tries = 0
+    deadline = time.monotonic() + _MOST_SECONDS
 
     def still_fails(tree: ast.Module) -> bool:
-        nonlocal tries
-        tries += 1
         try:
             source = ast.unparse(ast.fix_missing_locations(tree))
             compile(source, "shrunk", "exec")
@@ -31,11 +30,11 @@ def shrunk(program: Program, fails: Callable[[Program], bool]) -> Program:
     if not still_fails(copy.deepcopy(tree)):
         return program
     progress = True
-    while progress and tries < _MOST_TRIES:
+    while progress and time.monotonic() < deadline:
         progress = False
         for variants in (_without_statements, _unwrapped, _simpler_expressions):
             index = 0
-            while tries < _MOST_TRIES:
+            while time.monotonic() < deadline:
                 smaller = variants(tree, index)
                 if smaller is None:
                     break

@@ -1,6 +1,7 @@
 """Replays the effects of a trace in the output code: once, after the graph, in the order in which they began."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tracer.effects.log import DELETED, Effects
@@ -34,11 +35,18 @@ def replay(cg: Any, effects: Effects) -> None:
         if effects.attributes(target):
             cg.store_attributes(target)
     for globals_, name, stored in effects.stored_globals():
-        if stored is not DELETED:
+        if stored is DELETED:  # perhaps the trace itself had stored it, and it is not there
+            cg.call_object(dict.pop, *_key(cg, globals_, name), lambda: cg.load_const(None))
+            cg.asm.pop()
+        else:
             cg.load(stored)
-        cg.load_globals(globals_)
-        cg.asm.load_const(name)
-        cg.asm.emit("DELETE_SUBSCR" if stored is DELETED else "STORE_SUBSCR")
+            for load in _key(cg, globals_, name):
+                load()
+            cg.asm.emit("STORE_SUBSCR")
+
+
+def _key(cg: Any, globals_: dict[str, Any], name: str) -> tuple[Callable[[], None], Callable[[], None]]:
+    return lambda: cg.load_globals(globals_), lambda: cg.load_const(name)
 
 
 def _payload(effects: Effects, target: VariableTracker) -> list[VariableTracker | Unwrapped]:

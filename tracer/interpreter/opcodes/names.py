@@ -105,11 +105,12 @@ def read_global(tx: Frame, name: str) -> VariableTracker:
     value: Any = _MISSING if stored is DELETED else tx.globals.get(name, _MISSING)
     if value is not _MISSING:
         return tx.wrap(value, global_source(tx, name))
+    if stored is not DELETED:
+        tx.guard(guards.NotInGlobals(global_source(tx, name)))
     builtins = builtins_of(tx.globals)
     value = builtins.get(name, _MISSING)
     if value is _MISSING:
         tx.raise_name_error(name, f"name {name!r} is not defined")
-    tx.guard(guards.NotInGlobals(global_source(tx, name)))
     return tx.wrap(value, BuiltinSource(name))
 
 
@@ -142,9 +143,17 @@ def store_global(tx: Frame, inst: Instruction) -> None:
 @handles("DELETE_GLOBAL")
 def delete_global(tx: Frame, inst: Instruction) -> None:
     """deletes a global"""
-    if tx.effects.global_value(tx.globals, inst.argval) is DELETED or inst.argval not in tx.globals:
-        tx.raise_name_error(inst.argval, f"name {inst.argval!r} is not defined")
-    tx.effects.store_global(tx.globals, inst.argval, DELETED)
+    name = inst.argval
+    stored = tx.effects.global_value(tx.globals, name)
+    if stored is None:
+        source = global_source(tx, name)
+        if name not in tx.globals:
+            tx.guard(guards.NotInGlobals(source))
+        else:
+            tx.guard(guards.DictContains(guards.NotInGlobals(source).namespace(), name, True))
+    if stored is DELETED or (stored is None and name not in tx.globals):
+        tx.raise_name_error(name, f"name {name!r} is not defined")
+    tx.effects.store_global(tx.globals, name, DELETED)
 
 
 # -- names of class bodies and module code -----------------------------------------------------------------------------
