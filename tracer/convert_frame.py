@@ -37,6 +37,8 @@ from tracer.sources import ArrayTensorSource, CellSource, LocalSource
 from tracer.user_marks import IdentityMap
 from tracer.variables.base import ObservedException
 from tracer.variables.functions import CellVariable, cell_of
+from tracer.variables.generators import GeneratorVariable
+from tracer.variables.iterators import IteratorVariable
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.lookups import recorded
 from tracer.variables.mappings import DictVariable
@@ -260,6 +262,7 @@ class RegionState:
         if body is None:
             return self._entry(function, args, trace, None, snapshot, None, None)
         nodes = builder.learn_outputs(body)
+        _outlive_no_loop(trace)
         if trace.abandons_generator() is not None:  # one that is alive afterwards was rebuilt by now
             unsupported("abandoned-generator", value="suspended in a try or with block")
         output = trace.output
@@ -400,6 +403,19 @@ class RegionState:
         code = function.__code__
         log.debug("%s is left to CPython: %s", code.co_qualname, gave_up.reason)
         return _C.SKIP
+
+
+def _outlive_no_loop(trace: Trace) -> None:
+    """A generator that a loop draws from is closed where the loop ends. Rebuilt and handed to a resume function, it would live
+    as long as the caller of that does: where that could be seen, it is not rebuilt."""
+    frames = [] if trace.frame is None else trace.frame.frames()
+    todo = [value for frame in frames for value in frame.stack]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, IteratorVariable):
+            todo += [part for part in value.children() if isinstance(part, IteratorVariable)]
+            if isinstance(value, GeneratorVariable):
+                value.rebuilt = False
 
 
 def code_name(frame: InstructionTranslator | None) -> str:

@@ -1,56 +1,70 @@
-"""`python -m tests.fuzz 0:1000` runs the programs of these seeds; `show 7` prints one; `shrink 7` makes it short."""
+"""`python -m tests.fuzz`: programs by their seeds.
+
+0:1000          runs them, prints the first difference of each that has one
+show 7          prints one program and what became of it
+shrink 7 8      the shortest programs that show the same difference
+report 0:20000  runs them in all processes and leaves tests/results/fuzz.md
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import resource
 import sys
 import time
 
+from tests.fuzz.campaign import sample, write
 from tests.fuzz.programs import PRELUDE, Program, generate
 from tests.fuzz.running import run
 from tests.fuzz.shrinking import shrunk
-
 
 _MOST_MEMORY = 8 << 30
 
 
 def main(args: list[str]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
-    if args[0] == "show":
-        program = generate(int(args[1]))
-        print(program.source[len(PRELUDE) :])
-        verdict = run(program)
-        print(verdict.kind, verdict.difference, dict(verdict.breaks), verdict.graphs)
-    elif args[0] == "shrink":
-        for seed in args[1:]:
-            _shrink(int(seed))
-    else:
-        first, last = map(int, args[0].split(":"))
-        _sample(range(first, last))
+    match args:
+        case ["show", seed]:
+            program = generate(int(seed))
+            verdict = run(program)
+            print(program.source[len(PRELUDE) :], verdict, verdict.difference, sep="\n")
+        case ["shrink", *seeds]:
+            for seed in seeds:
+                _shrink(int(seed))
+        case ["chunk", first, last]:
+            print(json.dumps(dataclasses.asdict(sample(range(int(first), int(last))))))
+        case ["report", seeds]:
+            resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            print("\n".join(write(_seeds(seeds)).shortfalls()))
+        case [seeds]:
+            _run(_seeds(seeds))
+        case _:
+            print(__doc__)
+
+
+def _seeds(text: str) -> range:
+    first, last = map(int, text.split(":"))
+    return range(first, last)
 
 
 def _shrink(seed: int) -> None:
     program = generate(seed)
     first = run(program)
-    kind = first.kind
-    if kind is None:
+    if first.kind is None:
         print(seed, "has no difference")
         return
 
     def fails(candidate: Program) -> bool:
-        try:
-            verdict = run(candidate)
-        except Exception:
-            return False  # no program any more
-        return verdict.kind == kind and verdict.raised <= first.raised
+        verdict = run(candidate)
+        return verdict.kind == first.kind and verdict.raised <= first.raised
 
     short = shrunk(program, fails)
-    print(f"---- seed {seed}, {program.calls} calls, dynamic {program.dynamic}, gradients {program.gradients}")
-    print(short.source)
-    print(kind, run(short).difference, flush=True)
+    print(f"# seed {seed}, {program.calls} calls, dynamic={program.dynamic}, gradients={program.gradients}")
+    print(short.source, first.kind, run(short).difference, sep="\n", flush=True)
 
 
-def _sample(seeds: range) -> None:
+def _run(seeds: range) -> None:
     started, failed, graphs, broken = time.time(), 0, 0, 0
     for seed in seeds:
         verdict = run(generate(seed))
@@ -62,4 +76,5 @@ def _sample(seeds: range) -> None:
     print(f"{len(seeds)} programs, {failed} differ, {graphs} with a graph, {broken} with a break, {time.time() - started:.0f} s")
 
 
-main(sys.argv[1:])
+if __name__ == "__main__":
+    main(sys.argv[1:])

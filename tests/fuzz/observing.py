@@ -18,7 +18,14 @@ import torch
 from tests.fuzz import FILE
 
 _ATOMS = (int, bool, str, bytes, type(None), type(...), torch.dtype, range, slice, torch.device)
-_NAMES = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.MethodDescriptorType, types.WrapperDescriptorType)
+_NAMES = (
+    type,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.ModuleType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+)
 _DEPTH = 40
 
 
@@ -86,8 +93,14 @@ class Observation:
 
     def _tensor(self, path: str, value: torch.Tensor, depth: int) -> None:
         shown = value.detach()
-        bits = hashlib.sha1(shown.contiguous().flatten().view(torch.uint8).numpy().tobytes()).hexdigest()[:8] if shown.numel() else ""
-        self.note(path, f"{value.dtype} {tuple(value.shape)} strides {value.stride()} grad {value.requires_grad} leaf {value.is_leaf}")
+        bits = (
+            hashlib.sha1(shown.contiguous().flatten().view(torch.uint8).numpy().tobytes()).hexdigest()[:8]
+            if shown.numel()
+            else ""
+        )
+        self.note(
+            path, f"{value.dtype} {tuple(value.shape)} strides {value.stride()} grad {value.requires_grad} leaf {value.is_leaf}"
+        )
         self.note(path, f"{bits} {shown.flatten()[:6].tolist()}")
         if value.numel():
             self.alive.append(value.untyped_storage())
@@ -123,7 +136,9 @@ class Observation:
             self.see(f"{path}.exceptions", list(error.exceptions), depth)
 
     def _attributes(self, path: str, value: Any, depth: int) -> None:
-        if _is(value, (torch.nn.Parameter, types.FunctionType, types.MethodType, torch.nn.Module)) and not _is(value, torch.nn.Module):
+        if _is(value, (torch.nn.Parameter, types.FunctionType, types.MethodType, torch.nn.Module)) and not _is(
+            value, torch.nn.Module
+        ):
             return
         inside = _instance_dict(value)
         if inside:
@@ -144,7 +159,11 @@ class Observation:
                 continue
             if _is(value, type):
                 for key, part in list(vars(value).items()):
-                    if type(part) in (int, str, list, dict, float) and not key.startswith("__") and key not in ("_member_names_",):
+                    if (
+                        type(part) in (int, str, list, dict, float)
+                        and not key.startswith("__")
+                        and key not in ("_member_names_",)
+                    ):
                         self.see(f"{path}{name}.{key}", part)
             else:
                 self.see(f"{path}{name}", value)
@@ -161,14 +180,19 @@ def _is(value: Any, classes: Any) -> bool:
 
 def _is_inner(value: Any) -> bool:
     """A function made while the program ran, or a method of a container: looked into."""
-    return _is(value, types.FunctionType) and value.__code__.co_filename == FILE or (
-        _is(value, types.BuiltinFunctionType) and _is(value.__self__, (list, dict, set))
+    return (
+        _is(value, types.FunctionType)
+        and value.__code__.co_filename == FILE
+        or (_is(value, types.BuiltinFunctionType) and _is(value.__self__, (list, dict, set)))
     )
 
 
 def _may_be_shared(value: Any) -> bool:
     """CPython shares constants, so the identity of a tuple of constants says nothing."""
-    return all(type(item) in (int, str, float, bool, type(None), bytes) or (type(item) in (tuple, frozenset) and _may_be_shared(item)) for item in value)
+    return all(
+        type(item) in (int, str, float, bool, type(None), bytes) or (type(item) in (tuple, frozenset) and _may_be_shared(item))
+        for item in value
+    )
 
 
 def _instance_dict(value: Any) -> dict[str, Any]:

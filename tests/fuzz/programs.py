@@ -8,7 +8,7 @@ from collections import Counter
 from tests.fuzz import features  # noqa: F401  (fills the table)
 from tests.fuzz.grammar import Scope, Writer
 
-PRELUDE = '''\
+PRELUDE = """\
 import abc, collections, contextlib, copy, dataclasses, enum, functools, itertools, math, operator, random, types, typing
 import torch, tracer
 from tests.fuzz.opaque import calls, noted, opaque
@@ -99,7 +99,7 @@ def _(value: list):
     return f"list {len(value)}"
 
 
-'''
+"""
 
 _PARAMETERS = ("x", "y", "k", "n", "xs", "ts", "d", "s", "flag", "f")
 _KINDS = {"tensor": "x y", "int": "k n", "list": "xs", "tensors": "ts", "dict": "d", "str": "s", "bool": "flag", "float": "f"}
@@ -170,9 +170,14 @@ def _arguments(w: Writer, calls: int, gradients: bool) -> str:
     floats = w.rng.choice([[1.5] * 4, [0.5, 2.5, -1.0, 0.0], [2.0, 2.0, 3.0, 4.0]])
     grad = ".requires_grad_()" if gradients else ""
     lines.append(f"    size, k, n, s = {sizes}[call], {ints}[call], {more}[call], {texts!r}[call]")
-    lines.append(f"    length, f, flag = {lengths}[call], {floats}[call], {w.rng.choice([[True] * 4, [True, False, True, False]])}[call]")
+    lines.append(
+        f"    length, f, flag = {lengths}[call], {floats}[call], {w.rng.choice([[True] * 4, [True, False, True, False]])}[call]"
+    )
     lines.append(f"    x = torch.randn(size, 3){grad}")
-    other = w.rng.choice(["torch.randn(size, 3)"] * 4 + ["x", "torch.randn(3, size).t()", "x.detach()[:]", "torch.randn(size, 3, dtype=torch.float64)"])
+    other = w.rng.choice(
+        ["torch.randn(size, 3)"] * 4
+        + ["x", "torch.randn(3, size).t()", "x.detach()[:]", "torch.randn(size, 3, dtype=torch.float64)"]
+    )
     lines.append(f"    y = {other}" + (grad if other.startswith("torch") and ".t()" not in other else ""))
     lines.append("    xs = [(i * 7 + k) % 10 for i in range(length)]")
     lines.append("    ts = [torch.randn(size, 3), " + w.pick("x", "torch.randn(size, 3)") + "]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
+import inspect
 import io
 import itertools
 import linecache
@@ -83,6 +84,8 @@ class Side:
                     error = raised
             if gradients and error is None:
                 error = _backward(result)
+            for kept in (error, *self.names["KEPT"], *self.names["LOG"]):
+                _let_go(kept)
             self.random, self.torch_random = random.getstate(), torch.get_rng_state()
         seen.see("result", result)
         if error is not None:
@@ -104,6 +107,24 @@ class Side:
                     _drain(seen, f"KEPT[{index}]...", kept)
         seen.namespace("at the end ", self.names)
         return seen.lines
+
+
+def _let_go(value: Any) -> None:
+    """Frames that a traceback keeps let go of their locals: those of traced code have none, so that what they would have
+    kept alive ends with the call."""
+    if isinstance(value, tuple):
+        for part in value:
+            _let_go(part)
+    if not issubclass(type(value), BaseException):
+        return
+    at = value.__traceback__
+    while at is not None:
+        if not at.tb_frame.f_code.co_flags & inspect.CO_GENERATOR:
+            with contextlib.suppress(RuntimeError):  # this very frame
+                at.tb_frame.clear()
+        at = at.tb_next
+    _let_go(value.__cause__)
+    _let_go(value.__context__)
 
 
 def _drain(seen: Observation, path: str, iterator: Iterator[Any]) -> None:
@@ -156,13 +177,13 @@ def _limited() -> Iterator[None]:
     def stop(number: int, frame: Any) -> None:
         raise Different("slow", f"not done after {_MOST_SECONDS} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(_MOST_SECONDS)
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _MOST_SECONDS)  # of the processor: others may use it too
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def _compare_calls(program: Program, verdict: Verdict) -> None:
@@ -196,7 +217,9 @@ def _traced(main: Any, program: Program, verdict: Verdict) -> Any:
         verdict.breaks[reason.id] += 1
 
     hooks = {"on_break": note_break}
-    compiled = tracer.api.callables.compiled(main, tracer.api.settings.Settings(backend=backend, dynamic=program.dynamic, hooks=hooks))
+    compiled = tracer.api.callables.compiled(
+        main, tracer.api.settings.Settings(backend=backend, dynamic=program.dynamic, hooks=hooks)
+    )
     _watch(tracer.region_of(compiled), main.__globals__, verdict)
     return compiled
 
@@ -215,7 +238,7 @@ def _watch(state: Any, names: dict[str, Any], verdict: Verdict) -> None:
             if line != now:
                 raise Different("touched", f"tracing {function.__qualname__}: {line} became {now}")
         if len(before) != len(after):
-            raise Different("touched", f"tracing {function.__qualname__}: {before[len(after):] or after[len(before):]}")
+            raise Different("touched", f"tracing {function.__qualname__}: {before[len(after) :] or after[len(before) :]}")
         return entry
 
     def given_up(function: types.FunctionType, gave_up: Any) -> Any:

@@ -251,3 +251,52 @@ def test_objects_that_note_their_end_are_made():
         return x + 1
 
     check(f, X, [])
+
+
+def _numbers(log, breaks=False):
+    try:
+        yield 1
+        if breaks:
+            tracer.graph_break()
+        yield 2
+        yield 3
+    finally:
+        log.append("closed")
+
+
+def test_generator_is_closed_where_its_loop_ends_after_a_graph_break_in_the_loop():
+    def fn(x, log):
+        for i in _numbers(log):
+            x = x + i
+            tracer.graph_break()
+            log.append(i)
+            break
+        log.append("after")
+        return x * 2
+
+    check(fn, torch.ones(2), [])
+
+
+def test_generator_below_an_enumerate_is_closed_where_its_loop_ends():
+    def fn(x, log):
+        for i, item in enumerate(_numbers(log)):
+            x = x + item
+            tracer.graph_break()
+            if i == 1:
+                break
+        log.append("after")
+        return x * 2
+
+    check(fn, torch.ones(2), [])
+
+
+def test_generator_that_breaks_the_graph_is_closed_where_its_loop_ends():
+    def fn(x, log):
+        for i in _numbers(log, breaks=True):
+            x = x + i
+            if i == 2:
+                break
+        log.append("after")
+        return x * 2
+
+    check(fn, torch.ones(2), [])

@@ -283,10 +283,12 @@ def fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, valu
     keys = list(collections.OrderedDict.keys(value) if ordered else dict.keys(value))
     if ordered and not all(map(is_guardable_constant, keys)):
         unsupported("unguardable", value="an OrderedDict whose keys are not all str, int and the like")
+    # not by key, which may be an object whose hash runs code of the program, or has changed
+    items = [dict.__getitem__(value, key) for key in keys] if ordered else list(dict.values(value))
     of_proxy = variable.cls is types.MappingProxyType
     builder.guard(guards.DictKeysMatch(source, tuple(keys), ordered_dict=ordered and not of_proxy))
     for index, key in enumerate(keys):
-        item = dict.__getitem__(value, key)
+        item = items[index]
         tracked = tx.literal(key) if is_constant_value(key) else tx.wrap(key, DictKeySource(source, index))
         item_source = ItemSource(source, key) if is_constant_value(key) else DictValueSource(source, index)
         variable.entries[tracked.hash_key(tx)] = (tracked, Unwrapped(item, item_source))

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.sources import GenericAttrSource, ModuleGlobalsSource, Source
 from tracer.variables.base import VariableTracker
+from tracer.variables.callables import BuiltinMethodVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 _MISSING = object()
+_C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType)
 
 
 class PythonModuleVariable(VariableTracker):
@@ -46,6 +48,8 @@ class PythonModuleVariable(VariableTracker):
             return tx.wrap(value, self.attribute_source(name))
         if name in ("__dict__", "__class__"):
             unsupported("unsupported-attribute", value=self.describe(), name=name)
+        if isinstance(getattr(types.ModuleType, name, None), _C_METHODS):
+            return BuiltinMethodVariable(self, name)
         value = getattr(self.value, name, _MISSING)  # a module's own __getattr__, or a lazy submodule
         if value is _MISSING:
             tx.raise_error(AttributeError, f"module {self.value.__name__!r} has no attribute {name!r}")

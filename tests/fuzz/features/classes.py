@@ -37,11 +37,23 @@ def _(w: Writer) -> str | None:
                 w.line("return v * 2")
             with w.function("def __repr__(self):"):
                 w.line(f"return f'{cls}({{self.v}})'")
-    w.line(f"{name} = {w.pick(f'{cls}({w.expr(chr(105) + chr(110) + chr(116))}, {w.expr(chr(116) + chr(101) + chr(110) + chr(115) + chr(111) + chr(114))})', f'{cls}.build(2)')}")
+    w.line(w.pick(f"{name} = {cls}({w.expr('int')}, {w.expr('tensor')})", f"{name} = {cls}.build(2)"))
     w.mark()
-    w.assign("int", w.pick(f"{name}.step({w.expr('int')})", f"{cls}.twice({w.expr('int')})", f"{name}.twice(1) + {name}.made", f"{name}.v"))
+    w.assign(
+        "int",
+        w.pick(f"{name}.step({w.expr('int')})", f"{cls}.twice({w.expr('int')})", f"{name}.twice(1) + {name}.made", f"{name}.v"),
+    )
     w.assign("tensor", w.pick(f"{name}.apply({w.expr('tensor')})", f"{name}.t", f"{cls}.apply({name}, {w.expr('tensor')})"))
-    w.line(w.pick(f"LOG.append({name})", f"STATE.held = {name}", f"LOG.append({name}.items)", f"LOG.append(repr({name}))", f"KEPT.append({name}.step)", f"{name}.v = {w.expr('int')}"))
+    w.line(
+        w.pick(
+            f"LOG.append({name})",
+            f"STATE.held = {name}",
+            f"LOG.append({name}.items)",
+            f"LOG.append(repr({name}))",
+            f"KEPT.append({name}.step)",
+            f"{name}.v = {w.expr('int')}",
+        )
+    )
     return None
 
 
@@ -98,11 +110,24 @@ def _(w: Writer) -> str | None:
             with w.function("def step(self, by):", int="by"):
                 w.line("LOG.append(__class__.__name__)")
                 w.mark()
-                w.line(w.pick("return super().step(by + self.extra)", f"return super({cls}, self).step(by)", f"return {base}.step(self, by)"))
+                w.line(
+                    w.pick(
+                        "return super().step(by + self.extra)",
+                        f"return super({cls}, self).step(by)",
+                        f"return {base}.step(self, by)",
+                    )
+                )
     w.line(f"{name} = {cls}({w.expr('int')})")
     w.mark()
     w.assign("int", f"{name}.step({w.expr('int')})")
-    w.line(w.pick(f"LOG.append(isinstance({name}, {mixin}))", f"LOG.append([c.__name__ for c in {cls}.__mro__])", f"LOG.append({name})", f"LOG.append(issubclass({cls}, {base}))"))
+    w.line(
+        w.pick(
+            f"LOG.append(isinstance({name}, {mixin}))",
+            f"LOG.append([c.__name__ for c in {cls}.__mro__])",
+            f"LOG.append({name})",
+            f"LOG.append(issubclass({cls}, {base}))",
+        )
+    )
     return None
 
 
@@ -115,9 +140,17 @@ def _(w: Writer) -> str | None:
         with w.function(f"class {cls}:"):
             with w.function("def __init__(self, v):"):
                 w.line("self.v = v")
-            for name, text in (("__add__", f"{cls}(self.v + getattr(other, 'v', other))"), ("__radd__", f"{cls}(other + self.v)"), ("__mul__", "NotImplemented"),
-                               ("__eq__", f"isinstance(other, {cls}) and self.v == other.v"), ("__lt__", "self.v < other.v"), ("__getitem__", "self.v + other"),
-                               ("__contains__", "other == self.v"), ("__matmul__", f"other * {w.number(1, 3)}"), ("__rsub__", "other - 1")):  # fmt: skip
+            for name, text in (
+                ("__add__", f"{cls}(self.v + getattr(other, 'v', other))"),
+                ("__radd__", f"{cls}(other + self.v)"),
+                ("__mul__", "NotImplemented"),
+                ("__eq__", f"isinstance(other, {cls}) and self.v == other.v"),
+                ("__lt__", "self.v < other.v"),
+                ("__getitem__", "self.v + other"),
+                ("__contains__", "other == self.v"),
+                ("__matmul__", f"other * {w.number(1, 3)}"),
+                ("__rsub__", "other - 1"),
+            ):
                 with w.function(f"def {name}(self, other):"):
                     w.mark()
                     w.line(f"return {text}")
@@ -148,9 +181,25 @@ def _(w: Writer) -> str | None:
     w.line(f"{a}, {b} = {cls}({w.expr('int')}), {cls}({w.expr('int')})")
     for _ in range(w.number(1, 3)):
         w.mark()
-        w.line(w.pick(f"LOG.append({a} + {b})", f"LOG.append({w.expr('int')} + {a})", f"{a} += {w.expr('int')}", f"{a}[1] = {w.expr('int')}", f"LOG.append({a} == {b})", f"LOG.append({a} < {b})",
-                      f"LOG.append([*{a}])", f"LOG.append(bool({a}))", f"LOG.append(sorted([{a}, {b}])[0])", f"LOG.append({w.expr('int')} in {a})", f"LOG.append(f'{{{a}}}')",
-                      f"TABLE[{a}] = 1", f"LOG.append({{{a}: 1, {b}: 2}}[{b}])", f"LOG.append(sum({a}))", f"LOG.append(len({a}) if {a} else -1)"))  # fmt: skip
+        w.line(
+            w.pick(
+                f"LOG.append({a} + {b})",
+                f"LOG.append({w.expr('int')} + {a})",
+                f"{a} += {w.expr('int')}",
+                f"{a}[1] = {w.expr('int')}",
+                f"LOG.append({a} == {b})",
+                f"LOG.append({a} < {b})",
+                f"LOG.append([*{a}])",
+                f"LOG.append(bool({a}))",
+                f"LOG.append(sorted([{a}, {b}])[0])",
+                f"LOG.append({w.expr('int')} in {a})",
+                f"LOG.append(f'{{{a}}}')",
+                f"TABLE[{a}] = 1",
+                f"LOG.append({{{a}: 1, {b}: 2}}[{b}])",
+                f"LOG.append(sum({a}))",
+                f"LOG.append(len({a}) if {a} else -1)",
+            )
+        )
     w.assign("int", w.pick(f"{a}({w.expr('int')}, 1)", f"{a}[{w.expr('int')}]", f"(-{b}).v", f"{a}.v"))
     if w.chance(0.5):
         w.assign("tensor", f"{a} @ {w.expr('tensor')}")
@@ -162,7 +211,8 @@ def _(w: Writer) -> str | None:
     if w.flat:
         return REFUSED
     with w.block("try:"):
-        w.line(f"LOG.append({w.expr(w.pick('int', 'list', 'str', 'dict'))} {w.pick('-', '/', '@')} {w.expr(w.pick('list', 'str', 'set', 'dict'))})")
+        left, right = w.expr(w.pick("int", "list", "str", "dict")), w.expr(w.pick("list", "str", "set", "dict"))
+        w.line(f"LOG.append({left} {w.pick('-', '/', '@')} {right})")
     with w.block("except TypeError as error:"):
         w.line("LOG.append(str(error))")
     return None
@@ -216,12 +266,26 @@ def _(w: Writer) -> str | None:
             with w.function("def total(self, x):", int="x"):
                 w.mark()
                 w.line(f"return self.a + self.b * x + len(self.items) + {w.expr('int')}")
-    w.line(f"{name} = {cls}(a={w.expr('int')}, t={w.expr('tensor')})" if option == "(kw_only=True)" else f"{name} = {cls}({w.expr('int')}, t={w.expr('tensor')})")
+    w.line(
+        f"{name} = {cls}(a={w.expr('int')}, t={w.expr('tensor')})"
+        if option == "(kw_only=True)"
+        else f"{name} = {cls}({w.expr('int')}, t={w.expr('tensor')})"
+    )
     w.mark()
     w.assign("int", w.pick(f"{name}.total({w.expr('int')})", f"{name}.a"))
-    w.line(w.pick(f"LOG.append(dataclasses.replace({name}, a={w.expr('int')}))", f"LOG.append(dataclasses.asdict({name})['a'])", f"LOG.append([f.name for f in dataclasses.fields({name})])",
-                  f"LOG.append(repr({name}))", f"LOG.append({name} == {name})", f"{name}.items.append({w.expr('int')}); LOG.append({name})", f"LOG.append({name})",
-                  f"LOG.append(dataclasses.astuple({name})[:2])", f"LOG.append(dataclasses.is_dataclass({name}))"))  # fmt: skip
+    w.line(
+        w.pick(
+            f"LOG.append(dataclasses.replace({name}, a={w.expr('int')}))",
+            f"LOG.append(dataclasses.asdict({name})['a'])",
+            f"LOG.append([f.name for f in dataclasses.fields({name})])",
+            f"LOG.append(repr({name}))",
+            f"LOG.append({name} == {name})",
+            f"{name}.items.append({w.expr('int')}); LOG.append({name})",
+            f"LOG.append({name})",
+            f"LOG.append(dataclasses.astuple({name})[:2])",
+            f"LOG.append(dataclasses.is_dataclass({name}))",
+        )
+    )
     if option == "(frozen=True)" and not w.flat:
         with w.block("try:"):
             w.line(f"{name}.a = 1")
@@ -247,8 +311,19 @@ def _(w: Writer) -> str | None:
                 w.line(f"return {cls}.BLUE if self is {cls}.RED else {cls}.RED")
     w.line(f"{name} = {w.pick(f'{cls}.RED', f'{cls}(2)', cls + '[' + repr('BLUE') + ']')}")
     w.mark()
-    w.line(w.pick(f"LOG.append({name})", f"LOG.append({name}.name)", f"LOG.append([m.name for m in {cls}])", f"LOG.append({name} is {cls}.RED)", f"LOG.append({name} == {cls}.BLUE)",
-                  f"TABLE[{name}] = {w.expr('int')}", f"LOG.append(str({name}))", f"LOG.append({name} in ({cls}.RED,))", f"LOG.append({name}.next())"))  # fmt: skip
+    w.line(
+        w.pick(
+            f"LOG.append({name})",
+            f"LOG.append({name}.name)",
+            f"LOG.append([m.name for m in {cls}])",
+            f"LOG.append({name} is {cls}.RED)",
+            f"LOG.append({name} == {cls}.BLUE)",
+            f"TABLE[{name}] = {w.expr('int')}",
+            f"LOG.append(str({name}))",
+            f"LOG.append({name} in ({cls}.RED,))",
+            f"LOG.append({name}.next())",
+        )
+    )
     w.assign("int", f"{name}.value + {w.expr('int')}")
     if not w.flat and w.chance(0.4):
         with w.block(f"match {name}:"):
@@ -380,5 +455,16 @@ def _(w: Writer) -> str | None:
 
 @statement("shared object", 1)
 def _(w: Writer) -> None:
-    w.line(w.pick(f"PAIR.left = {w.expr('int')}", "PAIR.left, PAIR.right = PAIR.right, PAIR.left", f"PAIR.right = {w.expr('tensor')}", f"LOG.append(PAIR.swapped({w.expr('int')}))",
-                  f"LOG.append(PAIR.left)", f"PAIR.left = {w.expr('list')}", f"Pair.count += {w.expr('int')}", f"LOG.append(Pair.count)", f"KEPT.append(Pair({w.expr('int')}, PAIR))"))  # fmt: skip
+    w.line(
+        w.pick(
+            f"PAIR.left = {w.expr('int')}",
+            "PAIR.left, PAIR.right = PAIR.right, PAIR.left",
+            f"PAIR.right = {w.expr('tensor')}",
+            f"LOG.append(PAIR.swapped({w.expr('int')}))",
+            "LOG.append(PAIR.left)",
+            f"PAIR.left = {w.expr('list')}",
+            f"Pair.count += {w.expr('int')}",
+            "LOG.append(Pair.count)",
+            f"KEPT.append(Pair({w.expr('int')}, PAIR))",
+        )
+    )

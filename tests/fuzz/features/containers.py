@@ -7,43 +7,85 @@ from tests.fuzz.grammar import REFUSED, Writer, expression, statement
 
 @expression("list", "list expressions", 1.5)
 def _(w: Writer) -> str:
-    return w.pick(f"[{w.expr('int')}, *{w.expr(w.pick('list', 'tuple'))}]", f"({w.expr('list')} + {w.expr('list')})[:8]", f"{w.expr('list')}[::-1]",
-                  f"{w.expr('list')}[1:{w.number(2, 4)}]", f"(({w.expr('list')})[:3] * 2)", f"sorted({w.expr(w.pick('list', 'set', 'tuple'))})",
-                  f"list({w.expr('tuple')})", f"{w.expr('list')}.copy()", f"list(dict.fromkeys({w.expr('list')}))", f"list({w.expr('dict')}.values())",
-                  f"list(reversed({w.expr('list')}))", f"sorted({w.expr('list')}, key=lambda v: -v, reverse=True)")  # fmt: skip
+    return w.pick(
+        f"[{w.expr('int')}, *{w.expr(w.pick('list', 'tuple'))}]",
+        f"({w.expr('list')} + {w.expr('list')})[:8]",
+        f"{w.expr('list')}[::-1]",
+        f"{w.expr('list')}[1:{w.number(2, 4)}]",
+        f"(({w.expr('list')})[:3] * 2)",
+        f"sorted({w.expr(w.pick('list', 'set', 'tuple'))})",
+        f"list({w.expr('tuple')})",
+        f"{w.expr('list')}.copy()",
+        f"list(dict.fromkeys({w.expr('list')}))",
+        f"list({w.expr('dict')}.values())",
+        f"list(reversed({w.expr('list')}))",
+        f"sorted({w.expr('list')}, key=lambda v: -v, reverse=True)",
+    )
 
 
 @expression("int", "items of containers", 1.5)
 def _(w: Writer) -> str:
-    return w.pick(f"{w.expr('tuple')}[0]", f"({w.expr('list')} or [4])[0]", f"({w.expr('list')} + [1])[-1]", f"{w.expr('dict')}.get('a', {w.expr('int')})",
-                  f"len({w.expr(w.pick('list', 'tuple', 'dict', 'set'))})", f"sum({w.expr(w.pick('list', 'tuple', 'set'))}) % 61",
-                  f"max({w.expr('list')}, default=0)", f"min({w.expr('tuple')})", f"{w.expr('list')}.count({w.expr('int')})",
-                  f"({w.expr('int')}, 3).index(3)")  # fmt: skip
+    return w.pick(
+        f"{w.expr('tuple')}[0]",
+        f"({w.expr('list')} or [4])[0]",
+        f"({w.expr('list')} + [1])[-1]",
+        f"{w.expr('dict')}.get('a', {w.expr('int')})",
+        f"len({w.expr(w.pick('list', 'tuple', 'dict', 'set'))})",
+        f"sum({w.expr(w.pick('list', 'tuple', 'set'))}) % 61",
+        f"max({w.expr('list')}, default=0)",
+        f"min({w.expr('tuple')})",
+        f"{w.expr('list')}.count({w.expr('int')})",
+        f"({w.expr('int')}, 3).index(3)",
+    )
 
 
 @expression("tuple", "tuple expressions", 1.5)
 def _(w: Writer) -> str:
-    return w.pick(f"({w.expr('int')}, {w.expr('int')})", f"({w.expr('tuple')} + (1,))[:6]", f"(*{w.expr('list')}, 0)", f"{w.expr('tuple')}[:] ",
-                  f"tuple({w.expr('list')} + [1])", f"divmod({w.expr('int')}, 7)", f"(0, *sorted({w.expr('set')}))")  # fmt: skip
+    return w.pick(
+        f"({w.expr('int')}, {w.expr('int')})",
+        f"({w.expr('tuple')} + (1,))[:6]",
+        f"(*{w.expr('list')}, 0)",
+        f"{w.expr('tuple')}[:] ",
+        f"tuple({w.expr('list')} + [1])",
+        f"divmod({w.expr('int')}, 7)",
+        f"(0, *sorted({w.expr('set')}))",
+    )
 
 
 @expression("dict", "dict expressions", 1.5)
 def _(w: Writer) -> str:
-    return w.pick(f"{{'a': {w.expr('int')}, **{w.expr('dict')}}}", f"({w.expr('dict')} | {{'z': {w.expr('int')}}})", f"dict({w.expr('dict')}, b=3)",
-                  f"dict(zip('abc', {w.expr('list')}))", f"{w.expr('dict')}.copy()", f"dict(sorted({w.expr('dict')}.items()))",
-                  f"dict([('p', {w.expr('int')}), ('q', 2)])", f"dict.fromkeys('xy', {w.expr('int')})")  # fmt: skip
+    return w.pick(
+        f"{{'a': {w.expr('int')}, **{w.expr('dict')}}}",
+        f"({w.expr('dict')} | {{'z': {w.expr('int')}}})",
+        f"dict({w.expr('dict')}, b=3)",
+        f"dict(zip('abc', {w.expr('list')}))",
+        f"{w.expr('dict')}.copy()",
+        f"dict(sorted({w.expr('dict')}.items()))",
+        f"dict([('p', {w.expr('int')}), ('q', 2)])",
+        f"dict.fromkeys('xy', {w.expr('int')})",
+    )
 
 
 @expression("set", "set expressions")
 def _(w: Writer) -> str:
-    return w.pick(f"({w.expr('set')} {w.pick('|', '&', '-', '^')} {w.expr('set')})", f"set({w.expr('list')})", f"{{{w.expr('int')}, {w.expr('int')}}}",
-                  f"{w.expr('set')}.union({w.expr('list')})", f"set(range({w.number(1, 4)}))", f"{w.expr('set')}.copy()")  # fmt: skip
+    return w.pick(
+        f"({w.expr('set')} {w.pick('|', '&', '-', '^')} {w.expr('set')})",
+        f"set({w.expr('list')})",
+        f"{{{w.expr('int')}, {w.expr('int')}}}",
+        f"{w.expr('set')}.union({w.expr('list')})",
+        f"set(range({w.number(1, 4)}))",
+        f"{w.expr('set')}.copy()",
+    )
 
 
 @expression("bool", "set tests", 0.5)
 def _(w: Writer) -> str:
-    return w.pick(f"{w.expr('set')}.issubset({w.expr('set')})", f"{w.expr('set')}.isdisjoint({w.expr('list')})", f"({w.expr('set')} >= {w.expr('set')})",
-                  f"(frozenset({w.expr('list')}) == {w.expr('set')})")  # fmt: skip
+    return w.pick(
+        f"{w.expr('set')}.issubset({w.expr('set')})",
+        f"{w.expr('set')}.isdisjoint({w.expr('list')})",
+        f"({w.expr('set')} >= {w.expr('set')})",
+        f"(frozenset({w.expr('list')}) == {w.expr('set')})",
+    )
 
 
 @statement("list methods", 2)
@@ -51,10 +93,23 @@ def _(w: Writer) -> str | None:
     items = w.variable("list")
     if items is None:
         return REFUSED
-    w.line(w.pick(f"{items}.append({w.expr('int')})", f"{items}.extend({w.expr(w.pick('list', 'tuple'))}[:3])", f"{items}.insert({w.number(-2, 3)}, {w.expr('int')})",
-                  f"{items}.reverse()", f"{items}.sort()", f"{items}.sort(key=lambda v: (v % 3, v), reverse={w.expr('bool')})", f"{items}[:] = {w.expr('list')}",
-                  f"{items}[1:2] = [{w.expr('int')}, {w.expr('int')}]", f"del {items}[:1]", f"{items}.clear()", f"LOG.append({items}.pop() if {items} else None)",
-                  f"{items}[::2] = [0 for _ in {items}[::2]]", f"{items}.remove({items}[0]) if {items} else None"))  # fmt: skip
+    w.line(
+        w.pick(
+            f"{items}.append({w.expr('int')})",
+            f"{items}.extend({w.expr(w.pick('list', 'tuple'))}[:3])",
+            f"{items}.insert({w.number(-2, 3)}, {w.expr('int')})",
+            f"{items}.reverse()",
+            f"{items}.sort()",
+            f"{items}.sort(key=lambda v: (v % 3, v), reverse={w.expr('bool')})",
+            f"{items}[:] = {w.expr('list')}",
+            f"{items}[1:2] = [{w.expr('int')}, {w.expr('int')}]",
+            f"del {items}[:1]",
+            f"{items}.clear()",
+            f"LOG.append({items}.pop() if {items} else None)",
+            f"{items}[::2] = [0 for _ in {items}[::2]]",
+            f"{items}.remove({items}[0]) if {items} else None",
+        )
+    )
     return None
 
 
@@ -65,10 +120,23 @@ def _(w: Writer) -> str | None:
     items = w.expr("list")
     with w.block("try:"):
         w.mark()
-        w.line(w.pick(f"LOG.append({items}[{w.expr('int')}])", f"{items}.remove({w.expr('int')})", f"LOG.append({items}.index({w.expr('int')}))",
-                      f"LOG.append({w.expr('dict')}[{w.expr('str')}])", f"LOG.append({w.expr('tuple')}[5])", f"{w.expr('set')}.remove({w.expr('int')})",
-                      f"LOG.append([].pop())", f"LOG.append(min([]))", f"LOG.append(int({w.expr('str')}))", f"LOG.append({w.expr('list')} + {w.expr('tuple')})",
-                      f"LOG.append({w.expr('int')} // ({w.expr('int')} % 2))", f"LOG.append({{[]: 1}})", f"a, b = {items}"))  # fmt: skip
+        w.line(
+            w.pick(
+                f"LOG.append({items}[{w.expr('int')}])",
+                f"{items}.remove({w.expr('int')})",
+                f"LOG.append({items}.index({w.expr('int')}))",
+                f"LOG.append({w.expr('dict')}[{w.expr('str')}])",
+                f"LOG.append({w.expr('tuple')}[5])",
+                f"{w.expr('set')}.remove({w.expr('int')})",
+                "LOG.append([].pop())",
+                "LOG.append(min([]))",
+                f"LOG.append(int({w.expr('str')}))",
+                f"LOG.append({w.expr('list')} + {w.expr('tuple')})",
+                f"LOG.append({w.expr('int')} // ({w.expr('int')} % 2))",
+                "LOG.append({[]: 1})",
+                f"a, b = {items}",
+            )
+        )
     with w.block("except (IndexError, ValueError, KeyError, TypeError, ZeroDivisionError) as error:"):
         w.line("LOG.append((type(error).__name__, error.args))")
     return None
@@ -79,9 +147,20 @@ def _(w: Writer) -> str | None:
     table = w.variable("dict")
     if table is None:
         return REFUSED
-    w.line(w.pick(f"{table}['c'] = {w.expr('int')}", f"{table}.update(e={w.expr('int')})", f"{table}.update({w.expr('dict')})", f"{table}.setdefault('f', {w.expr('int')})",
-                  f"LOG.append({table}.pop('a', None))", f"LOG.append({table}.popitem() if {table} else 0)", f"{table} |= {w.expr('dict')}" if table in w.scope.own else f"{table}.clear()",
-                  f"{table}['a'] = {table}.get('a', 0) + 1", f"{table}.pop('b', 0); {table}['b'] = {w.expr('int')}", f"{table}.clear()"))  # fmt: skip
+    w.line(
+        w.pick(
+            f"{table}['c'] = {w.expr('int')}",
+            f"{table}.update(e={w.expr('int')})",
+            f"{table}.update({w.expr('dict')})",
+            f"{table}.setdefault('f', {w.expr('int')})",
+            f"LOG.append({table}.pop('a', None))",
+            f"LOG.append({table}.popitem() if {table} else 0)",
+            f"{table} |= {w.expr('dict')}" if table in w.scope.own else f"{table}.clear()",
+            f"{table}['a'] = {table}.get('a', 0) + 1",
+            f"{table}.pop('b', 0); {table}['b'] = {w.expr('int')}",
+            f"{table}.clear()",
+        )
+    )
     return None
 
 
@@ -92,7 +171,14 @@ def _(w: Writer) -> str | None:
     w.line(f"{view} = {table}.{w.pick('keys()', 'values()', 'items()')}")
     w.line(f"{table}['late'] = {w.expr('int')}")
     w.mark()
-    w.line(w.pick(f"LOG.append(list({view}))", f"LOG.append(list(reversed({view})))", f"LOG.append(len({view}))", f"LOG.append([*{view}][-1])"))
+    w.line(
+        w.pick(
+            f"LOG.append(list({view}))",
+            f"LOG.append(list(reversed({view})))",
+            f"LOG.append(len({view}))",
+            f"LOG.append([*{view}][-1])",
+        )
+    )
     if not w.flat and w.chance(0.5):
         key, value = w.fresh("key"), w.fresh("v")
         with w.block(f"for {key}, {value} in {w.pick('list', 'sorted', '')}({table}.items()):", str=key, int=value):
@@ -106,8 +192,18 @@ def _(w: Writer) -> str | None:
     items = w.variable("set")
     if items is None:
         return REFUSED
-    w.line(w.pick(f"{items}.add({w.expr('int')})", f"{items}.discard({w.expr('int')})", f"{items}.update({w.expr('list')})", f"{items}.intersection_update({w.expr('set')})",
-                  f"{items}.symmetric_difference_update({{1, 2}})", f"{items}.clear()", f"LOG.append(sorted({items}))", f"LOG.append(len({items} - {w.expr('set')}))"))  # fmt: skip
+    w.line(
+        w.pick(
+            f"{items}.add({w.expr('int')})",
+            f"{items}.discard({w.expr('int')})",
+            f"{items}.update({w.expr('list')})",
+            f"{items}.intersection_update({w.expr('set')})",
+            f"{items}.symmetric_difference_update({{1, 2}})",
+            f"{items}.clear()",
+            f"LOG.append(sorted({items}))",
+            f"LOG.append(len({items} - {w.expr('set')}))",
+        )
+    )
     return None
 
 
@@ -123,9 +219,26 @@ def _(w: Writer) -> None:
     w.line(f"{name} = collections.deque({w.expr('list')}{w.pick('', ', maxlen=4', ', 2')})")
     w.mark()
     for _ in range(w.number(1, 3)):
-        w.line(w.pick(f"{name}.append({w.expr('int')})", f"{name}.appendleft({w.expr('int')})", f"{name}.rotate({w.number(-2, 2)})", f"{name}.extend({w.expr('list')})",
-                      f"{name}.extendleft({w.expr('tuple')})", f"LOG.append({name}.pop() if {name} else 0)", f"LOG.append({name}.popleft() if {name} else 0)", f"{name}.reverse()"))  # fmt: skip
-    w.line(w.pick(f"LOG.append({name})", f"LOG.append(list({name}))", f"LOG.append(({name}.maxlen, len({name})))", f"KEPT.append({name})"))
+        w.line(
+            w.pick(
+                f"{name}.append({w.expr('int')})",
+                f"{name}.appendleft({w.expr('int')})",
+                f"{name}.rotate({w.number(-2, 2)})",
+                f"{name}.extend({w.expr('list')})",
+                f"{name}.extendleft({w.expr('tuple')})",
+                f"LOG.append({name}.pop() if {name} else 0)",
+                f"LOG.append({name}.popleft() if {name} else 0)",
+                f"{name}.reverse()",
+            )
+        )
+    w.line(
+        w.pick(
+            f"LOG.append({name})",
+            f"LOG.append(list({name}))",
+            f"LOG.append(({name}.maxlen, len({name})))",
+            f"KEPT.append({name})",
+        )
+    )
 
 
 @statement("defaultdict")
@@ -139,7 +252,13 @@ def _(w: Writer) -> None:
         w.line(f"{name}[{w.expr('str')}].append({w.expr(w.pick('int', 'tensor'))})")
         w.mark()
         w.line(f"{name}['k'].extend({w.expr('list')})")
-    w.line(w.pick(f"LOG.append({name})", f"LOG.append((len({name}), 'k' in {name}, {name}.get('none')))", f"LOG.append(list({name}.items()))"))
+    w.line(
+        w.pick(
+            f"LOG.append({name})",
+            f"LOG.append((len({name}), 'k' in {name}, {name}.get('none')))",
+            f"LOG.append(list({name}.items()))",
+        )
+    )
 
 
 @statement("Counter")
@@ -147,8 +266,23 @@ def _(w: Writer) -> None:
     name = w.fresh("counter")
     w.line(f"{name} = collections.Counter({w.expr(w.pick('list', 'str', 'dict'))})")
     w.mark()
-    w.line(w.pick(f"{name}.update({w.expr('list')})", f"{name}[{w.expr('int')}] += 2", f"{name}.subtract([1, 2])", f"{name} = {name} + collections.Counter([1, 1])"))
-    w.line(w.pick(f"LOG.append({name})", f"LOG.append({name}.most_common(2))", f"LOG.append({name}[99])", f"LOG.append(sum({name}.values()))", f"LOG.append(list({name}.elements())[:5])"))
+    w.line(
+        w.pick(
+            f"{name}.update({w.expr('list')})",
+            f"{name}[{w.expr('int')}] += 2",
+            f"{name}.subtract([1, 2])",
+            f"{name} = {name} + collections.Counter([1, 1])",
+        )
+    )
+    w.line(
+        w.pick(
+            f"LOG.append({name})",
+            f"LOG.append({name}.most_common(2))",
+            f"LOG.append({name}[99])",
+            f"LOG.append(sum({name}.values()))",
+            f"LOG.append(list({name}.elements())[:5])",
+        )
+    )
 
 
 @statement("OrderedDict")
@@ -156,8 +290,15 @@ def _(w: Writer) -> None:
     name = w.fresh("ordered")
     w.line(f"{name} = collections.OrderedDict({w.expr('dict')}, m={w.expr('int')})")
     w.mark()
-    w.line(w.pick(f"{name}.move_to_end('m', last=False)", f"{name}['n'] = {w.expr('int')}", f"LOG.append({name}.popitem(last={w.expr('bool')}))", f"del {name}['m']",
-                  f"{name}.update({w.expr('dict')})"))  # fmt: skip
+    w.line(
+        w.pick(
+            f"{name}.move_to_end('m', last=False)",
+            f"{name}['n'] = {w.expr('int')}",
+            f"LOG.append({name}.popitem(last={w.expr('bool')}))",
+            f"del {name}['m']",
+            f"{name}.update({w.expr('dict')})",
+        )
+    )
     w.line(w.pick(f"LOG.append({name})", f"LOG.append(list(reversed({name})))", f"LOG.append({name} == dict({name}))"))
 
 
@@ -166,8 +307,21 @@ def _(w: Writer) -> None:
     name = w.fresh("chain")
     w.line(f"{name} = collections.ChainMap({w.expr('dict')}, {w.expr('dict')})")
     w.mark()
-    w.line(w.pick(f"{name}['n'] = {w.expr('int')}", f"{name} = {name}.new_child({{'a': {w.expr('int')}}})", f"{name}.maps[0].pop('a', 0)"))
-    w.line(w.pick(f"LOG.append({name})", f"LOG.append(sorted({name}))", f"LOG.append({name}.get('a'))", f"LOG.append(({name}.parents, len({name})))"))
+    w.line(
+        w.pick(
+            f"{name}['n'] = {w.expr('int')}",
+            f"{name} = {name}.new_child({{'a': {w.expr('int')}}})",
+            f"{name}.maps[0].pop('a', 0)",
+        )
+    )
+    w.line(
+        w.pick(
+            f"LOG.append({name})",
+            f"LOG.append(sorted({name}))",
+            f"LOG.append({name}.get('a'))",
+            f"LOG.append(({name}.parents, len({name})))",
+        )
+    )
 
 
 @statement("namedtuple", 1)
@@ -187,9 +341,22 @@ def _(w: Writer) -> str | None:
                     w.line(f"return self.a + self.b * {w.expr('int')}")
     w.line(f"{name} = {cls}({w.expr('int')}, b={w.expr('int')})")
     w.mark()
-    w.line(w.pick(f"LOG.append({name})", f"LOG.append({name}._replace(a={w.expr('tensor')}))", f"LOG.append({name}._asdict())", f"STATE.point = {name}", f"LOG.append({cls}._make([1, 2]))",
-                  f"LOG.append({cls}(b=1, a={w.expr('int')}) == {name})"))  # fmt: skip
-    w.assign("int", w.pick(f"{name}.a + {name}[1]", f"{name}.b", f"sum({name})", f"len({name}._fields)", f"getattr({name}, 'total', lambda: 3)()"))
+    w.line(
+        w.pick(
+            f"LOG.append({name})",
+            f"LOG.append({name}._replace(a={w.expr('tensor')}))",
+            f"LOG.append({name}._asdict())",
+            f"STATE.point = {name}",
+            f"LOG.append({cls}._make([1, 2]))",
+            f"LOG.append({cls}(b=1, a={w.expr('int')}) == {name})",
+        )
+    )
+    w.assign(
+        "int",
+        w.pick(
+            f"{name}.a + {name}[1]", f"{name}.b", f"sum({name})", f"len({name}._fields)", f"getattr({name}, 'total', lambda: 3)()"
+        ),
+    )
     return None
 
 
@@ -216,8 +383,15 @@ def _(w: Writer) -> str | None:
     content = {"list": "[1, 2]", "dict": "{'a': 1}", "tuple": "(1, 2)", "str": "'text'", "int": w.expr("int")}[base]
     w.line(f"{name} = {cls}({content})")
     w.mark()
-    w.line({"list": f"{name}.append({w.expr('int')})", "dict": f"LOG.append({name}['none'])", "tuple": f"LOG.append({name}[0])", "str": f"LOG.append({name}.upper())",
-            "int": f"LOG.append({name} + 1)"}[base])  # fmt: skip
+    w.line(
+        {
+            "list": f"{name}.append({w.expr('int')})",
+            "dict": f"LOG.append({name}['none'])",
+            "tuple": f"LOG.append({name}[0])",
+            "str": f"LOG.append({name}.upper())",
+            "int": f"LOG.append({name} + 1)",
+        }[base]
+    )
     if w.chance(0.5):
         w.line(f"{name}.note = {w.expr('int')}")
     w.line(f"LOG.append(({name}, {name}.extra()))")
@@ -227,8 +401,16 @@ def _(w: Writer) -> str | None:
 @statement("nested containers", 1)
 def _(w: Writer) -> None:
     name = w.fresh("nest")
-    w.line(f"{name} = {{'l': [{w.expr('list')}, {w.expr('tensor')}], 'd': {{1: {w.expr('dict')}}}, 't': ({w.expr('int')}, [{w.expr('int')}])}}")
+    parts = f"'l': [{w.expr('list')}, {w.expr('tensor')}], 'd': {{1: {w.expr('dict')}}}"
+    w.line(f"{name} = {{{parts}, 't': ({w.expr('int')}, [{w.expr('int')}])}}")
     w.mark()
-    w.line(w.pick(f"{name}['l'][0].append({w.expr('int')})", f"{name}['d'][1]['x'] = {w.expr('tensor')}", f"{name}['t'][1][0] += {w.expr('int')}",
-                  f"{name}['l'][1] += {w.expr('int')}", f"{name}['l'][1].add_(1)"))  # fmt: skip
+    w.line(
+        w.pick(
+            f"{name}['l'][0].append({w.expr('int')})",
+            f"{name}['d'][1]['x'] = {w.expr('tensor')}",
+            f"{name}['t'][1][0] += {w.expr('int')}",
+            f"{name}['l'][1] += {w.expr('int')}",
+            f"{name}['l'][1].add_(1)",
+        )
+    )
     w.line(w.pick(f"LOG.append({name})", f"LOG.append(copy.deepcopy({name}['t']))", f"LOG.append(copy.copy({name}))"))

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from tests.fuzz.grammar import REFUSED, Writer, expression, statement
 
-_KINDS = ("int", "float", "bool", "str", "list", "tuple", "dict", "set", "tensor", "tensor", "tensor", "scalar", "tensors", "bytes")
+_KINDS = (
+    "int",
+    "float",
+    "bool",
+    "str",
+    "list",
+    "tuple",
+    "dict",
+    "set",
+    "tensor",
+    "tensor",
+    "tensor",
+    "scalar",
+    "tensors",
+    "bytes",
+)
 
 
 @statement("assignment", 4)
@@ -262,17 +277,22 @@ def _(w: Writer) -> str:
 @expression("list", "list comprehension", 1.5)
 def _(w: Writer) -> str:
     i, j = w.fresh("i"), w.fresh("j")
-    return w.pick(f"[{i} + {w.expr('int')} for {i} in {w.expr('list')}]", f"[{i} for {i} in range({w.number(1, 5)}) if {i} % 2]",
-                  f"[{i} * {j} for {i} in range(3) for {j} in {w.expr('tuple')}[:2]]",
-                  f"[{i} if {i} > 1 else {j} for {i}, {j} in zip({w.expr('list')}, range(9))]",
-                  f"[sum({j} for {j} in range({i})) for {i} in range(4)]")  # fmt: skip
+    return w.pick(
+        f"[{i} + {w.expr('int')} for {i} in {w.expr('list')}]",
+        f"[{i} for {i} in range({w.number(1, 5)}) if {i} % 2]",
+        f"[{i} * {j} for {i} in range(3) for {j} in {w.expr('tuple')}[:2]]",
+        f"[{i} if {i} > 1 else {j} for {i}, {j} in zip({w.expr('list')}, range(9))]",
+        f"[sum({j} for {j} in range({i})) for {i} in range(4)]",
+    )
 
 
 @expression("dict", "dict comprehension")
 def _(w: Writer) -> str:
     i = w.fresh("i")
-    return w.pick(f"{{str({i}): {i} + {w.expr('int')} for {i} in {w.expr('list')}}}",
-                  f"{{{i}: len({i}) for {i} in {w.expr('str')}.split()}}")  # fmt: skip
+    return w.pick(
+        f"{{str({i}): {i} + {w.expr('int')} for {i} in {w.expr('list')}}}",
+        f"{{{i}: len({i}) for {i} in {w.expr('str')}.split()}}",
+    )
 
 
 @expression("set", "set comprehension", 0.7)

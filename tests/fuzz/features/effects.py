@@ -52,21 +52,38 @@ def _(w: Writer) -> str | None:
 
 @statement("dict of a module")
 def _(w: Writer) -> None:
-    w.line(w.pick(f"TABLE[{w.expr('str')}[:6]] = {w.expr('int')}", f"TABLE.setdefault('k', []).append({w.expr('int')})",
-                  f"TABLE['t'] = {w.expr('tensor')}", f"TABLE.update(q={w.expr('int')})", "TABLE.pop('q', None)"))  # fmt: skip
+    w.line(
+        w.pick(
+            f"TABLE[{w.expr('str')}[:6]] = {w.expr('int')}",
+            f"TABLE.setdefault('k', []).append({w.expr('int')})",
+            f"TABLE['t'] = {w.expr('tensor')}",
+            f"TABLE.update(q={w.expr('int')})",
+            "TABLE.pop('q', None)",
+        )
+    )
 
 
 @statement("attributes of shared state", 1.2)
 def _(w: Writer) -> None:
-    w.line(w.pick(f"STATE.count += {w.expr('int')}", f"STATE.last = {w.expr('tensor')}", f"STATE.items.append({w.expr('int')})",
-                  f"STATE.table['n'] = {w.expr('int')}", f"setattr(STATE, 'extra', {w.expr('int')})",
-                  f"STATE.items = {w.expr('list')}", "STATE.__dict__.pop('extra', None)",
-                  f"STATE.self = STATE; STATE.count = {w.expr('int')}"))  # fmt: skip
+    w.line(
+        w.pick(
+            f"STATE.count += {w.expr('int')}",
+            f"STATE.last = {w.expr('tensor')}",
+            f"STATE.items.append({w.expr('int')})",
+            f"STATE.table['n'] = {w.expr('int')}",
+            f"setattr(STATE, 'extra', {w.expr('int')})",
+            f"STATE.items = {w.expr('list')}",
+            "STATE.__dict__.pop('extra', None)",
+            f"STATE.self = STATE; STATE.count = {w.expr('int')}",
+        )
+    )
 
 
 @expression("int", "reading shared state")
 def _(w: Writer) -> str:
-    return w.pick("G", "STATE.count", "len(STATE.items)", "getattr(STATE, 'extra', 5)", "len(LOG)", "TABLE.get('q', 1)", "len(TABLE)")
+    return w.pick(
+        "G", "STATE.count", "len(STATE.items)", "getattr(STATE, 'extra', 5)", "len(LOG)", "TABLE.get('q', 1)", "len(TABLE)"
+    )
 
 
 @statement("alias", 1.2)
@@ -77,8 +94,12 @@ def _(w: Writer) -> str | None:
         return REFUSED
     name = w.assign(kind, known)
     w.mark()
-    change = {"list": f"{name}.append({w.expr('int')})", "dict": f"{name}['al'] = {w.expr('int')}",
-              "tensor": f"{name}.add_({w.expr('int')})", "set": f"{name}.add({w.expr('int')})"}[kind]  # fmt: skip
+    change = {
+        "list": f"{name}.append({w.expr('int')})",
+        "dict": f"{name}['al'] = {w.expr('int')}",
+        "tensor": f"{name}.add_({w.expr('int')})",
+        "set": f"{name}.add({w.expr('int')})",
+    }[kind]
     w.line(change)
     w.line(f"LOG.append({known})")
     return None
@@ -90,13 +111,26 @@ def _(w: Writer) -> None:
     w.line(f"{whole} = {{'one': {part}, 'two': ({part}, {w.expr('tensor')})}}")
     w.mark()
     w.line(f"{whole}['two'][0].append({w.expr('int')})")
-    w.line(w.pick(f"STATE.whole = {whole}", f"LOG.append({whole})", f"{whole}['self'] = {whole}; LOG.append({whole})", f"xs.append(len({part}))"))
+    w.line(
+        w.pick(
+            f"STATE.whole = {whole}",
+            f"LOG.append({whole})",
+            f"{whole}['self'] = {whole}; LOG.append({whole})",
+            f"xs.append(len({part}))",
+        )
+    )
 
 
 @statement("argument mutated by a callee")
 def _(w: Writer) -> None:
-    w.line(w.pick(f"touch({w.expr('list')}, {w.expr('int')})", f"touch(xs, {w.expr('int')})", f"shared({w.expr('dict')}, {w.expr('tensor')})",
-                  f"touch(ts, {w.expr('tensor')})"))  # fmt: skip
+    w.line(
+        w.pick(
+            f"touch({w.expr('list')}, {w.expr('int')})",
+            f"touch(xs, {w.expr('int')})",
+            f"shared({w.expr('dict')}, {w.expr('tensor')})",
+            f"touch(ts, {w.expr('tensor')})",
+        )
+    )
 
 
 @statement("swap of elements", 0.5)

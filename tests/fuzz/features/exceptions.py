@@ -20,7 +20,9 @@ def _(w: Writer) -> str | None:
         w.body(1)
     with w.block(f"except {w.pick(kind, f'({kind}, OSError)', 'Exception')} as error:"):
         w.mark()
-        w.line(w.pick("LOG.append(error.args)", "LOG.append(repr(error))", "LOG.append(type(error).__name__)", "KEPT.append(error)"))
+        w.line(
+            w.pick("LOG.append(error.args)", "LOG.append(repr(error))", "LOG.append(type(error).__name__)", "KEPT.append(error)")
+        )
         w.body(1)
     if w.chance(0.3):
         with w.block("else:"):
@@ -72,7 +74,9 @@ def _(w: Writer) -> str | None:
             w.line(w.pick("raise KeyError('inner')", f"LOG.append({{}}[{w.expr('int')}])", "raise Custom('inner', 1)"))
         with w.block("except (KeyError, Custom) as inner:"):
             w.mark()
-            w.line(w.pick("raise ValueError('outer') from inner", "raise ValueError('outer')", "raise ValueError('outer') from None"))
+            w.line(
+                w.pick("raise ValueError('outer') from inner", "raise ValueError('outer')", "raise ValueError('outer') from None")
+            )
     with w.block("except ValueError as outer:"):
         w.line(w.pick("KEPT.append(outer)", "LOG.append((outer.__cause__, outer.__context__, outer.__suppress_context__))"))
         w.mark()
@@ -108,7 +112,8 @@ def _(w: Writer) -> str | None:
         return REFUSED
     with w.block("try:"):
         w.mark()
-        w.line(f"raise ExceptionGroup('several', [ValueError({w.expr('int')}), {w.pick('TypeError(2)', 'KeyError(3)', 'ExceptionGroup(repr(4), [ValueError(5)])')}])")
+        second = w.pick("TypeError(2)", "KeyError(3)", "ExceptionGroup('inner', [ValueError(5)])")
+        w.line(f"raise ExceptionGroup('several', [ValueError({w.expr('int')}), {second}])")
     with w.block("except* ValueError as group:"):
         w.line("LOG.append(len(group.exceptions))")
         w.mark()

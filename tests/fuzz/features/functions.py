@@ -11,7 +11,9 @@ def _(w: Writer) -> str | None:
         return REFUSED
     name, with_tensor = w.fresh("f"), w.chance(0.6)
     with w.module_level():
-        with w.function(f"def {name}(a, b{': int = 2' if w.chance(0.3) else ''}):", int="b", **{"tensor" if with_tensor else "int ": "a"}):
+        with w.function(
+            f"def {name}(a, b{': int = 2' if w.chance(0.3) else ''}):", int="b", **{"tensor" if with_tensor else "int ": "a"}
+        ):
             if not with_tensor:
                 w.bind("int", "a")
             w.body(3)
@@ -154,7 +156,9 @@ def _(w: Writer) -> str | None:
                 w.line("return value")
             if w.chance(0.5):
                 w.body(1)
-            w.line(f"return {name}({'value * 0.5 + depth' if tensor else '(value * 3 + depth) % 101'}, depth - 1) + {w.expr('int')}")
+            w.line(
+                f"return {name}({'value * 0.5 + depth' if tensor else '(value * 3 + depth) % 101'}, depth - 1) + {w.expr('int')}"
+            )
     w.assign(kind, f"{name}({w.expr(kind)}, {w.pick('2', '3', 'k % 4')})")
     return None
 
@@ -204,7 +208,10 @@ def _(w: Writer) -> str | None:
         w.line(f"return (a - b * c + {w.expr('int')}) % 89")
     w.line(f"{made} = functools.partial({name}, {w.expr('int')}, c={w.expr('int')})")
     w.mark()
-    w.assign("int", w.pick(f"{made}({w.expr('int')})", f"functools.partial({made}, {w.expr('int')})(c=2)", f"{made}(1) + len({made}.args)"))
+    w.assign(
+        "int",
+        w.pick(f"{made}({w.expr('int')})", f"functools.partial({made}, {w.expr('int')})(c=2)", f"{made}(1) + len({made}.args)"),
+    )
     if w.chance(0.3):
         w.line(f"LOG.append({made}.keywords)")
     return None

@@ -35,7 +35,7 @@ def _(w: Writer) -> str | None:
         return REFUSED
     name, it = w.fresh("gen"), w.fresh("it")
     with w.function(f"def {name}(a):", int="a"):
-        w.line(f"LOG.append('started')")
+        w.line("LOG.append('started')")
         w.mark()
         w.line(f"yield {w.expr('int')}")
         w.body(1)
@@ -47,7 +47,16 @@ def _(w: Writer) -> str | None:
     if w.chance(0.5):
         w.mark()
         w.line(f"LOG.append(next({it}))")
-    w.line(w.pick(f"KEPT.append({it})", f"LOG.append(list({it}))", f"{it}.close()", f"STATE.iterator = {it}", "pass", f"LOG.append([len(str(type(v))) for v in {it}])"))
+    w.line(
+        w.pick(
+            f"KEPT.append({it})",
+            f"LOG.append(list({it}))",
+            f"{it}.close()",
+            f"STATE.iterator = {it}",
+            "pass",
+            f"LOG.append([len(str(type(v))) for v in {it}])",
+        )
+    )
     return None
 
 
@@ -80,7 +89,15 @@ def _(w: Writer) -> str | None:
     w.line(f"LOG.append(next({it}))")
     w.line(f"LOG.append({it}.send({w.expr('int')} % 20))")
     w.mark()
-    w.line(w.pick(f"LOG.append({it}.throw(ValueError('thrown')))", f"{it}.close()", f"LOG.append(list({it}))", f"KEPT.append({it})", f"LOG.append({it}.send(3))"))
+    w.line(
+        w.pick(
+            f"LOG.append({it}.throw(ValueError('thrown')))",
+            f"{it}.close()",
+            f"LOG.append(list({it}))",
+            f"KEPT.append({it})",
+            f"LOG.append({it}.send(3))",
+        )
+    )
     return None
 
 
@@ -100,7 +117,14 @@ def _(w: Writer) -> str | None:
             w.mark()
             w.line("yield got")
             w.line(f"yield from {w.expr(w.pick('list', 'tuple'))}")
-    w.assign("list", w.pick(f"list({outer}({w.expr('int')}))", f"[*itertools.islice({outer}({w.expr('int')}), 2)]", f"sorted({outer}({w.expr('int')}))"))
+    w.assign(
+        "list",
+        w.pick(
+            f"list({outer}({w.expr('int')}))",
+            f"[*itertools.islice({outer}({w.expr('int')}), 2)]",
+            f"sorted({outer}({w.expr('int')}))",
+        ),
+    )
     return None
 
 
@@ -127,8 +151,11 @@ def _(w: Writer) -> str | None:
 @expression("int", "generator expression")
 def _(w: Writer) -> str:
     i = w.fresh("i")
-    return w.pick(f"sum({i} + {w.expr('int')} for {i} in {w.expr('list')}) % 83", f"max(({i} for {i} in {w.expr('tuple')}), default=1)",
-                  f"next(({i} for {i} in {w.expr('list')} if {i} > 2), -1)")  # fmt: skip
+    return w.pick(
+        f"sum({i} + {w.expr('int')} for {i} in {w.expr('list')}) % 83",
+        f"max(({i} for {i} in {w.expr('tuple')}), default=1)",
+        f"next(({i} for {i} in {w.expr('list')} if {i} > 2), -1)",
+    )
 
 
 @statement("generator expression left behind", 0.7)
@@ -143,13 +170,34 @@ def _(w: Writer) -> None:
 @statement("lazy iterators", 1.5)
 def _(w: Writer) -> None:
     it = w.fresh("it")
-    w.line(f"{it} = " + w.pick(f"zip({w.expr('list')}, {w.expr('tuple')})", f"enumerate({w.expr('list')}, {w.number(0, 3)})", f"map(lambda a: a * 2, {w.expr('list')})",
-                               f"filter(None, {w.expr('list')})", f"reversed({w.expr('list')})", f"iter({w.expr('list')})", f"iter({w.expr('dict')}.items())",
-                               f"map(operator.add, {w.expr('list')}, {w.expr('tuple')})", f"filter(lambda a: a % 2, {w.expr('tuple')})", f"iter({w.expr('str')})",
-                               f"zip({w.expr('tensors')}, range(2))", "iter(lambda: STATE.items and STATE.items.pop(), 0)"))  # fmt: skip
+    w.line(
+        f"{it} = "
+        + w.pick(
+            f"zip({w.expr('list')}, {w.expr('tuple')})",
+            f"enumerate({w.expr('list')}, {w.number(0, 3)})",
+            f"map(lambda a: a * 2, {w.expr('list')})",
+            f"filter(None, {w.expr('list')})",
+            f"reversed({w.expr('list')})",
+            f"iter({w.expr('list')})",
+            f"iter({w.expr('dict')}.items())",
+            f"map(operator.add, {w.expr('list')}, {w.expr('tuple')})",
+            f"filter(lambda a: a % 2, {w.expr('tuple')})",
+            f"iter({w.expr('str')})",
+            f"zip({w.expr('tensors')}, range(2))",
+            "iter(lambda: STATE.items and STATE.items.pop(), 0)",
+        )
+    )
     w.line(f"LOG.append(next({it}, None))")
     w.mark()
-    w.line(w.pick(f"KEPT.append({it})", f"LOG.append(list(itertools.islice({it}, 5)))", f"LOG.append(next({it}, 'end'))", f"STATE.iterator = {it}", "pass"))
+    w.line(
+        w.pick(
+            f"KEPT.append({it})",
+            f"LOG.append(list(itertools.islice({it}, 5)))",
+            f"LOG.append(next({it}, 'end'))",
+            f"STATE.iterator = {it}",
+            "pass",
+        )
+    )
 
 
 @statement("iterator shared by two loops", 0.6)
@@ -182,12 +230,22 @@ def _(w: Writer) -> str | None:
                 with w.block("if self.n < 0:"):
                     w.line("raise StopIteration")
                 w.line(f"return self.n + {w.expr('int')}")
-    w.assign("list", w.pick(f"list({cls}({w.number(1, 3)}))", f"[a * 2 for a in {cls}(2)]", f"[*{cls}(3)]", f"list(zip({cls}(2), 'ab'))[0][:1] and [1]"))
+    w.assign(
+        "list",
+        w.pick(
+            f"list({cls}({w.number(1, 3)}))",
+            f"[a * 2 for a in {cls}(2)]",
+            f"[*{cls}(3)]",
+            f"list(zip({cls}(2), 'ab'))[0][:1] and [1]",
+        ),
+    )
     return None
 
 
 @statement("unpacking of an iterator", 0.5)
 def _(w: Writer) -> None:
     a, b = w.fresh("a"), w.fresh("b")
-    w.line(f"{a}, *{b} = {w.pick('map(abs, [1, -2])', '(v for v in (3, 4, 5))', 'zip([1], [2])', 'enumerate([5, 6])', 'range(4)')}")
+    w.line(
+        f"{a}, *{b} = {w.pick('map(abs, [1, -2])', '(v for v in (3, 4, 5))', 'zip([1], [2])', 'enumerate([5, 6])', 'range(4)')}"
+    )
     w.line(f"LOG.append(({a}, {b}))")

@@ -8,43 +8,93 @@ from tests.fuzz.grammar import Writer, expression, statement
 @expression("list", "itertools", 1.5)
 def _(w: Writer) -> str:
     a, b = w.expr("list"), w.expr("tuple")
-    return w.pick(f"list(itertools.chain({a}, {b}))", f"list(itertools.islice(itertools.count({w.expr('int')}), 3))", f"list(itertools.accumulate({a}))",
-                  f"[p + q for p, q in itertools.pairwise({a})]", f"[sum(p) for p in itertools.product({a}[:2], {b}[:2])]", f"list(itertools.takewhile(lambda v: v < 5, {a}))",
-                  f"list(itertools.dropwhile(lambda v: v > 1, {a}))", f"[len(list(g)) for _, g in itertools.groupby(sorted({a}))]", f"list(itertools.compress({a}, [1, 0, 1]))",
-                  f"[sum(c) for c in itertools.combinations({a}[:4], 2)]", f"[p or 0 for p, q in itertools.zip_longest({a}, {b})]", f"list(itertools.starmap(operator.add, [({w.expr('int')}, 1)]))",
-                  f"list(itertools.islice(itertools.cycle([1, 2]), 3))", f"list(itertools.repeat({w.expr('int')}, 2))", f"list(itertools.filterfalse(None, {a}))",
-                  f"list(itertools.chain.from_iterable([{a}, {b}]))", f"[len(p) for p in itertools.permutations({b}[:2])]")  # fmt: skip
+    return w.pick(
+        f"list(itertools.chain({a}, {b}))",
+        f"list(itertools.islice(itertools.count({w.expr('int')}), 3))",
+        f"list(itertools.accumulate({a}))",
+        f"[p + q for p, q in itertools.pairwise({a})]",
+        f"[sum(p) for p in itertools.product({a}[:2], {b}[:2])]",
+        f"list(itertools.takewhile(lambda v: v < 5, {a}))",
+        f"list(itertools.dropwhile(lambda v: v > 1, {a}))",
+        f"[len(list(g)) for _, g in itertools.groupby(sorted({a}))]",
+        f"list(itertools.compress({a}, [1, 0, 1]))",
+        f"[sum(c) for c in itertools.combinations({a}[:4], 2)]",
+        f"[p or 0 for p, q in itertools.zip_longest({a}, {b})]",
+        f"list(itertools.starmap(operator.add, [({w.expr('int')}, 1)]))",
+        "list(itertools.islice(itertools.cycle([1, 2]), 3))",
+        f"list(itertools.repeat({w.expr('int')}, 2))",
+        f"list(itertools.filterfalse(None, {a}))",
+        f"list(itertools.chain.from_iterable([{a}, {b}]))",
+        f"[len(p) for p in itertools.permutations({b}[:2])]",
+    )
 
 
 @expression("int", "functools.reduce")
 def _(w: Writer) -> str:
-    return w.pick(f"functools.reduce(lambda a, b: (a * 2 + b) % 67, {w.expr('list')}, {w.expr('int')})", f"functools.reduce(operator.add, {w.expr('tuple')})")
+    return w.pick(
+        f"functools.reduce(lambda a, b: (a * 2 + b) % 67, {w.expr('list')}, {w.expr('int')})",
+        f"functools.reduce(operator.add, {w.expr('tuple')})",
+    )
 
 
 @expression("int", "operator")
 def _(w: Writer) -> str:
     a, b = w.expr("int"), w.expr("int")
-    return w.pick(f"operator.add({a}, {b})", f"operator.sub({a}, {b})", f"operator.mod({a}, 5)", f"operator.neg({a})", f"operator.itemgetter(0)({w.expr('tuple')})",
-                  f"operator.attrgetter('count')(STATE)", f"int(operator.lt({a}, {b}))", f"operator.methodcaller('count', 1)({w.expr('list')})", f"operator.index({a})",
-                  f"operator.getitem({w.expr('tuple')}, 0)", f"operator.xor({a}, {b})", f"operator.length_hint({w.expr('list')})")  # fmt: skip
+    return w.pick(
+        f"operator.add({a}, {b})",
+        f"operator.sub({a}, {b})",
+        f"operator.mod({a}, 5)",
+        f"operator.neg({a})",
+        f"operator.itemgetter(0)({w.expr('tuple')})",
+        "operator.attrgetter('count')(STATE)",
+        f"int(operator.lt({a}, {b}))",
+        f"operator.methodcaller('count', 1)({w.expr('list')})",
+        f"operator.index({a})",
+        f"operator.getitem({w.expr('tuple')}, 0)",
+        f"operator.xor({a}, {b})",
+        f"operator.length_hint({w.expr('list')})",
+    )
 
 
 @expression("tensor", "operator on tensors", 0.5)
 def _(w: Writer) -> str:
-    return w.pick(f"operator.add({w.expr('tensor')}, {w.expr('int')})", f"operator.mul({w.expr('tensor')}, {w.expr('tensor')})", f"operator.neg({w.expr('tensor')})")
+    return w.pick(
+        f"operator.add({w.expr('tensor')}, {w.expr('int')})",
+        f"operator.mul({w.expr('tensor')}, {w.expr('tensor')})",
+        f"operator.neg({w.expr('tensor')})",
+    )
 
 
 @expression("int", "math")
 def _(w: Writer) -> str:
     a = w.expr("int")
-    return w.pick(f"math.floor({w.expr('float')})", f"math.ceil({w.expr('float')})", f"math.gcd({a}, 12)", f"math.isqrt(abs({a}))", f"math.trunc({w.expr('float')})",
-                  f"math.comb(5, abs({a}) % 5)", f"math.prod({w.expr('tuple')}) % 51", f"int(math.sqrt(abs({a})))", f"math.factorial(abs({a}) % 5)", f"math.lcm(3, abs({a}) + 1)")  # fmt: skip
+    return w.pick(
+        f"math.floor({w.expr('float')})",
+        f"math.ceil({w.expr('float')})",
+        f"math.gcd({a}, 12)",
+        f"math.isqrt(abs({a}))",
+        f"math.trunc({w.expr('float')})",
+        f"math.comb(5, abs({a}) % 5)",
+        f"math.prod({w.expr('tuple')}) % 51",
+        f"int(math.sqrt(abs({a})))",
+        f"math.factorial(abs({a}) % 5)",
+        f"math.lcm(3, abs({a}) + 1)",
+    )
 
 
 @expression("float", "math of floats", 0.8)
 def _(w: Writer) -> str:
     a = w.expr("float")
-    return w.pick(f"math.sin({a})", f"math.fabs({a})", f"math.sqrt(abs({a}))", f"math.copysign(1.5, {a})", f"math.hypot({a}, 1)", f"math.fmod({a}, 2)", "math.pi", f"math.fsum([{a}, 1])")
+    return w.pick(
+        f"math.sin({a})",
+        f"math.fabs({a})",
+        f"math.sqrt(abs({a}))",
+        f"math.copysign(1.5, {a})",
+        f"math.hypot({a}, 1)",
+        f"math.fmod({a}, 2)",
+        "math.pi",
+        f"math.fsum([{a}, 1])",
+    )
 
 
 @statement("random of Python", 0.4)
@@ -65,11 +115,22 @@ def _(w: Writer) -> None:
 
 @statement("singledispatch and total_ordering", 0.4)
 def _(w: Writer) -> None:
-    w.line(w.pick(f"LOG.append(dispatched({w.expr(w.pick('int', 'str', 'list', 'tensor'))}))", f"LOG.append(sorted([3, 1, 2], key=functools.cmp_to_key(lambda a, b: b - a)))"))
+    w.line(
+        w.pick(
+            f"LOG.append(dispatched({w.expr(w.pick('int', 'str', 'list', 'tensor'))}))",
+            "LOG.append(sorted([3, 1, 2], key=functools.cmp_to_key(lambda a, b: b - a)))",
+        )
+    )
 
 
 @statement("types at run time", 0.5)
 def _(w: Writer) -> None:
     kind = w.pick("int", "list", "dict", "str", "tensor", "bool")
-    w.line(w.pick(f"LOG.append(type({w.expr(kind)}).__name__)", f"LOG.append(isinstance({w.expr(kind)}, int | str))", f"LOG.append(type({w.expr('list')})(({w.expr('int')},)))",
-                  f"LOG.append(typing.cast(int, {w.expr('int')}))"))  # fmt: skip
+    w.line(
+        w.pick(
+            f"LOG.append(type({w.expr(kind)}).__name__)",
+            f"LOG.append(isinstance({w.expr(kind)}, int | str))",
+            f"LOG.append(type({w.expr('list')})(({w.expr('int')},)))",
+            f"LOG.append(typing.cast(int, {w.expr('int')}))",
+        )
+    )

@@ -1,0 +1,153 @@
+"""Many programs, in chunks that each have a process, and what is known of them afterwards: tests/results/fuzz.md."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tests.fuzz.grammar import BREAKS, FEATURES
+from tests.fuzz.programs import generate
+from tests.fuzz.running import run
+
+_ROOT = Path(__file__).parents[2]
+RESULT = _ROOT / "tests" / "results" / "fuzz.md"
+_CHUNK = 250
+_MOST_MEMORY = 8 << 30
+
+
+@dataclasses.dataclass
+class Statistics:
+    """Of a sample of programs. `failures` has a seed, the kind of difference and its text for each."""
+
+    programs: int = 0
+    calls: int = 0
+    graphs: int = 0
+    operations: int = 0
+    with_graph: int = 0
+    with_break: int = 0
+    raising_calls: int = 0
+    features: Counter[str] = dataclasses.field(default_factory=Counter)
+    breaks: Counter[str] = dataclasses.field(default_factory=Counter)
+    left: Counter[str] = dataclasses.field(default_factory=Counter)
+    failures: list[tuple[int, str, str]] = dataclasses.field(default_factory=list)
+
+    def add(self, seed: int) -> None:
+        program = generate(seed)
+        verdict = run(program)
+        self.programs += 1
+        self.calls += program.calls
+        self.graphs += verdict.graphs
+        self.operations += verdict.operations
+        self.with_graph += verdict.graphs > 0
+        self.with_break += bool(verdict.breaks)
+        self.raising_calls += verdict.raised
+        self.features.update(name for name in program.used)
+        self.breaks.update(verdict.breaks)
+        self.left.update(verdict.left)
+        if verdict.kind is not None:
+            self.failures.append((seed, verdict.kind, verdict.difference))
+
+    def merge(self, other: dict[str, Any]) -> None:
+        for field in dataclasses.fields(self):
+            mine, theirs = getattr(self, field.name), other[field.name]
+            if isinstance(mine, Counter):
+                mine.update(theirs)
+            else:
+                setattr(self, field.name, mine + theirs)
+
+    def unmet(self) -> list[str]:
+        """The features and kinds of breaks that no program had."""
+        wanted = {*FEATURES, *(f"break: {kind}" for kind in (*BREAKS, "opaque expression"))}
+        return sorted(wanted - set(self.features))
+
+    def shortfalls(self) -> list[str]:
+        """What the sample should have had and has not."""
+        found = [f"seed {seed} differs in {kind}:\n{text}" for seed, kind, text in self.failures]
+        if self.with_graph < 0.9 * self.programs:
+            found.append(f"only {self.with_graph} of {self.programs} programs gave a graph")
+        if self.with_break < 0.5 * self.programs:
+            found.append(f"only {self.with_break} of {self.programs} programs broke the graph")
+        if self.unmet():
+            found.append(f"features that no program had: {', '.join(self.unmet())}")
+        return found
+
+    def markdown(self, seeds: range, seconds: float) -> str:
+        import torch
+
+        lines = [
+            "# Random programs, traced and plain",
+            "",
+            f"Seeds {seeds.start} to {seeds.stop - 1}, Python {platform.python_version()}, torch {torch.__version__}, "
+            f"{seconds:.0f} s.",
+            "",
+            "| | |",
+            "|---|---|",
+            f"| programs | {self.programs} |",
+            f"| calls | {self.calls}, of which {self.raising_calls} ended in an exception |",
+            f"| programs that differ from CPython | {len(self.failures)} |",
+            f"| programs with a graph | {self.with_graph} ({self.with_graph / self.programs:.1%}) |",
+            f"| programs with a graph break | {self.with_break} ({self.with_break / self.programs:.1%}) |",
+            f"| graphs, operations in them | {self.graphs}, {self.operations} |",
+            f"| features met | {len(FEATURES) - len([name for name in self.unmet() if name in FEATURES])} of {len(FEATURES)} |",
+        ]
+        lines += ["", "## Reasons for breaks", "", "| Reason | Times |", "|---|---|"]
+        lines += [f"| {reason} | {count} |" for reason, count in self.breaks.most_common()]
+        lines += ["", "## Frames left to CPython", "", "| Reason | Times |", "|---|---|"]
+        lines += [f"| {reason} | {count} |" for reason, count in self.left.most_common()]
+        lines += ["", "## Features", "", "| Feature | Programs |", "|---|---|"]
+        lines += [f"| {name} | {count} |" for name, count in sorted(self.features.items())]
+        if self.failures:
+            lines += ["", "## Differences", ""]
+            lines += [f"- seed {seed}, {kind}: `{' '.join(text.split())[-200:]}`" for seed, kind, text in self.failures]
+        return "\n".join(lines) + "\n"
+
+
+def sample(seeds: range) -> Statistics:
+    """The programs of these seeds, run in this process."""
+    found = Statistics()
+    for seed in seeds:
+        found.add(seed)
+    return found
+
+
+def campaign(seeds: range, processes: int | None = None) -> Statistics:
+    """As `sample`, in processes of their own: one that dies is a failure like others."""
+    chunks = [range(first, min(first + _CHUNK, seeds.stop)) for first in range(seeds.start, seeds.stop, _CHUNK)]
+    found = Statistics()
+    with ThreadPoolExecutor(processes or os.cpu_count()) as pool:
+        for part in pool.map(_in_process, chunks):
+            found.merge(part)
+    return found
+
+
+def _in_process(seeds: range) -> dict[str, Any]:
+    """The statistics of a chunk; where the process died, those of its programs one by one."""
+    command = [sys.executable, "-m", "tests.fuzz", "chunk", str(seeds.start), str(seeds.stop)]
+    done = subprocess.run(command, cwd=_ROOT, env={**os.environ, "PYTHONHASHSEED": "0"}, capture_output=True, text=True)
+    if done.returncode == 0:
+        return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
+    if len(seeds) == 1:
+        dead = Statistics(programs=1, failures=[(seeds.start, "death", f"exit {done.returncode}: {done.stderr[-500:]}")])
+        return dataclasses.asdict(dead)
+    whole, middle = Statistics(), (seeds.start + seeds.stop) // 2
+    for half in (range(seeds.start, middle), range(middle, seeds.stop)):
+        whole.merge(_in_process(half))
+    return dataclasses.asdict(whole)
+
+
+def write(seeds: range) -> Statistics:
+    """Runs the campaign and leaves its table."""
+    started = time.perf_counter()
+    found = campaign(seeds)
+    RESULT.parent.mkdir(exist_ok=True)
+    RESULT.write_text(found.markdown(seeds, time.perf_counter() - started))
+    return found
