@@ -189,9 +189,7 @@ def _(w: Writer) -> str | None:
 
 @statement("set methods", 1)
 def _(w: Writer) -> str | None:
-    items = w.variable("set")
-    if items is None:
-        return REFUSED
+    items = w.variable("set") or w.assign("set", w.expr("set"))
     w.line(
         w.pick(
             f"{items}.add({w.expr('int')})",
