@@ -7,7 +7,6 @@ import copy
 import functools
 import gc
 import io
-import logging
 import operator
 import pickle
 import weakref
@@ -271,15 +270,7 @@ def test_what_a_backend_made_goes_with_the_entry(compiler, end):
     assert [reference() for reference in watched] == [None] * len(watched)
 
 
-@pytest.fixture
-def nothing_is_logged():
-    """pytest keeps the records, and PyTorch's hold ShapeEnvs."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def test_shape_envs_do_not_gather(nothing_is_logged):
+def test_shape_envs_do_not_gather():
     envs = []
 
     def backend(gm, example_inputs):
@@ -290,5 +281,6 @@ def test_shape_envs_do_not_gather(nothing_is_logged):
     for _ in range(6):
         fn(X, Y)
         tracer.reset()
-    gc.collect()
+    for _ in range(3):  # tensors and symbolic sizes hold each other through C++, out of sight of one collection
+        gc.collect()
     assert len(envs) == 6 and sum(env() is not None for env in envs) <= 2  # what was asked after the compile
