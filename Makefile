@@ -6,12 +6,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-full bench bench-smoke profile lint format clean force
+.PHONY: build demo zoo test test-full bench bench-smoke profile lint format clean force
 
 build: $(VENV)/.built
 
 demo: build
 	$(BIN)/python -m benchmarks.demo
+
+# Some sixty models beside eager and torch.compile; leaves docs/zoo.md.
+zoo: build
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[zoo]"
+	$(BIN)/python -m benchmarks.zoo --write docs/zoo.md
 
 # What CI runs.
 test: build

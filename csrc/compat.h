@@ -16,6 +16,7 @@
 /* The struct of a running frame is internal in every version: PEP 523 hands it to the evaluation function
  * without a public accessor for its arguments. */
 #define Py_BUILD_CORE
+#include <internal/pycore_dict.h>
 #include <internal/pycore_frame.h>
 #undef Py_BUILD_CORE
 
@@ -101,6 +102,22 @@ static inline uint64_t
 dict_version_tag(PyObject *dict)
 {
     return ((PyDictObject *)dict)->ma_version_tag;
+}
+
+/* Where that number stands. No two dicts of a process ever have the same one, so it also tells a dict from another that
+ * was made at its address. */
+static inline const uint64_t *
+dict_version_address(PyObject *dict)
+{
+    return &((PyDictObject *)dict)->ma_version_tag;
+}
+
+/* Whether all keys are exactly str, so that looking one up runs no user code. CPython keeps such dicts in tables of another
+ * kind, whose layout is internal. */
+static inline int
+dict_has_plain_keys(PyObject *dict)
+{
+    return DK_IS_UNICODE(((PyDictObject *)dict)->ma_keys);
 }
 
 /* A number that stays as long as nothing in the class's MRO is assigned; 0 if it has none now. 3.12 hands out a

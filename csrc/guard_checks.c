@@ -104,6 +104,25 @@ distinct(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
     Py_RETURN_TRUE;
 }
 
+/* The objects of the tuple are distinct already. */
+static PyObject *
+distinct_from(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (count < 1 || !PyTuple_CheckExact(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "distinct_from(tuple, *objects) takes a tuple first");
+        return NULL;
+    }
+    PyObject *const *known = &PyTuple_GET_ITEM(args[0], 0);
+    for (Py_ssize_t i = 0, size = PyTuple_GET_SIZE(args[0]); i < size; i++) {
+        for (Py_ssize_t j = 1; j < count; j++) {
+            if (known[i] == args[j]) {
+                Py_RETURN_FALSE;
+            }
+        }
+    }
+    return distinct(module, args + 1, count - 1);
+}
+
 PyMethodDef guard_check_methods[] = {
     {"raw_attr", (PyCFunction)(void (*)(void))raw_attr, METH_FASTCALL,
      "raw_attr(obj, name): a slot's value or the instance dict's entry; AttributeError if there is none"},
@@ -112,5 +131,7 @@ PyMethodDef guard_check_methods[] = {
     {"dict_version", dict_version, METH_O, "dict_version(d) -> a number that changes whenever d does"},
     {"distinct", (PyCFunction)(void (*)(void))distinct, METH_FASTCALL,
      "distinct(*objs) -> whether no object is given twice"},
+    {"distinct_from", (PyCFunction)(void (*)(void))distinct_from, METH_FASTCALL,
+     "distinct_from(known, *objs) -> whether no object is given twice, in a tuple of distinct ones or beside it"},
     {NULL},
 };

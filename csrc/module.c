@@ -7,6 +7,7 @@
 #include "frame_eval.h"
 #include "guard_checks.h"
 #include "region.h"
+#include "steady.h"
 #include "tensor_checks.h"
 #include "thread_context.h"
 #include "unchanged.h"
@@ -33,7 +34,8 @@ static int
 fill_module(PyObject *module)
 {
     if (PyModule_AddType(module, &Entry_Type) < 0 || PyModule_AddType(module, &Region_Type) < 0
-        || PyModule_AddType(module, &Dispatcher_Type) < 0 || PyModule_AddType(module, &Unchanged_Type) < 0) {
+        || PyModule_AddType(module, &Dispatcher_Type) < 0 || PyModule_AddType(module, &Unchanged_Type) < 0
+        || PyModule_AddType(module, &Steady_Type) < 0) {
         return -1;
     }
     if (PyModule_AddFunctions(module, guard_check_methods) < 0) {

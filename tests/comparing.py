@@ -146,8 +146,11 @@ class Comparison:
         for what in ("dtype", "shape", "device", "requires_grad", "layout", "is_leaf"):
             left, right = getattr(expected, what), getattr(seen, what)
             assert left == right, f"{path}.{what}: expected {left}, saw {right}"
+        if expected.layout is not torch.strided:
+            self._sparse(expected, seen, path)
+            return
         assert expected.stride() == seen.stride(), f"{path}: strides {expected.stride()}, {seen.stride()}"
-        same = torch.equal(expected, seen) or torch.equal(_bits(expected), _bits(seen))
+        same = torch.equal(_bits(expected), _bits(seen)) or torch.equal(expected, seen)
         assert same, f"{path}: expected {expected}, saw {seen}"
         mine, theirs = expected.untyped_storage().data_ptr(), seen.untyped_storage().data_ptr()
         if expected.numel():
@@ -158,9 +161,13 @@ class Comparison:
         if expected.grad is not None:
             self.same(expected.grad, seen.grad, f"{path}.grad")
 
+    def _sparse(self, expected: torch.Tensor, seen: torch.Tensor, path: str) -> None:
+        assert torch.equal(_bits(expected.to_dense()), _bits(seen.to_dense())), f"{path}: expected {expected}, saw {seen}"
+
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().contiguous().flatten().view(torch.uint8)
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    return plain.clone(memory_format=torch.contiguous_format).reshape(-1).view(torch.uint8)
 
 
 def _contents(cell: types.CellType) -> Any:

@@ -43,7 +43,8 @@ def errors_of_the_tracer_are_raised(request: pytest.FixtureRequest) -> Iterator[
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if config.getoption("--full"):
+    selected = config.args_source is not pytest.Config.ArgsSource.TESTPATHS or config.option.keyword or config.option.markexpr
+    if config.getoption("--full") and not selected:
         write_results(terminalreporter)
 
 

@@ -55,6 +55,7 @@ def check_made(
     dynamic: bool | None = None,
     calls: int = 2,
     reset: Callable[[], Any] = lambda: None,
+    comparison: type[Comparison] = Comparison,
 ) -> Checked:
     """As `check`, for arguments that cannot be copied: `make()` gives new ones. `reset` undoes what `fn` does to
     globals, before each run."""
@@ -79,7 +80,7 @@ def check_made(
             checked.result, checked.error = seen.result, seen.error
             first = len(checked.graphs)
             breaks = len(checked.breaks)
-        _compare(expected, seen)
+        _compare(expected, seen, comparison())
     checked.recompiles = len(checked.graphs) - first
     del checked.graphs[first:], checked.breaks[breaks:]
     return checked
@@ -114,10 +115,9 @@ def _run(fn: Callable[..., Any], make: Callable[[], tuple[tuple[Any, ...], dict[
         return _Outcome(None, error, args, kwargs)
 
 
-def _compare(expected: _Outcome, seen: _Outcome) -> None:
+def _compare(expected: _Outcome, seen: _Outcome, comparison: Comparison) -> None:
     if seen.error is not None and type(seen.error) is not type(expected.error):
         raise seen.error
-    comparison = Comparison()
     comparison.sequence(list(expected.args), list(seen.args), "args")
     comparison.sequence(list(expected.kwargs.values()), list(seen.kwargs.values()), "kwargs")
     comparison.same(expected.result, seen.result, "result")

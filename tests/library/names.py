@@ -5,11 +5,14 @@ from __future__ import annotations
 import _abc
 import abc
 import collections
+import dataclasses
+import enum
 import functools
 import importlib
 import importlib.util
 import inspect
 import itertools
+import logging
 import math
 import numbers
 import operator
@@ -17,6 +20,7 @@ import re
 import sys
 import types
 import typing
+import warnings
 import weakref
 
 PATTERN = re.compile(r"(?P<word>[a-z]+)(?P<number>\d)")
@@ -187,6 +191,8 @@ def hinted(a: int, b: "str | None" = None) -> typing.Any: ...
 
 point = Point(5)
 point_ref = weakref.ref(point)
+logger = logging.getLogger("tests.library")
+logger.setLevel(logging.ERROR)
 space = types.SimpleNamespace(a=1, b=[2])
 
 NAMES = {
@@ -195,4 +201,4 @@ NAMES = {
     if not name.startswith("__") and name not in ("NAMES", "annotations")
 }
 NAMES["_abc"] = _abc
-_ = (sys, collections, importlib, inspect, itertools, math, numbers, re, types, weakref)
+_ = (sys, collections, dataclasses, enum, importlib, inspect, itertools, math, numbers, re, types, warnings, weakref)

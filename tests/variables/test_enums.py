@@ -298,7 +298,7 @@ def test_an_enum_made_in_the_trace_breaks():
     def fn(x):
         return x * enum.Enum("Made", "A B").B.value
 
-    breaks(fn, X)
+    assert breaks(fn, X).break_ids[0] == "makes-a-class"
 
 
 def test_the_table_of_members():

@@ -378,12 +378,12 @@ def hook(x, y):
     return z * 1
 
 
-@breaks("data-dependent-method", "unsupported-attribute")
-def to_numpy(x, y):
-    return (x + 1).numpy().sum()
+@breaks("data-dependent-method")
+def to_numpy_and_on(x, y):
+    return (x + 1).numpy().tolist()
 
 
-@breaks("unsupported-builtin", "unsupported-operator")
+@captured
 def numpy_scalar(x, y):
     return x * np.float64(2.0)
 

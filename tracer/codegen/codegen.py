@@ -20,6 +20,7 @@ from tracer.codegen.tracebacks import build_traceback
 from tracer.effects.log import DELETED
 from tracer.sources import LocalSource, Source
 from tracer.variables.base import VariableTracker, unreachable
+from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import ConstantVariable
 from tracer.variables.exceptions import TracebackVariable
 from tracer.variables.functions import CellVariable
@@ -144,6 +145,14 @@ class Codegen:
             self.asm.load_const(obj)
         else:
             self.asm.load_deref(self.extras.name_of(obj))
+
+    def load_class(self, cls: type) -> None:
+        """-> cls; a class that the trace made is made again"""
+        made = self.trace.builder.known(cls)
+        if made is None or made.source is not None or type(made).reconstruct is ClassVariable.reconstruct:
+            self.load_object(cls)
+        else:
+            self.load(made)
 
     def load_globals(self, globals_: dict[str, Any]) -> None:
         self.load_object(globals_)

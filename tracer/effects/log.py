@@ -4,10 +4,9 @@ No user object is touched while tracing; the log is replayed once, by the cached
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 
 
@@ -29,16 +28,17 @@ class Effects:
         self._classes: dict[str, list[type]] = {}  # the classes of which the attribute was stored
         self._globals: dict[tuple[int, str], AttributeValue] = {}
         self._global_dicts: dict[int, dict[str, Any]] = {}
-        self.on_trial = False  # whether what runs is only looked at, and must not change anything
+        self.calls: list[Any] = []  # of `effects.deferred`
+        self.observer: Callable[[VariableTracker | None], None] | None = None  # is told of a change before it happens
 
     def mutate(self, target: VariableTracker) -> None:
         """`target`'s contents are about to change."""
-        self._refuse_on_trial()
+        self._tell(target)
         self.mutated.setdefault(target)
 
-    def _refuse_on_trial(self) -> None:
-        if self.on_trial:
-            unsupported("abandoned-generator", value="closing it has an effect")
+    def _tell(self, target: VariableTracker | None) -> None:
+        if self.observer is not None:
+            self.observer(target)
 
     def store_attribute(self, target: VariableTracker, name: str, value: AttributeValue) -> None:
         self.mutate(target)
@@ -61,7 +61,7 @@ class Effects:
         return (target, name) in self._set_again
 
     def store_class_attribute(self, target: VariableTracker, cls: type, name: str, value: AttributeValue) -> None:
-        self._refuse_on_trial()
+        self._tell(None)
         self._classes.setdefault(name, []).append(cls)
         self.store_attribute(target, name, value)
 
@@ -81,7 +81,7 @@ class Effects:
         return self._attributes.get(target, {})
 
     def store_global(self, globals_: dict[str, Any], name: str, value: AttributeValue) -> None:
-        self._refuse_on_trial()
+        self._tell(None)
         self._global_dicts[id(globals_)] = globals_
         self._globals[id(globals_), name] = value
 
@@ -92,5 +92,10 @@ class Effects:
         for (key, name), value in self._globals.items():
             yield self._global_dicts[key], name, value
 
+    def defer(self, call: Any) -> None:
+        """The output code makes a call, after the graph."""
+        self._tell(None)
+        self.calls.append(call)
+
     def __bool__(self) -> bool:
-        return bool(self.mutated or self._globals)
+        return bool(self.mutated or self._globals or self.calls)

@@ -17,6 +17,10 @@ from tracer.variables.streams import EnumerateStream, StreamVariable
 
 def replay(cg: Any, effects: Effects) -> None:
     """Emits the effects on everything that existed before the frame ran. New objects are made as they are at the end."""
+    for call in effects.calls:
+        values = [lambda value=value: cg.load_const(value) for value in call.values]
+        cg.call_object(call.function, *values, *[lambda value=value: cg.load(value) for value in call.arguments])
+        cg.asm.pop()
     targets = [target for target in effects.mutated if target.source is not None]
     for target in targets:
         for value in _payload(effects, target):

@@ -14,7 +14,18 @@ from tracer.graph.output_graph import OutputGraph
 
 
 def build_graph_module(output: OutputGraph, name: str) -> fx.GraphModule:
-    for node in output.graph.nodes:
+    root = torch.nn.Module()
+    for attribute, value in output.attributes.items():
+        setattr(root, attribute, value)
+    gm = module_of(output.graph, root)
+    gm.compile_subgraph_name = name  # type: ignore[assignment]
+    gm.meta["name"] = name
+    return gm
+
+
+def module_of(graph: fx.Graph, attributes: torch.nn.Module | dict[str, Any]) -> fx.GraphModule:
+    """A finished graph as a module; its nodes say which line of the user's made them."""
+    for node in graph.nodes:
         location: Any = node.meta.pop("location", None)
         if location is not None:
             node.stack_trace = (
@@ -22,12 +33,7 @@ def build_graph_module(output: OutputGraph, name: str) -> fx.GraphModule:
                 f"    {location.source_line()}\n"
             )
         node.meta.pop("pure", None)
-    root = torch.nn.Module()
-    for attribute, value in output.attributes.items():
-        setattr(root, attribute, value)
-    gm = fx.GraphModule(root, output.graph, class_name="GraphModule")
-    gm.compile_subgraph_name = name  # type: ignore[assignment]
-    gm.meta["name"] = name
+    gm = fx.GraphModule(attributes, graph, class_name="GraphModule")
     _release_source_with(type(gm).forward.__code__)
     return gm
 

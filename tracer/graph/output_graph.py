@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import operator
 import re
 from collections.abc import Callable, Iterator
@@ -92,6 +93,16 @@ class OutputGraph:
 
     def remember_symbol_node(self, expr: Any, node: fx.Node) -> None:
         self._symbol_nodes[expr] = node
+
+    def forget_symbol_nodes(self, nodes: set[fx.Node]) -> None:
+        """The nodes leave the graph: symbols that they computed are to be computed again."""
+        self._symbol_nodes = {expr: node for expr, node in self._symbol_nodes.items() if node not in nodes}
+
+    def add_module(self, name: str, module: fx.GraphModule) -> fx.Node:
+        """A graph that operations of this one run, as an attribute of the graph module."""
+        name = next(free for n in itertools.count() if (free := f"{name}_{n}") not in self.attributes)
+        self.attributes[name] = module
+        return self.create_node("get_attr", name, (), {}, module, pure=True)
 
     @contextlib.contextmanager
     def _at_inputs(self) -> Iterator[None]:

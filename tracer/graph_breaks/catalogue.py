@@ -70,6 +70,14 @@ register(
     topic=_CALLS,
 )
 register(
+    "makes-a-class",
+    "{function} makes a class",
+    "A class statement, dataclass, type(...) with three arguments and their like make a new class at each call, which CPython "
+    "has to do.",
+    "define the class outside of the traced function.",
+    topic=_CALLS,
+)
+register(
     "unsupported-builtin",
     "Builtin {function} cannot be traced with these arguments",
     "The builtin is implemented in C and has no model for arguments of these kinds.",
@@ -363,6 +371,13 @@ register(
     "The tensor subclass {cls} cannot be traced",
     "Its overrides run code that cannot be followed.",
     "pass a plain tensor.",
+    topic=_TORCH,
+)
+register(
+    "effect-in-subgraph",
+    "{name} cannot be a part of the graph: {value}",
+    "The function becomes a graph of its own inside the graph, which may run later, or not at all.",
+    "return what it computes instead of storing it.",
     topic=_TORCH,
 )
 register(

@@ -7,7 +7,7 @@ One small class per kind, by family: `identity`, `constants`, `containers`, `att
 from tracer.guards.arrays import ArrayMatch, NumpyErrorsMatch, ScalarMatch, is_shareable_array
 from tracer.guards.attributes import ClassHasAttr, HasAttr
 from tracer.guards.base import Guard, Mismatch
-from tracer.guards.code import CheckCode, argument_slots
+from tracer.guards.code import CheckCode, argument_slots, fetchable
 from tracer.guards.constants import PLAIN_VALUES, EqualsMatch, OrdinaryFloat, PlainValueMatch, is_guardable_constant
 from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch, NotInGlobals, SetMatch, SetOrderMatch
 from tracer.guards.identity import (
@@ -27,7 +27,7 @@ from tracer.guards.iterators import ItemsLeft
 from tracer.guards.manager import CheckFunctionManager, GuardFailure
 from tracer.guards.memory import MemoryApart, MemoryShared
 from tracer.guards.shapes import ShapeGuards, ShapeLine
-from tracer.guards.state import AbcRegistryMatch, GlobalStateMatch
+from tracer.guards.state import AbcRegistryMatch, GlobalStateMatch, WarningFiltersMatch
 from tracer.guards.tensors import LeafMatch, MarksMatch, TensorMatch, TensorSpec, tensor_spec
 from tracer.guards.unchanged import Findings, Unchanged
 
@@ -75,8 +75,10 @@ __all__ = [
     "TensorSpec",
     "TypeMatch",
     "Unchanged",
+    "WarningFiltersMatch",
     "WeakrefAlive",
     "argument_slots",
+    "fetchable",
     "is_guardable_constant",
     "is_shareable_array",
     "tensor_spec",

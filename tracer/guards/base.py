@@ -29,6 +29,10 @@ class CheckScope(ReadScope):
         """From here on the value at `source` is known to be exactly a `cls`."""
         raise NotImplementedError
 
+    def distinct(self, sources: tuple[Source, ...]) -> str:
+        """An expression that says that no two of the sources lead to one object."""
+        raise NotImplementedError
+
     def type_text(self, cls: type) -> str | None:
         """An expression for the class, if check_fn may hold it: None where that would keep it alive."""
         raise NotImplementedError

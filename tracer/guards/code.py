@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import keyword
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType
 from typing import Any
 
@@ -21,6 +21,7 @@ from tracer.guards.helpers import HELPERS
 from tracer.guards.order import Stage
 from tracer.guards.references import lasts
 from tracer.guards.state import GlobalStateMatch
+from tracer.guards.steady import CLOSURE_ROOT, CONSTANTS, Group, Grouping
 from tracer.guards.tensors import TensorMatch
 from tracer.sources import CellSource, GlobalsSource, LocalSource, Source
 from tracer.sources.roots import module_namespace
@@ -29,6 +30,7 @@ CLOSURE = "___closure"
 _TAKEN = {"G", "True", "False", "None", CLOSURE}
 _CALL = re.compile(r"\w+\([^()]*\)")
 _OWN_NAMES = re.compile(r"v\d+|___.*")
+_FEWEST_FETCHED = 3
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
@@ -37,6 +39,27 @@ def argument_slots(code: CodeType) -> tuple[str, ...]:
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     return code.co_varnames[:count]
+
+
+def steady_slots(code: CodeType) -> tuple[str, ...]:
+    """Those slots that hold what the caller passed, not a tuple or dict made for the call."""
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def fetchable(
+    guards: Iterable[Guard], inputs: Iterable[Source], code: CodeType, globals: dict[str, Any]
+) -> tuple[Source, ...]:
+    """Those of the inputs that check_fn has at hand together: leaves of the group of steady guards that has most of them."""
+    scope = CheckCode(code, globals)
+    parts = dict.fromkeys(part for guard in guards for part in guard.parts())
+    groups = Grouping(code, steady_slots(code), globals, scope.builtins_dict).groups(parts)
+    wanted = list(inputs)
+    found: list[Source] = []
+    for group in groups:
+        leaves = {leaf.source for leaf in group.leaves}
+        of_group = [source for source in wanted if source in leaves]
+        found = max(found, of_group, key=len)
+    return tuple(found) if len(found) >= _FEWEST_FETCHED else ()
 
 
 def _parameters(slots: tuple[str, ...]) -> dict[str, str]:
@@ -68,6 +91,8 @@ class CheckCode(CheckScope):
         self._variables: dict[Source, str] = {}
         self._types: dict[Source, type] = {GlobalsSource(): dict}
         self._step = 0
+        self.functions: dict[str, str] = {}  # what check_fn calls: one for each group of steady guards
+        self._held: dict[str, tuple[Source, ...]] = {}  # a tuple of leaves -> which they are
         self._torch_is_plain = False
 
     # ---- what sources ask for
@@ -83,11 +108,15 @@ class CheckCode(CheckScope):
         return "G"
 
     def builtins(self) -> str:
+        return self.const(self.builtins_dict(), "builtins")
+
+    def builtins_dict(self) -> dict[str, Any]:
+        """The builtins of the root frame."""
         found = self._root_builtins
         if found is None:
             found = self._root_globals["__builtins__"]
             found = found if type(found) is dict else found.__dict__
-        return self.const(found, "builtins")
+        return found
 
     def module_globals(self, module_name: str) -> str:
         return self.const(module_namespace(module_name), module_name)
@@ -134,7 +163,58 @@ class CheckCode(CheckScope):
             return None
         return name if HELPERS.get(name) is cls else self.const(cls, name)
 
+    def distinct(self, sources: tuple[Source, ...]) -> str:
+        """Leaves of one group are compared where the group is looked through, and not again."""
+        wanted = set(sources)
+        held = [name for name, leaves in self._held.items() if leaves and wanted.issuperset(leaves)]
+        if len(held) != 1:
+            return f"___distinct({', '.join(map(self.read, sources))})"
+        known = set(self._held[held[0]])
+        return f"___distinct_from({', '.join([held[0], *[self.read(s) for s in sources if s not in known]])})"
+
     # ---- the text
+
+    def add_group(self, group: Group, distinct: set[Source]) -> str:
+        """Adds a group of steady guards; gives the name of the tuple of its leaves. `distinct`: what may not be shared."""
+        watch = self.const(group.watcher(), "steady")
+        number = watch.removeprefix("___steady")
+        held, seen, look = f"held{number}", f"seen{number}", f"___look{number}"
+        root = self._root_text(group.root)
+        leaves = tuple([leaf.source for leaf in group.leaves])
+        unshared = distinct.issuperset(leaves)
+        self.functions[look] = self._group_function(look, root, group, leaves if unshared else ())
+        self._line(f"{held} = {watch}({root})")
+        self._line(f"if {held} is None:")
+        self._line(f"    {seen} = {watch}.look({root})")
+        self._line(f"    {held} = {look}({root})")
+        self._line(f"    if {held} is None: return <fail>")
+        self._line(f"    {watch}.keep({', '.join([seen, root] if root else [seen])})")
+        if leaves:
+            match = self.const(_C.TensorMatch(tuple([leaf.spec for leaf in group.leaves])), "check_held")
+            self._fail_unless(f"{match}.all({held})")
+            self._held[held] = leaves if unshared else ()
+            for index, leaf in enumerate(group.leaves):
+                self._variables[leaf.source] = f"{held}[{index}]"
+                self.show_type(leaf.source, leaf.spec.cls)
+        return held
+
+    def _group_function(self, name: str, root: str, group: Group, distinct: tuple[Source, ...]) -> str:
+        """The function that checks the guards of a group and returns its leaves; None where a guard fails."""
+        body, steps, variables = self.body, self.step_of_line, self._variables
+        self.body, self.step_of_line, self._variables = [], [], {}
+        for _ in self.add(Stage(group.guards)):
+            pass
+        names = [self.read(leaf.source) for leaf in group.leaves]
+        if len(distinct) > 1:
+            self._fail_unless(f"___distinct({', '.join(map(self.read, distinct))})")
+        lines = [f"def {name}({root}):", *["    " + line.replace("<fail>", "None") for line in self.body]]
+        self.body, self.step_of_line, self._variables = body, steps, variables
+        return "\n".join([*lines, f"    return ({''.join(f'{name}, ' for name in names)})"]) + "\n"
+
+    def _root_text(self, root: str) -> str:
+        if root == CONSTANTS:
+            return ""
+        return CLOSURE if root == CLOSURE_ROOT else self.local(root)
 
     def add(self, stage: Stage) -> Iterator[tuple[Guard, ...]]:
         """Adds a stage; yields, for each step (a line that can fail), the guards that it checks."""
@@ -165,10 +245,10 @@ class CheckCode(CheckScope):
         self.body.append(text)
         self.step_of_line.append(self._step)
 
-    def text(self, failure: Callable[[int], str] = lambda step: "False") -> str:
-        """The whole function; `failure` gives what it returns where a step fails."""
+    def text(self, failure: Callable[[int], str] = lambda step: "False", result: str = "True") -> str:
+        """The whole function; `failure` gives what it returns where a step fails, `result` where none does."""
         names = list(self.parameters.values()) + ([CLOSURE] if self.freevars else [])
         lines = [f"def check_fn({', '.join(names)}):"]
         for step, line in zip(self.step_of_line, self.body):
             lines.append("    " + line.replace("<fail>", failure(step)))
-        return "\n".join([*lines, "    return True"]) + "\n"
+        return "\n".join([*lines, f"    return {result}"]) + "\n"

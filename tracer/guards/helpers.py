@@ -60,6 +60,7 @@ HELPERS: dict[str, Any] = {
     "___instance_dict": _C.instance_dict,
     "___type_id": _C.type_id,
     "___distinct": _C.distinct,
+    "___distinct_from": _C.distinct_from,
     "___memory_apart": _C.memory_apart,
     "___memory_shared": _C.memory_shared,
 }

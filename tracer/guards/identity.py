@@ -270,7 +270,7 @@ class Distinct(Guard):
             return None
         if len(self.group) == 2:
             return f"{code.read(self.group[0])} is not {code.read(self.group[1])}"
-        return f"___distinct({', '.join(code.read(source) for source in self.group)})"
+        return code.distinct(self.group)
 
     def lines(self) -> list[str]:
         return [f"___distinct({', '.join(source.name for source in self.group)})"] if len(self.group) > 1 else []

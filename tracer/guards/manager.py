@@ -10,12 +10,14 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from tracer.guards.base import Guard, Mismatch, shown
-from tracer.guards.code import CheckCode, argument_slots
-from tracer.guards.order import arrange
+from tracer.guards.code import CheckCode, argument_slots, steady_slots
+from tracer.guards.identity import Distinct
+from tracer.guards.order import Stage, arrange
 from tracer.guards.references import ObjectRef
+from tracer.guards.steady import Grouping
 from tracer.guards.tensors import TensorMatch
 from tracer.locations import UserLocation
-from tracer.sources import FrameValues
+from tracer.sources import FrameValues, Source
 
 
 @dataclass(frozen=True)
@@ -50,27 +52,51 @@ class CheckFunctionManager:
         on_invalid: Callable[[], None] | None = None,
         *,
         builtins: dict[str, Any] | None = None,
+        fetched: tuple[Source, ...] = (),
     ) -> None:
+        """`fetched`: tensors that check_fn hands out as a tuple, in place of True; see `fetchable`."""
         self.code = code
+        self._fetched = fetched
         self.globals = globals
         self._builtins = builtins
         self._stages = arrange(guards)
         self.died: str | None = None
         self._on_invalid = on_invalid
-        text, namespace = self._compile_text()
-        self.check_fn = _define(text, namespace, f"<check_fn of {code.co_qualname}>")
+        texts, namespace = self._compile_text()
+        self.check_fn = _define(texts, namespace, f"<check_fn of {code.co_qualname}>")
         self._watches = self._watch()
 
     # ---- text
 
     def _code(self) -> tuple[CheckCode, list[tuple[Guard, ...]]]:
+        """Every guard checked each time, a step each: what explanations run."""
         code = CheckCode(self.code, self.globals, self._builtins)
         steps = [step for stage in self._stages for step in code.add(stage)]
         return code, steps
 
-    def _compile_text(self) -> tuple[str, dict[str, Any]]:
-        code, _ = self._code()
-        return code.text(), code.namespace
+    def _compile_text(self) -> tuple[dict[str, str], dict[str, Any]]:
+        """check_fn and what it calls: groups of guards that nothing has moved under are not checked again."""
+        code = CheckCode(self.code, self.globals, self._builtins)
+        grouping = Grouping(self.code, steady_slots(self.code), self.globals, code.builtins_dict)
+        groups = grouping.groups(self.guards, self._fetched)
+        placed = {id(guard) for group in groups for guard in [*group.guards, *group.leaves]}
+        state = [guard for guard in self.guards if not guard.sources()]
+        placed.update(map(id, state))
+        distinct = {source for guard in self.guards if isinstance(guard, Distinct) for source in guard.group}
+        _exhaust(code.add(Stage(state)))
+        result = "True"
+        for group in groups:
+            held = code.add_group(group, distinct)
+            if self._fetched and group.leaves and group.leaves[0].source == self._fetched[0]:
+                whole = len(group.leaves) == len(self._fetched)
+                result = held if whole else f"{held}[:{len(self._fetched)}]"
+        for stage in self._stages:
+            rest = Stage(
+                [guard for guard in stage.guards if id(guard) not in placed],
+                [guard for guard in stage.tensors if id(guard) not in placed],
+            )
+            _exhaust(code.add(rest))
+        return {**code.functions, "check_fn": code.text(result=result)}, code.namespace
 
     @property
     def guards(self) -> tuple[Guard, ...]:
@@ -80,7 +106,7 @@ class CheckFunctionManager:
     @property
     def exec_text(self) -> str:
         """The Python source of check_fn."""
-        return self._code()[0].text()
+        return "\n".join(self._compile_text()[0].values())
 
     @property
     def source_text(self) -> str:
@@ -144,7 +170,7 @@ class CheckFunctionManager:
             return GuardFailure(None, f"a guarded object was deleted: {self.died}", "alive", "deleted")
         code, steps = self._code()
         filename = f"<explained check_fn of {self.code.co_qualname}>"
-        explain_fn = _define(code.text(str), code.namespace, filename)
+        explain_fn = _define({"check_fn": code.text(str)}, code.namespace, filename)
         positional = (*args, closure) if self.code.co_freevars else args
         try:
             failed = explain_fn(*positional)
@@ -182,9 +208,21 @@ def _failing_step(error: Exception, filename: str, code: CheckCode) -> int:
     return len(code.step_of_line)
 
 
-def _define(text: str, namespace: dict[str, Any], filename: str) -> FunctionType:
-    exec(compile(text, filename, "exec", dont_inherit=True), namespace)
-    function: FunctionType = namespace.pop("check_fn")
+def _exhaust(steps: Iterable[Any]) -> None:
+    for _ in steps:
+        pass
+
+
+def _define(texts: dict[str, str], namespace: dict[str, Any], filename: str) -> FunctionType:
+    """The last of the functions. Each has the names that it uses and no others, so that none refers to itself."""
+    made: Any = None
+    for name, text in texts.items():
+        defined: dict[str, Any] = {}
+        exec(compile(text, filename, "exec", dont_inherit=True), defined)
+        code = defined[name].__code__
+        used = {key: namespace[key] for key in code.co_names if key in namespace}
+        made = namespace[name] = FunctionType(code, {"__builtins__": namespace["__builtins__"], **used}, name)
+    function: FunctionType = made
     return function
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import warnings
 from typing import Any, ClassVar
 
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind
@@ -55,3 +56,29 @@ class AbcRegistryMatch(Guard):
 
     def explain(self, *seen: Any) -> Mismatch:
         return Mismatch("a class was registered with an abstract base class", "as before", f"token {abc.get_cache_token()}")
+
+
+@guard_kind
+class WarningFiltersMatch(Guard):
+    """What is done with warnings is what was done when the trace was made."""
+
+    filters: tuple[Any, ...]
+    kind: ClassVar[str] = "WARNING_FILTERS"
+
+    def sources(self) -> tuple[Source, ...]:
+        return ()
+
+    def check(self, code: CheckScope) -> str | None:
+        return f"{code.const(self.hold, 'warning_filters')}()"
+
+    def hold(self) -> bool:
+        return tuple(warnings.filters) == self.filters
+
+    def lines(self) -> list[str]:
+        return ["warnings.filters are what they were"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        return Mismatch("the filters of warnings have changed", str(len(self.filters)), str(len(warnings.filters)))
+
+    def _key(self) -> tuple[Any, ...]:
+        return (len(self.filters),)

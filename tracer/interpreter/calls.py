@@ -31,6 +31,7 @@ from tracer.variables.constant import fold
 from tracer.variables.exceptions import ExceptionVariable, HandledOutsideVariable
 from tracer.variables.functions import CellVariable, FunctionVariable, UserFunctionVariable, cell_of
 from tracer.variables.generators import GeneratorVariable
+from tracer.variables.iterators import ItemIterator
 from tracer.variables.literals import from_python
 from tracer.variables.lookups import rely_on_code
 from tracer.variables.mappings import DictVariable, pairs_of
@@ -264,7 +265,7 @@ class Calls:
         return pairs_of(tx, value)
 
     def getitem_iterator(self, value: VariableTracker) -> VariableTracker:
-        unsupported("unsupported-iteration", value=value.describe())
+        return ItemIterator(value)
 
     # -- globals -----------------------------------------------------------------------------------------------------------
 

@@ -171,7 +171,7 @@ class ObjectModel(BaseMethods):
         """cls(value); with more arguments, or of an enum without members, a class is made."""
         tx: Any = self
         if len(args) + len(kwargs) != 1 or kwargs.keys() - {"value"} or not cls.value._member_map_:  # type: ignore[attr-defined]
-            unsupported("unsupported-call", value=f"{cls.value.__qualname__}, which makes an enum")
+            unsupported("makes-a-class", function=cls.value.__qualname__)
         return member_of_value(tx, cls.value, *args, *kwargs.values())
 
     def type_call(

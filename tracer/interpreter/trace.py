@@ -86,12 +86,15 @@ class Trace:
         """Within, code of the program can be run to see what it would do: an effect, or an operation of the graph, breaks."""
         before = self.frame, self.handled, self.steps, self.break_at
         self.break_at = None
-        self.effects.on_trial = self.output.on_trial = True
+        self.effects.observer, self.output.on_trial = self._refuse, True
         try:
             yield
         finally:
-            self.effects.on_trial = self.output.on_trial = False
+            self.effects.observer, self.output.on_trial = None, False
             self.frame, self.handled, self.steps, self.break_at = before
+
+    def _refuse(self, target: VariableTracker | None) -> None:
+        self.output.refuse_on_trial()
 
     def guard(self, guard: Guard) -> None:
         guards = self.output.guards

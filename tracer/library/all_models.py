@@ -10,6 +10,8 @@ from tracer.library import (  # noqa: F401
     importlib_,
     inspect_,
     itertools_,
+    logging_,
+    making_classes_,
     math_,
     nested_functions_,
     numpy_,

@@ -15,6 +15,7 @@ from tracer.variables.constant import FALSE, NONE, ONE, ZERO, ConstantVariable, 
 from tracer.variables.iterators import (
     EnumerateIterator,
     FilterIterator,
+    ItemIterator,
     IteratorVariable,
     MapIterator,
     SentinelIterator,
@@ -133,6 +134,9 @@ def _reversed(tx: Tracer, obj: Value, /) -> Value:
         special = obj.call_special(tx, "__reversed__")
         if special is not None:
             return special
+        count = as_int(tx, obj.length(tx)) if obj.special(tx, "__getitem__") is not None else None
+        if count is not None:
+            return ItemIterator(obj, count - 1, -1)
         unsupported("unsupported-builtin", function=f"reversed of {obj.describe()}")
     backwards = getattr(obj, "reverse_iterate", None)
     if backwards is not None:

@@ -3,6 +3,7 @@ traced through."""
 from __future__ import annotations
 
 import collections
+import functools
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,13 @@ from tracer.library.registry import models
 from tracer.sources import GenericAttrSource, ItemSource, Source
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder, tracks
-from tracer.variables.constant import NONE, ConstantVariable
+from tracer.variables.classes import ClassVariable
+from tracer.variables.constant import NONE, ConstantVariable, is_constant_value
 from tracer.variables.deques import DequeVariable
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.mappings import DictVariable, MappingProxyVariable, update_from
 from tracer.variables.ranges import as_int
+from tracer.variables.text import plain_form
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -89,6 +92,38 @@ def _mapping_proxy(tx: Tracer, mapping: Value, /) -> Value:
     return MappingProxyVariable(mapping.underlying if isinstance(mapping, MappingProxyVariable) else mapping)
 
 
+_make_class: Any = collections.namedtuple
+
+
 @models(collections.namedtuple)
 def _namedtuple(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
-    unsupported("unsupported-call", value="collections.namedtuple, which makes a class")
+    """A new class at each call, in the trace as in the output code."""
+    try:
+        plain_args = [arg.constant() if arg.is_constant() else plain_form(tx, arg) for arg in args]
+        plain = {key: plain_form(tx, value) for key, value in kwargs.items()}
+        plain.setdefault("module", tx.globals.get("__name__", "__main__"))  # type: ignore[attr-defined]
+        cls: Any = _make_class(*plain_args, **plain)
+    except (TypeError, ValueError) as error:
+        unsupported("call-arguments", error=str(error))
+    if not all(map(is_constant_value, cls._field_defaults.values())):
+        unsupported("unsupported-call", value="collections.namedtuple with defaults that are no constants")
+    return tx.trace.builder.remember(cls, MadeNamedTupleClass(cls, cls._fields))  # type: ignore[no-any-return]
+
+
+class MadeNamedTupleClass(ClassVariable):
+    """A class that the trace made with `collections.namedtuple`."""
+
+    def __init__(self, cls: type, fields: tuple[str, ...]) -> None:
+        super().__init__(cls)
+        self.fields = fields
+
+    def reconstruct(self, cg: Any) -> None:
+        cls: Any = self.value
+        arguments: dict[str, Any] = {"defaults": tuple(cls._field_defaults.values()), "module": cls.__module__}
+        loads = {name: functools.partial(cg.load_const, value) for name, value in arguments.items()}
+        cg.call_object(
+            collections.namedtuple,
+            lambda: cg.load_const(cls.__name__),
+            lambda: cg.load_const(self.fields),
+            **loads,
+        )

@@ -2,13 +2,16 @@
 from __future__ import annotations
 
 import functools
+import logging
 from typing import TYPE_CHECKING, Any
 
+from tracer import config
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import instance_models, models
 from tracer.sources import GenericAttrSource
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import CallableVariable, PartialVariable
+from tracer.variables.constant import NONE
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -31,6 +34,8 @@ def _cached_call(tx: Tracer, callee: Value, *args: Value, **kwargs: Value) -> Va
     """The function itself is traced through. That is what the cache gives if the function has no effects and its result
     is a constant; anything else (which a second call would give again, the same object) breaks the graph."""
     assert isinstance(callee, CallableVariable)
+    if config.skip_messages and args and issubclass(args[0].python_type(), logging.Logger):
+        return NONE
     if callee.source is None:
         unsupported("unsupported-call", value=callee.describe())
     for value in (*args, *kwargs.values()):
@@ -46,7 +51,8 @@ def _cached_call(tx: Tracer, callee: Value, *args: Value, **kwargs: Value) -> Va
 def _extent(tx: Tracer) -> Any:
     """How much has been changed so far among what existed before the frame."""
     changed = [target for target in tx.effects.mutated if target.source is not None]
-    return len(changed), [len(tx.effects.attributes(target)) for target in changed], list(tx.effects.stored_globals())
+    stored = [len(tx.effects.attributes(target)) for target in changed]
+    return len(changed), stored, list(tx.effects.stored_globals()), len(tx.effects.calls)
 
 
 @models(functools.singledispatch)

@@ -93,6 +93,14 @@ def foldable(*functions: Any) -> None:
     _foldable.update(map(id, functions))
 
 
+def transparent(*functions: types.FunctionType) -> None:
+    """Declares functions of an opaque module that are traced through all the same."""
+    _transparent_codes.update(function.__code__ for function in functions)
+
+
+_transparent_codes: set[types.CodeType] = set()
+
+
 def model_of(function: Any) -> Callable[..., Any] | None:
     """The model of a callable: called with (tx, *tracked args, **tracked kwargs), gives a tracked value."""
     model = models.get(function)
@@ -143,7 +151,7 @@ def allows_inlining(function: Any) -> bool:
     value = getattr(function, "value", None)
     if value is not None and user_marks.is_opaque(value):
         return False
-    return not is_opaque_module(function.globals.get("__name__"))
+    return function.code in _transparent_codes or not is_opaque_module(function.globals.get("__name__"))
 
 
 @functools.cache

@@ -92,6 +92,46 @@ def skipped(iterator: Any, count: int) -> Any:
     return iterator
 
 
+class ItemIterator(IteratorVariable):
+    """iter(obj) of an object that has `__getitem__` and no `__iter__`; `step` is -1 for reversed(obj)"""
+
+    def __init__(self, owner: VariableTracker, position: int = 0, step: int = 1) -> None:
+        self.owner = owner
+        self.position = position
+        self.step = step
+        self.exhausted = False
+
+    def python_type(self) -> type:
+        return reversed if self.step < 0 else type(iter(_WithItems()))
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        if self.exhausted or self.position < 0:
+            return None
+        try:
+            item = self.owner.get_item(tx, tx.literal(self.position))
+        except ObservedException as raised:
+            if tx.is_exception(raised.value, (IndexError, StopIteration)):
+                self.exhausted = True
+                return None
+            raise
+        self.position += self.step
+        return item
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.owner,)
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.exhausted or self.step < 0:
+            unsupported("cannot-reconstruct", value="an iterator over an object with __getitem__")
+        cg.call_object(iter, lambda: cg.load(self.owner))
+        _set_state(cg, self.position)
+
+
+class _WithItems:
+    def __getitem__(self, index: int) -> Any:
+        raise IndexError
+
+
 class SequenceIterator(IteratorVariable):
     """iter(list or tuple): reads the sequence as it is when the item is asked for."""
 

@@ -2,6 +2,7 @@
 hand data to Python, and methods that nothing can trace. What is not named here goes into the graph under its name."""
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,9 @@ from tracer import config
 from tracer.graph.storage_offsets import offset_in_storage
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import FALSE, NONE, ConstantVariable, boolean
+from tracer.variables.constant import FALSE, NONE, ConstantVariable, boolean, fold
 from tracer.variables.ranges import as_int
-from tracer.variables.sequences import ListVariable, TupleVariable
+from tracer.variables.sequences import ListVariable, SizeVariable, TupleVariable
 from tracer.variables.symbolic import apply, is_number
 
 if TYPE_CHECKING:
@@ -117,7 +118,22 @@ def _is_same_size(tx: Tracer, self: TensorVariable, other: VariableTracker) -> V
 
 @_methods("type")
 def _type(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker | None:
-    return None if args or kwargs else ConstantVariable(self.fake.type())
+    if not args and not kwargs:
+        return ConstantVariable(self.fake.type())
+    kind = getattr(args[0], "value", None) if args else None
+    dtype = getattr(kind, "dtype", None)
+    if isinstance(kind, type) and isinstance(dtype, torch.dtype) and self.fake.device.type == "cpu" and not kind.is_cuda:  # type: ignore[attr-defined]
+        return self.call_method(tx, "to", [ConstantVariable(dtype)], kwargs)  # torch.HalfTensor and its like
+    return None
+
+
+@_methods("new")
+def _new(tx: Tracer, self: TensorVariable, *sizes: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    """The old way to say `new_empty`; sequences other than a size are data."""
+    of_ints = all(is_number(size) and size.python_type() is int for size in sizes)
+    if kwargs or not (of_ints or (len(sizes) == 1 and isinstance(sizes[0], SizeVariable))):
+        unsupported("unsupported-method", value=self.describe(), name="new")
+    return self.call_method(tx, "new_empty", list(sizes) if sizes else [ConstantVariable(0)], {})
 
 
 # -- Python's protocols --------------------------------------------------------------------------------------------------
@@ -219,7 +235,14 @@ def _bool(tx: Tracer, self: TensorVariable) -> VariableTracker:
     return boolean(self.truth(tx))
 
 
-@_methods("__complex__ __index__")
+@_methods("__index__")
+def _position(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    if self.known is not None:
+        return fold(tx, operator.index, self.known)
+    unsupported("tensor-item", value=self.describe())
+
+
+@_methods("__complex__")
 def _other_number(tx: Tracer, self: TensorVariable) -> VariableTracker:
     unsupported("tensor-item", value=self.describe())
 
@@ -247,7 +270,7 @@ def _refused(name: str) -> Method:
 
 
 _each(
-    "share_memory_ is_shared pin_memory is_pinned resize_ resize_as_ resize resize_as set_ new as_subclass module_load "
+    "share_memory_ is_shared pin_memory is_pinned resize_ resize_as_ resize resize_as set_ as_subclass module_load "
     "_is_view _use_count _view_func _view_func_unsafe _make_subclass _make_wrapper_subclass rename rename_ refine_names "
     "align_to align_as is_coalesced to_sparse to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc to_sparse_coo "
     "to_mkldnn sparse_resize_ sparse_resize_and_clear_ reinforce",

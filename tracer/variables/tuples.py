@@ -162,7 +162,7 @@ class NamedTupleVariable(TupleVariable):
         if hasattr(self.cls, "_make"):
             items = self._items
             cg.call_object(
-                tuple.__new__, lambda: cg.load_object(self.cls), lambda: cg.build_sequence("BUILD_TUPLE", items)
+                tuple.__new__, lambda: cg.load_class(self.cls), lambda: cg.build_sequence("BUILD_TUPLE", items)
             )
         else:
             cg.call_object(self.cls, lambda: cg.build_sequence("BUILD_TUPLE", self._items))

@@ -1,11 +1,13 @@
 """Making functions and classes."""
 from __future__ import annotations
 
+import builtins
 from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
-from tracer.graph_breaks import unsupported
 from tracer.interpreter.registry import handles
+from tracer.sources import BuiltinSource
+from tracer.variables.callables import CallableVariable
 from tracer.variables.functions import NestedFunctionVariable
 
 if TYPE_CHECKING:
@@ -33,5 +35,5 @@ def make_function(tx: Frame, inst: Instruction) -> None:
 
 @handles("LOAD_BUILD_CLASS")
 def load_build_class(tx: Frame, inst: Instruction) -> None:
-    """-> __build_class__"""
-    unsupported("unsupported-opcode", opcode=inst.opname)
+    """-> __build_class__, whose call breaks the graph"""
+    tx.push(CallableVariable(builtins.__build_class__, BuiltinSource("__build_class__")))

@@ -3,6 +3,7 @@
 from tracer.library.torch_ import (  # noqa: F401
     answers,
     autograd_,
+    autograd_functions,
     compiling,
     creation,
     metadata,

@@ -1,0 +1,308 @@
+/* A group of guards that held is asked again only if a word has moved on the way to what it read: the version of a dict,
+ * the type of an object, a slot. Where the version of a dict has moved, the keys that were read are looked up, and if they
+ * have the same values, the new version is remembered. Nothing guarded is kept alive. */
+#include "steady.h"
+
+#include <structmember.h>
+
+#define SEEN_NAME "tracer._C.Steady.look"
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *plan; /* what `steps` borrows from */
+    Step *steps;
+    Py_ssize_t *held;
+    Py_ssize_t step_count, held_count, root_count;
+    Memo *memo;          /* NULL: nothing is known to have held */
+    unsigned int misses; /* in a row */
+    PyObject *weakrefs;
+} Steady;
+
+/* ---- checking ---- */
+
+/* The facts of a dict whose version has moved. */
+static int
+facts_hold(const Memo *memo, const DictWatch *watch)
+{
+    if (watch->whole) {
+        return 0;
+    }
+    for (Py_ssize_t i = watch->fact; i >= 0; i = memo->facts[i].next) {
+        int known;
+        PyObject *value = steady_find_key(watch->dict, memo->facts[i].key, &known);
+        if (!known || value != memo->facts[i].value) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int
+is_word(const Word *word)
+{
+    uint64_t now;
+    memcpy(&now, word->address, sizeof(now));
+    return now == word->expected;
+}
+
+/* Whether the word at `index` is the version of a dict in which nothing that matters has changed. */
+static int
+moved_without_meaning(Memo *memo, Py_ssize_t index)
+{
+    for (Py_ssize_t i = 0; i < memo->dict_count; i++) {
+        const DictWatch *watch = &memo->dicts[i];
+        if (watch->word == index) {
+            uint64_t version = dict_version_tag(watch->dict);
+            if (!facts_hold(memo, watch)) {
+                return 0;
+            }
+            memo->words[index].expected = version;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The order matters: a word may be read because those before it are as they were. */
+static int
+memo_holds(Memo *memo, PyObject *const *roots)
+{
+    for (Py_ssize_t i = 0; i < memo->root_count; i++) {
+        if (memo->roots[i] != roots[i]) {
+            return 0;
+        }
+    }
+    const Word *words = memo->words;
+    for (Py_ssize_t i = 0, count = memo->word_count; i < count; i++) {
+        if (!is_word(&words[i]) && !moved_without_meaning(memo, i)) {
+            return 0;
+        }
+    }
+    for (Py_ssize_t i = 0; i < memo->type_count; i++) {
+        if (type_version(memo->types[i].type) != memo->types[i].version) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int
+check_count(Steady *self, Py_ssize_t count)
+{
+    if (count != self->root_count) {
+        PyErr_Format(PyExc_TypeError, "this Steady takes %zd roots, %zd were given", self->root_count, count);
+        return -1;
+    }
+    return 0;
+}
+
+static PyObject *
+steady_call(PyObject *object, PyObject *const *roots, size_t nargsf, PyObject *Py_UNUSED(keywords))
+{
+    Steady *self = (Steady *)object;
+    if (check_count(self, PyVectorcall_NARGS(nargsf)) < 0) {
+        return NULL;
+    }
+    /* Before the check: making a tuple may collect garbage, which runs finalizers. */
+    PyObject *values = self->memo == NULL ? NULL : PyTuple_New(self->held_count);
+    if (values != NULL && memo_holds(self->memo, roots)) {
+        self->misses = 0;
+        for (Py_ssize_t i = 0; i < self->held_count; i++) {
+            PyTuple_SET_ITEM(values, i, Py_NewRef(self->memo->held[i]));
+        }
+        return values;
+    }
+    Py_XDECREF(values);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+/* ---- remembering ---- */
+
+static void
+free_seen(PyObject *capsule)
+{
+    memo_free(PyCapsule_GetPointer(capsule, SEEN_NAME));
+}
+
+/* Less and less often, where it is in vain. */
+static PyObject *
+steady_look(Steady *self, PyObject *const *roots, Py_ssize_t count)
+{
+    if (check_count(self, count) < 0) {
+        return NULL;
+    }
+    unsigned int misses = self->misses < UINT_MAX ? self->misses++ : UINT_MAX;
+    if ((misses & (misses - 1)) != 0) {
+        Py_RETURN_NONE;
+    }
+    Memo *memo = memo_record(self->steps, self->step_count, roots, count, self->held, self->held_count);
+    if (memo == NULL) {
+        Py_RETURN_NONE;
+    }
+    PyObject *seen = PyCapsule_New(memo, SEEN_NAME, free_seen);
+    if (seen == NULL) {
+        memo_free(memo);
+    }
+    return seen;
+}
+
+/* The guards may have let other threads run: what they saw is what was noted before if that still holds. */
+static PyObject *
+steady_keep(Steady *self, PyObject *const *args, Py_ssize_t count)
+{
+    if (count < 1 || check_count(self, count - 1) < 0) {
+        return NULL;
+    }
+    if (!PyCapsule_IsValid(args[0], SEEN_NAME)) {
+        Py_RETURN_NONE;
+    }
+    Memo *seen = PyCapsule_GetPointer(args[0], SEEN_NAME);
+    if (memo_holds(seen, args + 1)) {
+        /* The capsule gets what was known before, and frees it. */
+        Memo *before = self->memo;
+        if (before == NULL) {
+            PyCapsule_SetDestructor(args[0], NULL);
+        }
+        else {
+            PyCapsule_SetPointer(args[0], before);
+        }
+        self->memo = seen;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+steady_known(Steady *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(self->memo != NULL);
+}
+
+/* ---- the type ---- */
+
+static int
+read_step(PyObject *item, Py_ssize_t index, Py_ssize_t roots, Step *step)
+{
+    int kind;
+    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "inO", &kind, &step->base, &step->key)) {
+        PyErr_SetString(PyExc_TypeError, "a step of a Steady is (kind, base, key)");
+        return -1;
+    }
+    step->kind = (StepKind)kind;
+    step->number = 0;
+    if (PyLong_CheckExact(step->key)) {
+        step->number = PyLong_AsSsize_t(step->key);
+        PyErr_Clear();
+    }
+    int starts = kind == STEP_ROOT || kind == STEP_CONST;
+    if (kind < 0 || kind >= STEP_COUNT || step->base >= index || (step->base < 0) != starts
+        || (kind == STEP_ROOT && (step->number < 0 || step->number >= roots))) {
+        PyErr_Format(PyExc_ValueError, "step %zd of a Steady is none: %R", index, item);
+        return -1;
+    }
+    return 0;
+}
+
+static int
+read_plan(Steady *self, PyObject *held)
+{
+    for (Py_ssize_t i = 0; i < self->step_count; i++) {
+        if (read_step(PyTuple_GET_ITEM(self->plan, i), i, self->root_count, &self->steps[i]) < 0) {
+            return -1;
+        }
+    }
+    for (Py_ssize_t i = 0; i < self->held_count; i++) {
+        Py_ssize_t at = self->held[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(held, i));
+        if (at < 0 || at >= self->step_count) {
+            if (!PyErr_Occurred()) {
+                PyErr_Format(PyExc_ValueError, "a Steady has no step %zd", at);
+            }
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static PyObject *
+steady_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *keywords[] = {"roots", "steps", "held", NULL};
+    PyObject *steps, *held;
+    Py_ssize_t roots;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO!O!:Steady", keywords, &roots, &PyTuple_Type, &steps,
+                                     &PyTuple_Type, &held)) {
+        return NULL;
+    }
+    Steady *self = (Steady *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->vectorcall = steady_call;
+    self->plan = Py_NewRef(steps);
+    self->root_count = roots;
+    self->step_count = PyTuple_GET_SIZE(steps);
+    self->held_count = PyTuple_GET_SIZE(held);
+    self->steps = PyMem_New(Step, self->step_count + 1);
+    self->held = PyMem_New(Py_ssize_t, self->held_count + 1);
+    if (self->steps == NULL || self->held == NULL) {
+        PyErr_NoMemory();
+        Py_CLEAR(self);
+    }
+    else if (read_plan(self, held) < 0) {
+        Py_CLEAR(self);
+    }
+    return (PyObject *)self;
+}
+
+static int
+steady_traverse(Steady *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->plan);
+    return 0;
+}
+
+/* The plan stays until the end, for the steps borrow from it; a cycle is broken at the dict or object that it holds. */
+static void
+steady_dealloc(Steady *self)
+{
+    PyObject_GC_UnTrack(self);
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs((PyObject *)self);
+    }
+    memo_free(self->memo);
+    PyMem_Free(self->steps);
+    PyMem_Free(self->held);
+    Py_CLEAR(self->plan);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyMethodDef steady_methods[] = {
+    {"look", (PyCFunction)(void (*)(void))steady_look, METH_FASTCALL,
+     "look(*roots) -> how everything is now, for keep(); None if there is no telling, or not now"},
+    {"keep", (PyCFunction)(void (*)(void))steady_keep, METH_FASTCALL,
+     "keep(seen, *roots): the guards have held on what look() saw, if that is still so"},
+    {NULL},
+};
+
+static PyGetSetDef steady_getset[] = {
+    {"known", (getter)steady_known, NULL, "Whether a state is known in which the guards have held.", NULL},
+    {NULL},
+};
+
+PyTypeObject Steady_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "tracer._C.Steady",
+    .tp_doc = PyDoc_STR("Steady(roots, steps, held)\n--\n\n"
+                        "Called with the roots: the values at the steps in `held`, as a tuple, if whatever the steps read\n"
+                        "is what it was when keep() was last called; None if not."),
+    .tp_basicsize = sizeof(Steady),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_new = steady_new,
+    .tp_dealloc = (destructor)steady_dealloc,
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(Steady, vectorcall),
+    .tp_traverse = (traverseproc)steady_traverse,
+    .tp_methods = steady_methods,
+    .tp_getset = steady_getset,
+    .tp_weaklistoffset = offsetof(Steady, weakrefs),
+};

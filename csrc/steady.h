@@ -1,0 +1,96 @@
+/* Steady: whether whatever a group of guards read on its way from some roots is what it was when they last held. */
+#ifndef TRACER_STEADY_H
+#define TRACER_STEADY_H
+
+#include "compat.h"
+
+/* What a step does with the value of the step before it on the path. tracer/guards/steady.py makes them. */
+typedef enum {
+    STEP_ROOT,        /* an argument of the call, by index */
+    STEP_CONST,       /* an object that check_fn holds */
+    STEP_ATTR,        /* as raw_attr() */
+    STEP_NO_ATTR,     /* raw_attr() finds nothing */
+    STEP_DICT,        /* as instance_dict() */
+    STEP_ITEM,        /* of a dict, list or tuple */
+    STEP_NO_ITEM,     /* a dict has no such key */
+    STEP_WHOLE,       /* the length of a list; the keys of a dict, in order */
+    STEP_EXACT,       /* nothing is read; the type is that of now */
+    STEP_TYPE,        /* type(value) */
+    STEP_TYPE_ITEM,   /* of a class, in its own namespace */
+    STEP_TYPE_LOOKUP, /* of a class, along its MRO */
+    STEP_NO_TYPE_LOOKUP,
+    STEP_KEEP, /* a constant: a reference is held, so that no other object is ever found at its address */
+    STEP_SLOT, /* a member of a function, cell, method, property or class, by `Slot` */
+    STEP_COUNT,
+} StepKind;
+
+typedef enum {
+    SLOT_CODE,
+    SLOT_DEFAULTS,
+    SLOT_KWDEFAULTS,
+    SLOT_CLOSURE,
+    SLOT_GLOBALS,
+    SLOT_CELL_CONTENTS,
+    SLOT_METHOD_SELF,
+    SLOT_METHOD_FUNC,
+    SLOT_PROPERTY_GETTER,
+    SLOT_MRO,
+} Slot;
+
+typedef struct {
+    StepKind kind;
+    Py_ssize_t base; /* the step that it starts from */
+    PyObject *key;   /* borrowed from the plan */
+    Py_ssize_t number;
+} Step;
+
+/* A word of memory and what stood there. Each lies in an object that the words before it prove to be alive. */
+typedef struct {
+    const void *address;
+    uint64_t expected;
+} Word;
+
+/* What was read of a dict: the value of a key, borrowed, or NULL for none. */
+typedef struct {
+    PyObject *key;
+    PyObject *value;
+    Py_ssize_t next; /* another of the same dict, or -1 */
+} Fact;
+
+typedef struct {
+    PyObject *dict;  /* borrowed */
+    Py_ssize_t word; /* its version */
+    Py_ssize_t fact; /* the first of them, or -1 */
+    int whole;       /* whatever changes matters */
+} DictWatch;
+
+typedef struct {
+    PyTypeObject *type; /* borrowed: the type of an object that the words prove to be alive */
+    uint64_t version;
+} TypeWatch;
+
+/* How everything was. References are held to plain constants alone. An address may have been given to another object since:
+ * what depends on which object it is has a version that no other has, is a constant and kept, or is watched by the
+ * guards, whose entry dies with it. */
+typedef struct {
+    Py_ssize_t root_count, word_count, dict_count, fact_count, type_count, held_count, kept_count;
+    PyObject **roots;
+    Word *words;
+    DictWatch *dicts;
+    Fact *facts;
+    TypeWatch *types;
+    PyObject **held;
+    PyObject **kept; /* strong */
+} Memo;
+
+/* How the values at the steps are now; NULL, without an exception, where that cannot be told by words alone. */
+Memo *memo_record(const Step *steps, Py_ssize_t step_count, PyObject *const *roots, Py_ssize_t root_count,
+                  const Py_ssize_t *held, Py_ssize_t held_count);
+void memo_free(Memo *memo);
+
+/* The value of a plain key, borrowed, or NULL; *known says whether that can be told without running user code. */
+PyObject *steady_find_key(PyObject *dict, PyObject *key, int *known);
+
+extern PyTypeObject Steady_Type;
+
+#endif

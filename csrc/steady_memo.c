@@ -1,0 +1,484 @@
+/* Walks the steps once and notes each word of memory that has to stay as it is for them to lead to the same values. Runs no
+ * user code. The GIL is held throughout, and nothing here lets go of it: dict lookups compare plain strings only. */
+#include "steady.h"
+
+#include <structmember.h>
+
+typedef struct {
+    Memo *memo;
+    PyObject **values;    /* of each step, borrowed */
+    Py_ssize_t *instance; /* for each step, the DictWatch of its value's instance dict, or -1 */
+    Py_ssize_t *content;  /* the DictWatch of its value, a dict */
+    char *typed;          /* the word of its value's type was noted */
+} Recording;
+
+/* ---- growing ---- */
+
+/* Room for one more element; each step adds a few at most, so that the sizes are known beforehand. */
+enum { WORDS_PER_STEP = 6 };
+
+static Memo *
+memo_new(Py_ssize_t steps, Py_ssize_t roots, Py_ssize_t held)
+{
+    Memo *memo = PyMem_Calloc(1, sizeof(Memo));
+    if (memo == NULL) {
+        return NULL;
+    }
+    memo->root_count = roots;
+    memo->held_count = held;
+    memo->roots = PyMem_New(PyObject *, roots + 1);
+    memo->held = PyMem_New(PyObject *, held + 1);
+    memo->words = PyMem_New(Word, steps * WORDS_PER_STEP + 1);
+    memo->dicts = PyMem_New(DictWatch, steps + 1);
+    memo->facts = PyMem_New(Fact, steps + 1);
+    memo->types = PyMem_New(TypeWatch, steps + 1);
+    memo->kept = PyMem_New(PyObject *, steps + 1);
+    if (!memo->roots || !memo->held || !memo->words || !memo->dicts || !memo->facts || !memo->types
+        || !memo->kept) {
+        memo_free(memo);
+        return NULL;
+    }
+    return memo;
+}
+
+void
+memo_free(Memo *memo)
+{
+    if (memo != NULL) {
+        for (Py_ssize_t i = 0; i < memo->kept_count; i++) {
+            Py_DECREF(memo->kept[i]);
+        }
+        PyMem_Free(memo->kept);
+        PyMem_Free(memo->roots);
+        PyMem_Free(memo->held);
+        PyMem_Free(memo->words);
+        PyMem_Free(memo->dicts);
+        PyMem_Free(memo->facts);
+        PyMem_Free(memo->types);
+        PyMem_Free(memo);
+    }
+}
+
+static void *
+fitted(void *block, size_t size)
+{
+    void *smaller = PyMem_Realloc(block, size ? size : 1);
+    return smaller == NULL ? block : smaller;
+}
+
+static void
+memo_fit(Memo *memo)
+{
+    memo->words = fitted(memo->words, (size_t)memo->word_count * sizeof(Word));
+    memo->dicts = fitted(memo->dicts, (size_t)memo->dict_count * sizeof(DictWatch));
+    memo->facts = fitted(memo->facts, (size_t)memo->fact_count * sizeof(Fact));
+    memo->kept = fitted(memo->kept, (size_t)memo->kept_count * sizeof(PyObject *));
+    memo->types = fitted(memo->types, (size_t)memo->type_count * sizeof(TypeWatch));
+}
+
+static void
+add_word(Memo *memo, const void *address)
+{
+    Word *word = &memo->words[memo->word_count++];
+    word->address = address;
+    memcpy(&word->expected, address, sizeof(uint64_t));
+}
+
+/* ---- types ---- */
+
+/* Whether the type says by its version that nothing was assigned to it. */
+static int
+watch_type(Memo *memo, PyTypeObject *type)
+{
+    if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
+        return 1;
+    }
+    for (Py_ssize_t i = memo->type_count; i-- > 0;) {
+        if (memo->types[i].type == type) {
+            return 1;
+        }
+    }
+    if (type_version(type) == 0) {
+        type_assign_version(type);
+    }
+    uint64_t version = type_version(type);
+    memo->types[memo->type_count++] = (TypeWatch){type, version};
+    return version != 0;
+}
+
+static void
+note_type(Recording *recording, Py_ssize_t step)
+{
+    PyObject *value = recording->values[step];
+    if (!recording->typed[step]) {
+        recording->typed[step] = 1;
+        add_word(recording->memo, &value->ob_type);
+    }
+}
+
+/* ---- dicts ---- */
+
+static Py_ssize_t
+watch_dict(Memo *memo, PyObject *dict)
+{
+    DictWatch *watch = &memo->dicts[memo->dict_count];
+    *watch = (DictWatch){dict, memo->word_count, -1, 0};
+    add_word(memo, dict_version_address(dict));
+    return memo->dict_count++;
+}
+
+static int
+same_key(PyObject *seen, PyObject *key)
+{
+    if (seen == key) {
+        return 1;
+    }
+    int comparable = (PyUnicode_CheckExact(key) && PyUnicode_CheckExact(seen))
+                     || (PyLong_CheckExact(key) && PyLong_CheckExact(seen));
+    return comparable && PyObject_RichCompareBool(seen, key, Py_EQ) == 1;
+}
+
+PyObject *
+steady_find_key(PyObject *dict, PyObject *key, int *known)
+{
+    *known = 1;
+    if (PyUnicode_CheckExact(key) && dict_has_plain_keys(dict)) {
+        PyObject *value = PyDict_GetItemWithError(dict, key);
+        *known = value != NULL || !PyErr_Occurred();
+        PyErr_Clear();
+        return value;
+    }
+    PyObject *seen, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &seen, &value);) { /* hashing keys could run user code */
+        if (same_key(seen, key)) {
+            return value;
+        }
+    }
+    *known = 0;
+    return NULL;
+}
+
+static void
+add_fact(Memo *memo, Py_ssize_t watch, PyObject *key, PyObject *value)
+{
+    memo->facts[memo->fact_count] = (Fact){key, value, memo->dicts[watch].fact};
+    memo->dicts[watch].fact = memo->fact_count++;
+}
+
+/* Reads a key of the dict and notes what was found. */
+static int
+read_key(Recording *recording, Py_ssize_t watch, PyObject *key, PyObject **value)
+{
+    int known;
+    *value = steady_find_key(recording->memo->dicts[watch].dict, key, &known);
+    if (known) {
+        add_fact(recording->memo, watch, key, *value);
+    }
+    return known;
+}
+
+/* The watch of the dict that is the value of a step. */
+static Py_ssize_t
+content_of(Recording *recording, Py_ssize_t step)
+{
+    if (recording->content[step] < 0) {
+        recording->content[step] = watch_dict(recording->memo, recording->values[step]);
+    }
+    return recording->content[step];
+}
+
+/* The watch of the instance dict of a step's value, which is made if 3.11 has kept the attributes without one. */
+static Py_ssize_t
+instance_of(Recording *recording, Py_ssize_t step)
+{
+    if (recording->instance[step] < 0) {
+        PyObject **place = _PyObject_GetDictPtr(recording->values[step]);
+        if (place == NULL) {
+            PyErr_Clear();
+            return -1;
+        }
+        if (*place == NULL) {
+            PyObject *made = PyObject_GenericGetDict(recording->values[step], NULL);
+            Py_XDECREF(made);
+            if (made == NULL || *place != made) {
+                PyErr_Clear();
+                return -1;
+            }
+        }
+        add_word(recording->memo, place);
+        recording->instance[step] = watch_dict(recording->memo, *place);
+    }
+    return recording->instance[step];
+}
+
+/* ---- steps ---- */
+
+/* A filled or empty slot of the instance. */
+static int
+read_member(Recording *recording, PyObject *object, PyMemberDescrObject *member, PyObject **value)
+{
+    if (member->d_member->type != T_OBJECT_EX) {
+        return 0;
+    }
+    PyObject **place = (PyObject **)((char *)object + member->d_member->offset);
+    add_word(recording->memo, place);
+    *value = *place;
+    return 1;
+}
+
+static int
+read_attribute(Recording *recording, const Step *step, PyObject **value)
+{
+    PyObject *object = recording->values[step->base];
+    note_type(recording, step->base);
+    if (!watch_type(recording->memo, Py_TYPE(object))) {
+        return 0;
+    }
+    PyObject *in_type = _PyType_Lookup(Py_TYPE(object), step->key);
+    if (in_type != NULL && Py_IS_TYPE(in_type, &PyMemberDescr_Type)) {
+        return read_member(recording, object, (PyMemberDescrObject *)in_type, value);
+    }
+    Py_ssize_t watch = instance_of(recording, step->base);
+    return watch >= 0 && read_key(recording, watch, step->key, value);
+}
+
+static int
+read_dict(Recording *recording, const Step *step, PyObject **value)
+{
+    note_type(recording, step->base);
+    Py_ssize_t watch = instance_of(recording, step->base);
+    *value = watch < 0 ? NULL : recording->memo->dicts[watch].dict;
+    return watch >= 0;
+}
+
+/* The size of a list or tuple, and where its items are. */
+static PyObject **
+note_items(Memo *memo, PyObject *sequence)
+{
+    add_word(memo, &((PyVarObject *)sequence)->ob_size);
+    if (PyTuple_Check(sequence)) {
+        return ((PyTupleObject *)sequence)->ob_item;
+    }
+    add_word(memo, &((PyListObject *)sequence)->ob_item);
+    return ((PyListObject *)sequence)->ob_item;
+}
+
+static int
+read_item(Recording *recording, const Step *step, PyObject **value)
+{
+    PyObject *container = recording->values[step->base];
+    if (PyDict_Check(container)) {
+        note_type(recording, step->base);
+        return read_key(recording, content_of(recording, step->base), step->key, value);
+    }
+    if (!PyLong_CheckExact(step->key) || !(PyList_CheckExact(container) || PyTuple_Check(container))) {
+        return 0;
+    }
+    Py_ssize_t size = Py_SIZE(container);
+    Py_ssize_t index = step->number < 0 ? step->number + size : step->number;
+    if (index < 0 || index >= size) {
+        return 0;
+    }
+    PyObject **place = note_items(recording->memo, container) + index;
+    add_word(recording->memo, place);
+    *value = *place;
+    return 1;
+}
+
+static int
+keep(Memo *memo, PyObject *value)
+{
+    memo->kept[memo->kept_count++] = Py_NewRef(value);
+    return 1;
+}
+
+static int
+read_whole(Recording *recording, const Step *step)
+{
+    PyObject *container = recording->values[step->base];
+    note_type(recording, step->base);
+    if (PyDict_Check(container)) {
+        recording->memo->dicts[content_of(recording, step->base)].whole = 1;
+        return 1;
+    }
+    if (PyList_CheckExact(container) || PyTuple_Check(container)) {
+        note_items(recording->memo, container);
+        return 1;
+    }
+    return (PyUnicode_CheckExact(container) || PyBytes_CheckExact(container)) && keep(recording->memo, container);
+}
+
+static int
+read_class(Recording *recording, const Step *step, PyObject **value)
+{
+    PyTypeObject *type = (PyTypeObject *)recording->values[step->base];
+    if (!PyType_Check((PyObject *)type) || !watch_type(recording->memo, type) || !PyUnicode_CheckExact(step->key)) {
+        return 0;
+    }
+    if (step->kind == STEP_TYPE_ITEM) {
+        int known;
+        *value = steady_find_key(type->tp_dict, step->key, &known);
+        return known;
+    }
+    *value = _PyType_Lookup(type, step->key);
+    return 1;
+}
+
+/* The place of a slot, for words; NULL if the object has none. */
+static PyObject **
+slot_place(PyObject *object, Slot slot)
+{
+    PyFunctionObject *function = PyFunction_Check(object) ? (PyFunctionObject *)object : NULL;
+    PyMethodObject *method = PyMethod_Check(object) ? (PyMethodObject *)object : NULL;
+    switch (slot) {
+    case SLOT_CODE:
+        return function ? &function->func_code : NULL;
+    case SLOT_DEFAULTS:
+        return function ? &function->func_defaults : NULL;
+    case SLOT_KWDEFAULTS:
+        return function ? &function->func_kwdefaults : NULL;
+    case SLOT_CLOSURE:
+        return function ? &function->func_closure : NULL;
+    case SLOT_GLOBALS:
+        return function ? &function->func_globals : NULL;
+    case SLOT_CELL_CONTENTS:
+        return PyCell_Check(object) ? &((PyCellObject *)object)->ob_ref : NULL;
+    case SLOT_METHOD_SELF:
+        return method ? &method->im_self : NULL;
+    case SLOT_METHOD_FUNC:
+        return method ? &method->im_func : NULL;
+    default:
+        return NULL;
+    }
+}
+
+/* `fget` of a property never changes; the property is found in a class, whose version tells it from others. */
+static int
+read_getter(PyObject *object, PyObject **value)
+{
+    if (!Py_IS_TYPE(object, &PyProperty_Type)) {
+        return 0;
+    }
+    *value = PyObject_GetAttrString(object, "fget");
+    Py_XDECREF(*value); /* the property holds it */
+    return *value != NULL;
+}
+
+static int
+read_slot(Recording *recording, const Step *step, PyObject **value)
+{
+    PyObject *object = recording->values[step->base];
+    if (step->number == SLOT_PROPERTY_GETTER) {
+        return read_getter(object, value);
+    }
+    if (step->number == SLOT_MRO) {
+        *value = PyType_Check(object) ? ((PyTypeObject *)object)->tp_mro : NULL;
+        return *value != NULL && watch_type(recording->memo, (PyTypeObject *)object);
+    }
+    PyObject **place = slot_place(object, (Slot)step->number);
+    if (place == NULL) {
+        return 0;
+    }
+    add_word(recording->memo, place);
+    *value = *place == NULL ? Py_None : *place;
+    return 1;
+}
+
+/* Whether the step could be made; *value is NULL where nothing is there. */
+static int
+take_step(Recording *recording, const Step *step, PyObject *const *roots, PyObject **value)
+{
+    switch (step->kind) {
+    case STEP_ROOT:
+        *value = roots[step->number];
+        return 1;
+    case STEP_CONST:
+        *value = step->key;
+        return 1;
+    case STEP_ATTR:
+        return read_attribute(recording, step, value) && *value != NULL;
+    case STEP_NO_ATTR:
+        return read_attribute(recording, step, value) && *value == NULL;
+    case STEP_DICT:
+        return read_dict(recording, step, value);
+    case STEP_ITEM:
+        return read_item(recording, step, value) && *value != NULL;
+    case STEP_NO_ITEM:
+        return PyDict_Check(recording->values[step->base]) && read_item(recording, step, value) && *value == NULL;
+    case STEP_WHOLE:
+        return read_whole(recording, step);
+    case STEP_EXACT:
+        note_type(recording, step->base);
+        return 1;
+    case STEP_KEEP:
+        return keep(recording->memo, recording->values[step->base]);
+    case STEP_TYPE:
+        note_type(recording, step->base);
+        *value = (PyObject *)Py_TYPE(recording->values[step->base]);
+        return 1;
+    case STEP_TYPE_ITEM:
+    case STEP_TYPE_LOOKUP:
+        return read_class(recording, step, value) && *value != NULL;
+    case STEP_NO_TYPE_LOOKUP:
+        return read_class(recording, step, value) && *value == NULL;
+    case STEP_SLOT:
+        return read_slot(recording, step, value);
+    case STEP_COUNT:
+        break;
+    }
+    return 0;
+}
+
+static int
+take_steps(Recording *recording, const Step *steps, Py_ssize_t count, PyObject *const *roots)
+{
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *value = NULL;
+        if (steps[i].base >= 0 && recording->values[steps[i].base] == NULL) {
+            return 0;
+        }
+        if (!take_step(recording, &steps[i], roots, &value)) {
+            return 0;
+        }
+        recording->values[i] = value;
+        recording->instance[i] = recording->content[i] = -1;
+        recording->typed[i] = 0;
+    }
+    return 1;
+}
+
+Memo *
+memo_record(const Step *steps, Py_ssize_t step_count, PyObject *const *roots, Py_ssize_t root_count,
+            const Py_ssize_t *held, Py_ssize_t held_count)
+{
+    int collects = PyGC_Disable(); /* an instance dict may be made, and objects must not go away meanwhile */
+    Recording recording = {
+        memo_new(step_count, root_count, held_count),
+        PyMem_New(PyObject *, step_count + 1),
+        PyMem_New(Py_ssize_t, step_count + 1),
+        PyMem_New(Py_ssize_t, step_count + 1),
+        PyMem_New(char, step_count + 1),
+    };
+    int done = recording.memo && recording.values && recording.instance && recording.content && recording.typed
+               && take_steps(&recording, steps, step_count, roots);
+    for (Py_ssize_t i = 0; done && i < root_count; i++) {
+        recording.memo->roots[i] = roots[i];
+    }
+    for (Py_ssize_t i = 0; done && i < held_count; i++) {
+        recording.memo->held[i] = recording.values[held[i]];
+    }
+    if (collects) {
+        PyGC_Enable();
+    }
+    PyMem_Free(recording.values);
+    PyMem_Free(recording.instance);
+    PyMem_Free(recording.content);
+    PyMem_Free(recording.typed);
+    if (!done) {
+        PyErr_Clear();
+        memo_free(recording.memo);
+        return NULL;
+    }
+    memo_fit(recording.memo);
+    return recording.memo;
+}

@@ -1,0 +1,200 @@
+"""Warnings and loggers in traced code: what is given out, in which order, how often, and from which line."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+import pytest
+import torch
+
+import tracer
+from tests.soundness.watching import Watched
+from tests.support import breaks, captured
+
+X = torch.arange(3.0)
+LOG = logging.getLogger("tests.messages")
+
+
+class Kept(logging.Handler):
+    """Keeps what every record says of itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.records = []
+
+    def emit(self, record):
+        place = record.name, record.levelno, record.pathname, record.lineno, record.funcName
+        self.records.append((*place, record.getMessage()))
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    handler = Kept()
+    monkeypatch.setattr(LOG, "handlers", [handler])
+    monkeypatch.setattr(LOG, "propagate", False)
+    LOG.setLevel(logging.INFO)
+    yield handler.records
+    LOG.setLevel(logging.NOTSET)
+
+
+def warned(fn, *args):
+    """What a call warns of, and from where."""
+    globals().pop("__warningregistry__", None)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fn(*args)
+    return [(str(w.message), w.category, w.filename, w.lineno) for w in caught]
+
+
+def graphs_of(fn):
+    graphs = []
+    return tracer.optimize(lambda gm, inputs: (graphs.append(gm), gm.forward)[1])(fn), graphs
+
+
+def complains(x):
+    warnings.warn("inner", DeprecationWarning)
+    warnings.warn("of the caller", stacklevel=2)
+    return x * 2
+
+
+def program(x):
+    warnings.warn("first")
+    y = complains(x + 1)
+    warnings.warn("last", FutureWarning)
+    return y - 1
+
+
+def test_warnings_come_in_order_once_a_call_with_their_lines():
+    compiled, graphs = graphs_of(program)
+    expected = warned(program, X)
+    assert len(expected) == 4
+    assert warned(compiled, X) == expected
+    assert warned(compiled, X) == expected
+    assert len(graphs) == 1
+
+
+def test_the_filter_that_shows_a_line_once_is_honoured():
+    compiled, _ = graphs_of(program)
+
+    def count(fn):
+        globals().pop("__warningregistry__", None)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            for _ in range(3):
+                fn(X)
+        return [str(w.message) for w in caught]
+
+    assert count(compiled) == count(program)
+    assert len(count(compiled)) == 4
+
+
+def test_warnings_that_are_errors_are_raised_where_they_stand():
+    changes = []
+
+    def fn(x):
+        changes.append(1)
+        warnings.warn("stop")
+        changes.append(2)
+        return x + 1
+
+    watched = Watched(fn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        watched(X)
+    assert changes == [1, 2, 1, 2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert isinstance(watched(X), UserWarning)
+    assert changes == [1, 2, 1, 2, 1, 1]
+
+
+def test_a_warning_about_a_value_that_only_the_graph_knows_breaks():
+    def fn(x):
+        warnings.warn(f"sum {x.sum()}")
+        return x + 1
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        breaks(fn, X)
+
+
+def test_records_of_loggers_come_in_order_with_their_lines(kept):
+    def helper(x):
+        LOG.warning("in %s with %d", "helper", 3)
+        return x * 2
+
+    def fn(x):
+        LOG.debug("not shown")
+        LOG.info("first")
+        y = helper(x)
+        LOG.log(logging.ERROR, "last %r", (1, "a"))
+        return y + 1
+
+    compiled, graphs = graphs_of(fn)
+    fn(X)
+    expected, kept[:] = list(kept), []
+    assert len(expected) == 3
+    compiled(X)
+    compiled(X)
+    assert kept == expected * 2
+    assert len(graphs) == 1
+
+
+def test_a_level_that_changes_is_noticed(kept):
+    def fn(x):
+        LOG.debug("detail")
+        return x + 1 if LOG.isEnabledFor(logging.DEBUG) else x - 1
+
+    watched = Watched(fn)
+    watched(X)
+    assert kept == []
+    LOG.setLevel(logging.DEBUG)
+    watched(X)
+    assert [record[-1] for record in kept] == ["detail", "detail"]
+    logging.disable(logging.CRITICAL)
+    try:
+        watched(X)
+    finally:
+        logging.disable(logging.NOTSET)
+    assert len(kept) == 2
+
+
+def test_a_record_of_a_tensor_breaks(kept):
+    def fn(x):
+        LOG.warning("sum %s", x.sum())
+        return x + 1
+
+    breaks(fn, X)
+
+
+def test_messages_can_be_left_out(kept):
+    def fn(x):
+        warnings.warn("left out")
+        LOG.warning("sum %s", x.sum())
+        return x + 1
+
+    with tracer.config.patch(skip_messages=True):
+        compiled, graphs = graphs_of(fn)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert torch.equal(compiled(X), X + 1)
+    assert (len(caught), kept, len(graphs)) == (0, [], 1)
+
+
+def test_objects_with_items_alone_are_iterated():
+    class Tens:
+        def __getitem__(self, index):
+            if index > 2:
+                raise IndexError
+            return index * 10
+
+        def __len__(self):
+            return 3
+
+    def fn(x):
+        every = list(Tens()), [i for i in Tens()], list(reversed(Tens())), 20 in Tens(), max(Tens()), dict(enumerate(Tens()))
+        half = iter(Tens())
+        return x + next(half), every, half
+
+    captured(fn, X)

@@ -1,0 +1,29 @@
+"""The old ways to make and to convert tensors, and tensors made of Python's ranges and numbers."""
+from __future__ import annotations
+
+import torch
+
+from tests.support import breaks, captured
+
+
+def test_new_with_sizes_makes_an_empty_tensor_of_the_same_kind():
+    def fn(x, y):
+        return x.new(y.shape).fill_(1), x.new(3, 4).zero_(), x.new().shape
+
+    captured(fn, torch.ones(2, dtype=torch.float64), torch.ones(3))
+
+
+def test_new_with_data_is_left_to_torch():
+    breaks(lambda x: x.new([1, 2]) + x, torch.ones(2))
+
+
+def test_the_old_names_of_types_are_dtypes():
+    captured(lambda x, y: (x.type(torch.HalfTensor), y.type(x.type(torch.DoubleTensor).type())), torch.ones(2), torch.ones(3))
+
+
+def test_a_tensor_made_of_a_constant_is_an_index():
+    captured(lambda x: [x, x + 1, x + 2][torch.as_tensor(2)] * 2, torch.ones(2))
+
+
+def test_a_tensor_is_made_of_a_range():
+    captured(lambda x: torch.tensor(range(x.size(0))) + x, torch.ones(3))

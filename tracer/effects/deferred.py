@@ -1,0 +1,28 @@
+"""Calls that the output code makes after the graph, in the order of the program: warnings and records of loggers, which tell
+of the user's line as if they were given from there."""
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any, NamedTuple
+
+from tracer.variables.base import VariableTracker
+
+
+class DeferredCall(NamedTuple):
+    """`function(*values, *arguments)`: arguments are tracked values that nothing changes meanwhile."""
+
+    function: Any
+    values: tuple[Any, ...]
+    arguments: tuple[VariableTracker, ...]
+
+
+def warn(filename: str, line: int, namespace: dict[str, Any], message: str, category: type[Warning]) -> None:
+    """warnings.warn in the frame with these globals"""
+    registry = namespace.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, category, filename, line, namespace.get("__name__") or "<string>", registry)
+
+
+def log(filename: str, line: int, function: str, logger: logging.Logger, level: int, message: str, *args: Any) -> None:
+    """logger._log at the user's line"""
+    logger.handle(logger.makeRecord(logger.name, level, filename, line, message, args, None, function, None, None))

@@ -1,0 +1,110 @@
+"""Models of `logging` and `warnings`: what is given out is given out after the graph, once a call, with the user's line.
+Whether it is given out at all is found while tracing, and guarded."""
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from tracer import config, guards
+from tracer.effects import deferred
+from tracer.effects.deferred import DeferredCall
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import models, transparent
+from tracer.variables.base import VariableTracker
+from tracer.variables.classes import ClassVariable
+from tracer.variables.constant import NONE, ONE, ConstantVariable
+from tracer.variables.sequences import TupleVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+_METHODS = ("debug", "info", "warning", "error", "critical", "log")
+
+
+def _user_frame(tx: Any, level: int, skipped: str) -> Any:
+    """The frame that a message is said to come from: `level` frames up, not counting those of the library itself."""
+    frame = tx
+    while frame is not None:
+        if frame.code.co_filename != skipped:
+            level -= 1
+            if level <= 0:
+                return frame
+        frame = frame.parent
+    unsupported("unsupported-builtin", function="a message that is said to come from the caller of the traced function")
+
+
+# -- warnings ----------------------------------------------------------------------------------------------------------
+
+
+@models(warnings.warn)
+def _warn(
+    tx: Tracer, message: Value, category: Value = NONE, stacklevel: Value = ONE, source: Value = NONE
+) -> Value:
+    if config.skip_messages:
+        return NONE
+    none = category.is_constant() and category.constant() is None
+    kind: Any = UserWarning if none else category.identity()
+    plain = type(message) is ConstantVariable and type(message.value) is str
+    if not plain or not (none or isinstance(category, ClassVariable)) or source is not NONE or not stacklevel.is_constant():
+        unsupported("side-effect-call", name="warnings.warn", value=message.describe())
+    if not issubclass(kind, Warning):
+        unsupported("side-effect-call", name="warnings.warn", value=category.describe())
+    frame = _user_frame(tx, stacklevel.constant(), "")
+    place = frame.location()
+    if _action(str(message.constant()), kind, frame.globals.get("__name__") or "<string>", place.lineno) == "error":
+        unsupported("side-effect-call", name="warnings.warn, which raises", value=message.describe())
+    tx.guard(guards.WarningFiltersMatch(tuple(warnings.filters)))
+    cls = tx.class_variable(kind) if none else category
+    tx.effects.defer(DeferredCall(deferred.warn, (place.filename, place.lineno, frame.globals), (message, cls)))
+    return NONE
+
+
+def _action(text: str, category: type[Warning], module: str, line: int) -> str:
+    """What the filters say is done with a warning."""
+    for action, message, kind, pattern, number in warnings.filters:
+        fits = message is None or _matches(message, text)
+        if fits and issubclass(category, kind) and (pattern is None or _matches(pattern, module)) and number in (0, line):
+            return action
+    return getattr(warnings, "defaultaction", "default")
+
+
+def _matches(pattern: Any, text: str) -> bool:
+    return pattern.match(text) is not None if isinstance(pattern, re.Pattern) else pattern == text
+
+
+# -- loggers -----------------------------------------------------------------------------------------------------------
+
+transparent(*(getattr(logging.Logger, name) for name in (*_METHODS, "getEffectiveLevel")))
+
+
+@models(logging.Logger.isEnabledFor)
+def _is_enabled_for(tx: Tracer, logger: Value, level: Value) -> Value:
+    """Without the cache that the logger keeps: levels are read, and guarded, where they are set."""
+    manager = logger.get_attr(tx, "manager")
+    off = logger.get_attr(tx, "disabled").truth(tx) or tx.binary_truth(">=", manager.get_attr(tx, "_disable"), level)
+    if config.skip_messages or off:
+        return ConstantVariable(False)
+    return tx.compare(">=", level, logger.call_method(tx, "getEffectiveLevel", [], {}))
+
+
+@models(logging.Logger._log)
+def _log(tx: Tracer, logger: Value, level: Value, message: Value, args: Value, **options: Value) -> Value:
+    if options.keys() - {"stacklevel"} or not isinstance(args, TupleVariable):
+        unsupported("side-effect-call", name="a logger's method", value=", ".join(options))
+    items = args.items(tx)
+    for value in (level, message, *items):
+        if not value.is_constant():
+            unsupported("side-effect-call", name="a logger's method", value=value.describe())
+    stacklevel = options.get("stacklevel", ONE)
+    if logger.source is None or not stacklevel.is_constant():
+        unsupported("side-effect-call", name="a logger's method", value=logger.describe())
+    frame = _user_frame(tx, stacklevel.constant(), str(logging._srcfile))  # type: ignore[attr-defined]
+    place = frame.location()
+    call = DeferredCall(
+        deferred.log, (place.filename, place.lineno, frame.code.co_name), (logger, level, message, *items)
+    )
+    tx.effects.defer(call)
+    return NONE

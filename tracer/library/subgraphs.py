@@ -1,0 +1,168 @@
+"""Parts of a trace that become graphs of their own: the body of an autograd.Function, a branch of `torch.cond`.
+
+A part is recorded where it stands, as any other code, and is then cut out: what it reads of the graph around it becomes its
+inputs. It must not change anything that the program could see, because it may run at another time, or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from tracer.graph.fake_tensors import symbols_in
+from tracer.graph.graph_module import module_of
+from tracer.graph.output_graph import EXAMPLE
+from tracer.graph_breaks import unsupported
+from tracer.preserve import read_state
+from tracer.variables.base import ObservedException, VariableTracker
+
+if TYPE_CHECKING:
+    from tracer.graph.output_graph import OutputGraph
+    from tracer.variables.protocol import Tracer
+
+
+@dataclasses.dataclass
+class Subgraph:
+    """A graph that was cut out; `read` are the nodes of the graph around it that its placeholders stand for, in order."""
+
+    graph: fx.Graph
+    read: list[fx.Node]
+    module: fx.GraphModule
+
+
+def part_begins() -> None:
+    """Marks the place in the graph behind which a part is recorded."""
+
+
+class Part:
+    """The nodes that were recorded since, and the changes that were seen."""
+
+    def __init__(self, tx: Tracer) -> None:
+        self.tx = tx
+        self.output: OutputGraph = tx.output
+        self.mark = self.output.create_node("call_function", part_begins, (), {}, None, pure=True)
+        self.changed: list[VariableTracker | None] = []
+
+    def nodes(self) -> list[fx.Node]:
+        """In order; inputs of the graph, which are added at its top, do not belong to the part."""
+        found = []
+        for node in reversed(self.output.graph.nodes):
+            if node is self.mark:
+                break
+            if node.op != "placeholder":
+                found.append(node)
+        return found[::-1]
+
+    def cut(self, results: Sequence[Any], inputs: Sequence[fx.Node] = ()) -> Subgraph:
+        """Takes the nodes out of the graph; `results`, nodes and constants, are what the new graph returns, `inputs` are its
+        first placeholders, whether it reads them or not."""
+        nodes, graph = self.nodes(), fx.Graph()
+        read: list[fx.Node] = []
+        copies: dict[fx.Node, fx.Node] = {}
+
+        def add_input(node: fx.Node) -> None:
+            last = next((copy for copy in reversed(graph.nodes) if copy.op == "placeholder"), graph._root)
+            with graph.inserting_after(last):
+                copies[node] = graph.placeholder(node.name if node not in copies else f"{node.name}_again_{len(read)}")
+            copies[node].meta = dict(node.meta)
+            read.append(node)
+
+        def copy_of(node: fx.Node) -> fx.Node:
+            if node not in copies:
+                add_input(node)
+            return copies[node]
+
+        for node in inputs:
+            add_input(node)
+        for node in nodes:
+            copies[node] = graph.node_copy(node, copy_of)
+        graph.output(fx.map_arg(tuple(results), copy_of))
+        self._erase(nodes)
+        return Subgraph(graph, read, module_of(graph, self._attributes(graph)))
+
+    def _erase(self, nodes: list[fx.Node]) -> None:
+        self.output.forget_symbol_nodes(set(nodes))
+        for node in (*reversed(nodes), self.mark):
+            self.output.graph.erase_node(node)
+
+    def _attributes(self, graph: fx.Graph) -> dict[str, Any]:
+        names = {node.target for node in graph.nodes if node.op == "get_attr"}
+        return {name: value for name, value in self.output.attributes.items() if name in names}
+
+
+@contextlib.contextmanager
+def recording(tx: Tracer, what: str, holders: Sequence[VariableTracker] = ()) -> Iterator[Part]:
+    """Within, code of the program is recorded that `cut` will take out. Effects of it, on what the open frames or `holders` lead
+    to, break the graph."""
+    part = Part(tx)
+    effects, before, state = tx.effects, tx.effects.observer, read_state()
+    effects.observer = part.changed.append
+    mode = tx.output.world.fake_mode
+    written = set(mode.written_storages)
+    try:
+        yield part
+    except ObservedException:
+        unsupported("effect-in-subgraph", name=what, value="it raises")
+    finally:
+        effects.observer = before
+    if before is not None:
+        for target in part.changed:
+            before(target)
+    if read_state() != state:
+        unsupported("effect-in-subgraph", name=what, value="it changes a switch of torch")
+    known = {tensor.untyped_storage()._cdata for tensor in _tensors_before(part)}
+    if (mode.written_storages - written) & known:
+        unsupported("effect-in-subgraph", name=what, value="it writes to a tensor that existed before")
+    _refuse_visible_changes(tx, part, what, holders)
+
+
+def _tensors_before(part: Part) -> Iterator[torch.Tensor]:
+    inside = set(part.nodes())
+    for node in part.output.graph.nodes:
+        example = node.meta.get(EXAMPLE)
+        if node not in inside and isinstance(example, torch.Tensor) and example.layout is torch.strided:
+            yield example
+
+
+def _refuse_visible_changes(tx: Tracer, part: Part, what: str, holders: Sequence[VariableTracker]) -> None:
+    """A change is seen by nobody if its target was made by the part itself."""
+    if not part.changed:
+        return
+    reachable = set(_reachable((*holders, *_held_by_frames(tx))))
+    for target in part.changed:
+        if target is None or target.source is not None or target in reachable:
+            unsupported("effect-in-subgraph", name=what, value="it changes an object that existed before")
+
+
+def _held_by_frames(tx: Tracer) -> Iterator[VariableTracker]:
+    for frame in tx.trace.frame.frames():
+        for value in (*frame.stack, *frame.locals.values(), *frame.cells.values()):
+            if isinstance(value, VariableTracker):
+                yield value
+
+
+def _reachable(roots: Iterable[VariableTracker]) -> Iterator[VariableTracker]:
+    seen: set[int] = set()
+    pending = list(roots)
+    while pending:
+        value = pending.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        yield value
+        pending += value.children()
+
+
+def refuse_new_symbols(subgraph: Subgraph, what: str) -> None:
+    """A part that runs elsewhere must not make sizes that depend on data: what follows is written in them."""
+    inside = set[Any]()
+    outside = {symbol for node in subgraph.read for symbol in symbols_in(node.meta.get(EXAMPLE))}
+    for node in subgraph.graph.nodes:
+        inside |= set(symbols_in(node.meta.get(EXAMPLE)))
+    if any(str(symbol).startswith(("u", "zuf")) for symbol in inside - outside):
+        unsupported("effect-in-subgraph", name=what, value="it makes a size that depends on data")
