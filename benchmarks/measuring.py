@@ -154,7 +154,7 @@ def _check_ns(case: WarmCase, rounds: int) -> float | None:
     if len(entries) != 1 or len(seen) != 1:
         return None
     arguments, check = seen[0], entries[0].check_fn
-    if check(*arguments) is not True:
+    if not check(*arguments):
         return None
     seconds = cpu_seconds({"check": lambda: check(*arguments), "nothing": lambda: _true(*arguments)}, rounds)
     return (seconds["check"] - seconds["nothing"]) * 1e9

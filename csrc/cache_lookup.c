@@ -4,7 +4,7 @@
 
 /* CHECK_HIT sets *found to a new reference. */
 static CheckResult
-search(Bucket *bucket, const CallSite *site, Entry **found)
+search(Bucket *bucket, CallSite *site, Entry **found)
 {
     PyObject *entries = Py_NewRef(bucket->entries);
     CheckResult result = CHECK_MISS;
@@ -18,6 +18,7 @@ search(Bucket *bucket, const CallSite *site, Entry **found)
         }
         result = entry_check(entry, site);
         if (result == CHECK_HIT && !entry->valid) { /* what it guards died during the check */
+            Py_CLEAR(site->fetched);
             result = CHECK_MISS;
             invalid = 1;
         }
@@ -61,9 +62,20 @@ ask(const CallSite *site)
     return answer;
 }
 
+/* A new entry was not found by its check_fn: what that hands out is still to be fetched. */
+static int
+has_fetched(Entry *entry, CallSite *site)
+{
+    if (!entry->fetches || entry_check(entry, site) == CHECK_HIT) {
+        return 1;
+    }
+    PyErr_Clear();
+    return 0;
+}
+
 /* Does what the callback answered (steals the answer). */
 static LookupResult
-follow(const CallSite *site, PyObject *answer, PyObject *globals, Entry **entry)
+follow(CallSite *site, PyObject *answer, PyObject *globals, Entry **entry)
 {
     LookupResult result = LOOKUP_ORIGINAL;
     if (answer == region_skip_sentinel) {
@@ -73,7 +85,7 @@ follow(const CallSite *site, PyObject *answer, PyObject *globals, Entry **entry)
         if (region_install(site->region, site->code, globals, (Entry *)answer) < 0) {
             result = LOOKUP_FAILED;
         }
-        else if (((Entry *)answer)->code != NULL) {
+        else if (((Entry *)answer)->code != NULL && has_fetched((Entry *)answer, site)) {
             *entry = (Entry *)answer;
             return LOOKUP_ENTRY;
         }
@@ -88,7 +100,7 @@ follow(const CallSite *site, PyObject *answer, PyObject *globals, Entry **entry)
 }
 
 static LookupResult
-miss(ThreadContext *context, const CallSite *site, Entry **entry)
+miss(ThreadContext *context, CallSite *site, Entry **entry)
 {
     if (context->stance == STANCE_RUN_ONLY || region_is_skipped(site->region, site->code)) {
         return LOOKUP_ORIGINAL;
@@ -110,7 +122,7 @@ unmute(ThreadContext *context, Region *region)
 }
 
 static LookupResult
-look_up(ThreadContext *context, const CallSite *site, Bucket *bucket, Entry **entry)
+look_up(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry)
 {
     if (bucket == NULL) {
         bucket = region_find_bucket(site->region, site->code, site->function->func_globals);
@@ -145,7 +157,7 @@ look_up(ThreadContext *context, const CallSite *site, Bucket *bucket, Entry **en
 }
 
 LookupResult
-cache_lookup(ThreadContext *context, const CallSite *site, Bucket *bucket, Entry **entry)
+cache_lookup(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry)
 {
     if (!frame_eval_is_shared()) {
         return look_up(context, site, bucket, entry);

@@ -16,7 +16,7 @@ typedef enum {
 
 /* `bucket` is that of the site's code and globals if the caller knows it, else NULL. check_fn and the callback run
  * with no region active on this thread. */
-LookupResult cache_lookup(ThreadContext *context, const CallSite *site, Bucket *bucket, Entry **entry);
+LookupResult cache_lookup(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry);
 
 /* Runs the code of an entry, with the region active if the entry needs the hook, and none if not. */
 PyObject *run_entry(ThreadContext *context, const CallSite *site, Entry *entry, int keep);

@@ -19,7 +19,7 @@ guard_failed(void)
 }
 
 CheckResult
-entry_check(Entry *entry, const CallSite *site)
+entry_check(Entry *entry, CallSite *site)
 {
     if (entry->check_fn == NULL) { /* cleared by the garbage collector */
         return CHECK_MISS;
@@ -36,7 +36,11 @@ entry_check(Entry *entry, const CallSite *site)
     if (result == NULL) {
         return guard_failed();
     }
-    CheckResult hit = result == Py_True ? CHECK_HIT : CHECK_MISS;
+    if (entry->fetches && PyTuple_CheckExact(result)) {
+        Py_XSETREF(site->fetched, result);
+        return CHECK_HIT;
+    }
+    CheckResult hit = result == Py_True && !entry->fetches ? CHECK_HIT : CHECK_MISS;
     Py_DECREF(result);
     return hit;
 }
@@ -100,6 +104,25 @@ function_for(Entry *entry, PyObject *closure, int keep)
     return function;
 }
 
+/* What check_fn has fetched is the last argument. */
+static PyObject *
+call_with_fetched(PyObject *function, const CallSite *site)
+{
+    Py_ssize_t count = site->argument_count;
+    PyObject *few[CALL_SITE_INLINE_SLOTS + 1];
+    PyObject **arguments = count < CALL_SITE_INLINE_SLOTS ? few : PyMem_New(PyObject *, count + 1);
+    if (arguments == NULL) {
+        return PyErr_NoMemory();
+    }
+    memcpy(arguments, site->slots, (size_t)count * sizeof(PyObject *));
+    arguments[count] = site->fetched == NULL ? Py_None : site->fetched;
+    PyObject *result = PyObject_Vectorcall(function, arguments, (size_t)count + 1, NULL);
+    if (arguments != few) {
+        PyMem_Free(arguments);
+    }
+    return result;
+}
+
 PyObject *
 entry_run(Entry *entry, const CallSite *site, int keep)
 {
@@ -107,7 +130,9 @@ entry_run(Entry *entry, const CallSite *site, int keep)
     if (function == NULL) {
         return NULL;
     }
-    PyObject *result = PyObject_Vectorcall(function, site->slots, (size_t)site->argument_count, NULL);
+    PyObject *result = entry->fetches
+                           ? call_with_fetched(function, site)
+                           : PyObject_Vectorcall(function, site->slots, (size_t)site->argument_count, NULL);
     Py_DECREF(function);
     return result;
 }
@@ -142,11 +167,16 @@ static PyObject *
 entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *keywords[] = {"check_fn", "code", "globals", "extras", "closure", "needs_hook", "name", "qualname",
-                               NULL};
-    PyObject *check_fn, *code, *globals, *extras, *closure, *name, *qualname;
-    int needs_hook;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!O!O$pUU:Entry", keywords, &check_fn, &code, &PyDict_Type,
-                                     &globals, &PyTuple_Type, &extras, &closure, &needs_hook, &name, &qualname)) {
+                               "fetches", NULL};
+    PyObject *check_fn, *code, *globals, *extras, *closure, *name = NULL, *qualname = NULL;
+    int needs_hook = -1, fetches = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!O!O|$pUUp:Entry", keywords, &check_fn, &code, &PyDict_Type,
+                                     &globals, &PyTuple_Type, &extras, &closure, &needs_hook, &name, &qualname,
+                                     &fetches)) {
+        return NULL;
+    }
+    if (needs_hook < 0 || name == NULL || qualname == NULL) {
+        PyErr_SetString(PyExc_TypeError, "Entry() needs needs_hook, name and qualname");
         return NULL;
     }
     if (!PyCallable_Check(check_fn)) {
@@ -175,6 +205,7 @@ entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->name = Py_NewRef(name);
     self->qualname = Py_NewRef(qualname);
     self->needs_hook = (char)needs_hook;
+    self->fetches = (char)fetches;
     self->valid = 1;
     return (PyObject *)self;
 }

@@ -20,6 +20,7 @@ typedef struct {
     PyObject *weakrefs;
     Py_ssize_t hits;
     char needs_hook;
+    char fetches; /* check_fn hands out a tuple, which the code takes behind its arguments */
     char valid;
 } Entry;
 
@@ -33,7 +34,8 @@ typedef enum {
     CHECK_EXHAUSTED = 2, /* stack or memory ran out in the guard: that says nothing about the entry */
 } CheckResult;
 
-CheckResult entry_check(Entry *entry, const CallSite *site);
+/* A hit sets site->fetched where the entry fetches. */
+CheckResult entry_check(Entry *entry, CallSite *site);
 
 /* Runs the entry's code, which it has, on the arguments of the site. `keep`: the calling function lives as long as
  * the region, so that a function made for its closure may be kept. */

@@ -11,6 +11,7 @@ site_init(CallSite *site, Region *region, PyFunctionObject *function)
     site->argument_count = code_slot_count(code);
     site->check_count = site->argument_count + (code->co_nfreevars != 0);
     site->owned = 0;
+    site->fetched = NULL;
     site->heap = NULL;
 }
 
@@ -57,6 +58,7 @@ call_site_clear(CallSite *site)
         Py_XDECREF(site->slots[i]);
     }
     site->owned = 0;
+    Py_CLEAR(site->fetched);
     PyMem_Free(site->heap);
     site->heap = NULL;
     Py_CLEAR(site->code);

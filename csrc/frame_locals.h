@@ -20,6 +20,7 @@ typedef struct {
     Py_ssize_t argument_count;
     Py_ssize_t check_count; /* argument_count, and one more if there is a closure */
     Py_ssize_t owned;       /* how many slots, from the first, are strong references */
+    PyObject *fetched;      /* NULL, or what the check_fn that holds has handed out; strong */
     PyObject **heap;        /* NULL, or the slots if they do not fit inline */
     PyObject *inline_slots[CALL_SITE_INLINE_SLOTS];
 } CallSite;

@@ -28,6 +28,7 @@ class Entry:
         needs_hook: bool,
         name: str,
         qualname: str,
+        fetches: bool = False,
     ) -> Entry: ...
     @property
     def check_fn(self) -> Callable[..., Any]: ...

@@ -33,7 +33,13 @@ def entries_of(region: _C.Region, code: types.CodeType, globals_: dict[str, Any]
     return [entry for entry in region.entries(code) if entry.valid and entry.globals is globals_]
 
 
-def make_entry(function: types.FunctionType, guarded: GuardedCode, extras: dict[str, Any], needs_hook: bool) -> _C.Entry:
+def make_entry(
+    function: types.FunctionType,
+    guarded: GuardedCode,
+    extras: dict[str, Any],
+    needs_hook: bool,
+    fetches: bool = False,
+) -> _C.Entry:
     cells = tuple(types.CellType(value) for value in extras.values())
     entry = _C.Entry(
         guarded.check_fn,
@@ -44,6 +50,7 @@ def make_entry(function: types.FunctionType, guarded: GuardedCode, extras: dict[
         needs_hook=needs_hook,
         name=function.__name__,
         qualname=function.__qualname__,
+        fetches=fetches,
     )
     entry.guarded_code = guarded
     return entry

@@ -282,7 +282,10 @@ class RegionState:
             compiled = self._compile(gm, graph_name, inputs, calls_back=broken)
             if trace.torch_state.in_graph():
                 compiled = restoring(compiled)
-        result = builder.build(body, graph_name, compiled, inputs)
+        fetched = guards.fetchable(
+            trace.output.guards, [item.source for item in inputs], function.__code__, function.__globals__
+        )
+        result = builder.build(body, graph_name, compiled, inputs, fetched if compiled is not None else ())
         logs.emit("bytecode", lambda: log_texts.bytecode("ORIGINAL BYTECODE", function.__code__))
         logs.emit("bytecode", lambda: log_texts.bytecode("MODIFIED BYTECODE", result.code))
         return self._entry(function, args, trace, result, snapshot, gm, graph_name)
@@ -331,12 +334,19 @@ class RegionState:
             *trace.memory_guards(),
             *_shape_guards(trace),
         ]
-        manager = guards.CheckFunctionManager(all_guards, function.__code__, function.__globals__)
+        fetched = () if output is None else output.fetched
+        manager = guards.CheckFunctionManager(
+            all_guards, function.__code__, function.__globals__, fetched=fetched
+        )
         guarded = GuardedCode(None if output is None else output.code, manager, gm, graph_name)
         logs.emit("guards", lambda: log_texts.guards_text(manager))
         self._check_holds(function, args, guarded)
         entry = make_entry(
-            function, guarded, {} if output is None else output.extras, output is None or output.calls_back
+            function,
+            guarded,
+            {} if output is None else output.extras,
+            output is None or output.calls_back,
+            fetches=bool(fetched),
         )
         reference = weakref.ref(entry)
         manager.when_invalid(functools.partial(_invalidate, reference))  # needs no globals when Python shuts down
@@ -349,7 +359,7 @@ class RegionState:
     def _check_holds(self, function: types.FunctionType, args: tuple[Any, ...], guarded: GuardedCode) -> None:
         """The guards of a trace must hold for the very call that was traced."""
         positional = (*args, function.__closure__) if function.__code__.co_freevars else args
-        if guarded.check_fn(*positional) is not True:
+        if not guarded.manager.holds(guarded.check_fn(*positional)):
             failure = guarded.manager.explain(args, function.__closure__)
             raise errors.InternalTracerError(
                 f"the guards of {function.__qualname__} do not hold for the call that they were made from: {failure}"

@@ -22,7 +22,7 @@ from tracer.graph_breaks import unsupported
 from tracer.guards import argument_slots
 from tracer.interpreter.trace import Trace
 from tracer.interpreter.translator import InstructionTranslator
-from tracer.sources import LocalSource
+from tracer.sources import LocalSource, Source
 from tracer.variables.base import NullVariable, VariableTracker
 from tracer.variables.exceptions import HandledBefore
 from tracer.variables.lazy import Unwrapped
@@ -35,6 +35,7 @@ class OutputCode:
     code: types.CodeType
     extras: dict[str, Any]
     calls_back: bool  # whether it runs code that the hook must see
+    fetched: tuple[Source, ...] = ()  # what check_fn hands it, as a tuple behind the arguments
 
 
 class OutputCodeBuilder:
@@ -67,25 +68,50 @@ class OutputCodeBuilder:
             self._read_late = list(cg.read_by_source)
         return list(self.outputs)
 
-    def build(self, body: Callable[[Codegen], None], graph_name: str | None, graph: Any, inputs: list[Any]) -> OutputCode:
+    def build(
+        self,
+        body: Callable[[Codegen], None],
+        graph_name: str | None,
+        graph: Any,
+        inputs: list[Any],
+        fetched: tuple[Source, ...] = (),
+    ) -> OutputCode:
+        """`fetched`: those of the inputs that need not be read again."""
         cg = self._codegen()
+        tuple_of_fetched = cg.asm.fresh_local("fetched") if fetched else None
         if graph is not None and graph_name is not None:
             self.extras.bind(graph_name, graph)
-            self._call_graph(cg, graph_name, inputs)
+            loads = self._unpack(cg, tuple_of_fetched, fetched)
+            self._call_graph(cg, graph_name, inputs, loads)
+            if self.trace.effects or self.trace.break_at is not None:  # what runs now may let go of them
+                for name in loads.values():
+                    cg.asm.delete_fast(name)
         for value in self._read_late:
             cg.keep(value)
         replay(cg, self.trace.effects)
         self.trace.torch_state.emit(cg)
         body(cg)
         code = self.root.code
-        argnames = self.root.program.argnames
+        argnames = (*self.root.program.argnames, *([tuple_of_fetched] if tuple_of_fetched else []))
         freevars = (*code.co_freevars, *self.extras.values)
         finished = cg.asm.finish(
             code.co_name, code.co_qualname, code.co_filename, code.co_firstlineno, argnames, freevars
         )
-        return OutputCode(finished, dict(self.extras.values), bool(self._resumes))
+        return OutputCode(finished, dict(self.extras.values), bool(self._resumes), fetched)
 
-    def _call_graph(self, cg: Codegen, graph_name: str, inputs: list[Any]) -> None:
+    def _unpack(self, cg: Codegen, name: str | None, fetched: tuple[Source, ...]) -> dict[Source, str]:
+        """The locals that hold what was fetched."""
+        if name is None:
+            return {}
+        locals_ = {source: cg.asm.fresh_local("input") for source in fetched}
+        cg.asm.load_fast(name)
+        cg.asm.emit("UNPACK_SEQUENCE", len(fetched))
+        for local in locals_.values():
+            cg.asm.store_fast(local)
+        cg.asm.delete_fast(name)
+        return locals_
+
+    def _call_graph(self, cg: Codegen, graph_name: str, inputs: list[Any], fetched: dict[Source, str]) -> None:
         """Calls the graph. If it raises and has changed nothing that cannot be put back, the frame runs in CPython
         instead, which raises at the user's own line, with the effects up to there."""
         asm = cg.asm
@@ -106,7 +132,10 @@ class OutputCodeBuilder:
         asm.push_null()
         asm.load_deref(graph_name)
         for item in inputs:
-            item.source.emit(cg)
+            if item.source in fetched:
+                asm.load_fast(fetched[item.source])
+            else:
+                item.source.emit(cg)
         asm.call(len(inputs))
         asm.store_fast(cg.graph_out)
         if token is None:

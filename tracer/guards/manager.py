@@ -74,6 +74,10 @@ class CheckFunctionManager:
         steps = [step for stage in self._stages for step in code.add(stage)]
         return code, steps
 
+    def holds(self, result: Any) -> bool:
+        """Whether what check_fn returned says that the guards hold."""
+        return result is True if not self._fetched else type(result) is tuple
+
     def _compile_text(self) -> tuple[dict[str, str], dict[str, Any]]:
         """check_fn and what it calls: groups of guards that nothing has moved under are not checked again."""
         code = CheckCode(self.code, self.globals, self._builtins)
@@ -219,7 +223,7 @@ def _define(texts: dict[str, str], namespace: dict[str, Any], filename: str) -> 
     for name, text in texts.items():
         defined: dict[str, Any] = {}
         exec(compile(text, filename, "exec", dont_inherit=True), defined)
-        code = defined[name].__code__
+        code = defined.pop(name).__code__  # popped: it refers to the dict
         used = {key: namespace[key] for key in code.co_names if key in namespace}
         made = namespace[name] = FunctionType(code, {"__builtins__": namespace["__builtins__"], **used}, name)
     function: FunctionType = made
