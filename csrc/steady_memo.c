@@ -177,12 +177,35 @@ read_key(Recording *recording, Py_ssize_t watch, PyObject *key, PyObject **value
     return known;
 }
 
+static int
+take_referent(PyObject *object, void *place)
+{
+    *(PyObject **)place = object;
+    return 0;
+}
+
+/* The container at a step, or the mapping behind a mappingproxy, which is the first thing that it holds. */
+static PyObject *
+container_at(Recording *recording, Py_ssize_t step)
+{
+    PyObject *container = recording->values[step], *mapping = NULL;
+    if (Py_IS_TYPE(container, &PyDictProxy_Type)) {
+        PyDictProxy_Type.tp_traverse(container, take_referent, &mapping);
+        PyObject **place = (PyObject **)(container + 1);
+        if (mapping != NULL && *place == mapping) {
+            add_word(recording->memo, place);
+            return mapping;
+        }
+    }
+    return container;
+}
+
 /* The watch of the dict that is the value of a step. */
 static Py_ssize_t
-content_of(Recording *recording, Py_ssize_t step)
+content_of(Recording *recording, Py_ssize_t step, PyObject *dict)
 {
     if (recording->content[step] < 0) {
-        recording->content[step] = watch_dict(recording->memo, recording->values[step]);
+        recording->content[step] = watch_dict(recording->memo, dict);
     }
     return recording->content[step];
 }
@@ -266,10 +289,10 @@ note_items(Memo *memo, PyObject *sequence)
 static int
 read_item(Recording *recording, const Step *step, PyObject **value)
 {
-    PyObject *container = recording->values[step->base];
+    PyObject *container = container_at(recording, step->base);
     if (PyDict_Check(container)) {
         note_type(recording, step->base);
-        return read_key(recording, content_of(recording, step->base), step->key, value);
+        return read_key(recording, content_of(recording, step->base, container), step->key, value);
     }
     if (!PyLong_CheckExact(step->key) || !(PyList_CheckExact(container) || PyTuple_Check(container))) {
         return 0;
@@ -295,10 +318,10 @@ keep(Memo *memo, PyObject *value)
 static int
 read_whole(Recording *recording, const Step *step)
 {
-    PyObject *container = recording->values[step->base];
+    PyObject *container = container_at(recording, step->base);
     note_type(recording, step->base);
     if (PyDict_Check(container)) {
-        recording->memo->dicts[content_of(recording, step->base)].whole = 1;
+        recording->memo->dicts[content_of(recording, step->base, container)].whole = 1;
         return 1;
     }
     if (PyList_CheckExact(container) || PyTuple_Check(container)) {
@@ -404,7 +427,7 @@ take_step(Recording *recording, const Step *step, PyObject *const *roots, PyObje
     case STEP_ITEM:
         return read_item(recording, step, value) && *value != NULL;
     case STEP_NO_ITEM:
-        return PyDict_Check(recording->values[step->base]) && read_item(recording, step, value) && *value == NULL;
+        return read_item(recording, step, value) && *value == NULL;
     case STEP_WHOLE:
         return read_whole(recording, step);
     case STEP_EXACT:
