@@ -26,10 +26,10 @@ def real_value(tx: Tracer, value: VariableTracker, what: str) -> Any:
         return value.constant()
     if isinstance(value, TensorVariable):
         return _tensor(tx, value, what)
-    if type(value) in (ListVariable, TupleVariable) and value not in tx.effects.mutated:
+    if type(value) in (ListVariable, TupleVariable):
         items = [real_value(tx, item, what) for item in value.items(tx)]  # type: ignore[attr-defined]
         return tuple(items) if isinstance(value, TupleVariable) else items
-    if isinstance(value, DictVariable) and value.cls is dict and value not in tx.effects.mutated:
+    if isinstance(value, DictVariable) and value.cls is dict:
         return {real_value(tx, key, what): real_value(tx, item, what) for key, item in value.pairs(tx)}
     if isinstance(value, ClassVariable):
         return value.value
