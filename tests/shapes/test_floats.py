@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from shapes import ShapeEnv
 from shapes.evaluation import evaluate
+from shapes.math_functions import MATH_FUNCTIONS
+from shapes.operations import FLOAT
 from tests.shapes.algebra_programs import Named, examples, function_of, ints, sizes
 
 OPERATIONS = {
@@ -95,6 +98,39 @@ def test_floats_compute_as_python_does(tree, hints, hint, others, other) -> None
         assert same(evaluate(expr.sympy, values), value)
         assert same(function_of(expr, [*n, x])(*sizes_now, x_now), value)
         assert value != value or low <= value <= high
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 7.25, 1e300, -1e-300, 5e-324, math.inf, -math.inf, math.nan]
+OTHER_ARGUMENTS = {"float", "int_truediv", "round_digits", "where"}  # than floats
+
+
+@pytest.mark.parametrize("name", [name for name in FLOAT if name not in OTHER_ARGUMENTS])
+def test_every_operation_is_pythons_for_special_values_too(name) -> None:
+    python = FLOAT[name].python
+    unary = name in ("neg", "abs") or name in MATH_FUNCTIONS
+    env = ShapeEnv()
+    symbols = [env.create_float(hint, Named(label)) for hint, label in ((1.0, "x"), (0.5, "y"))][: 1 if unary else 2]
+    expr = env.algebra.float_operation(name, *symbols)
+    printed = function_of(expr, symbols)
+    for values in itertools.product(SPECIAL, repeat=len(symbols)):
+        expected = attempt(python, *values)
+        scope = {symbol.sympy: value for symbol, value in zip(symbols, values, strict=True)}
+        for value in (attempt(evaluate, expr.sympy, scope), attempt(printed, *values)):
+            assert value == expected if not isinstance(expected, float) else same(value, expected), values
+        if isinstance(expected, float):
+            folded = env.algebra.float_operation(name, *map(env.algebra.float_constant, values))
+            assert same(folded.const, expected), values
+
+
+@pytest.mark.parametrize("op", list(RELATIONS))
+def test_relations_and_their_negations_are_pythons_for_special_values_too(op) -> None:
+    env = ShapeEnv()
+    symbols = [env.create_float(hint, Named(label)) for hint, label in ((1.0, "x"), (0.5, "y"))]
+    relation = env.algebra.float_relation(op, *symbols)
+    holds, fails = function_of(relation, symbols), function_of(~relation, symbols)
+    for values in itertools.product(SPECIAL, repeat=2):
+        assert holds(*values) is RELATIONS[op](*values)
+        assert fails(*values) is not RELATIONS[op](*values)
 
 
 @given(st.sampled_from(list(ROUNDINGS)), floats, pairs, pairs)
