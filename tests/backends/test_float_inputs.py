@@ -32,6 +32,7 @@ PROGRAMS = {
     "torch_max_min": lambda t, s: t * torch.sym_max(s, 2.0) + torch.sym_min(1.0, s),
     "without_a_branch": lambda t, s: t * torch.sym_ite(s < 2.0, s, 1.0),
     "rounded": lambda t, s: t * round(s, 1) + s,
+    "rounded_to_an_int": lambda t, s: t * round(s / 3) + s if abs(s) < 99 else t,
     "a_size_from_a_float": lambda t, s: torch.zeros(math.floor(abs(s)) + 2) + s if abs(s) < 99 else t,
     "an_int_from_a_float": lambda t, s: t + int(s / 2) if math.isfinite(s) else t,
     "filled": lambda t, s: torch.full((2,), s, dtype=torch.float64),
@@ -74,7 +75,7 @@ def test_results_are_pythons(name, backend):
 
 
 def test_one_graph_serves_ordinary_floats():
-    for name in ("itself", "square", "remainder", "absolute", "zero_with_a_sign"):
+    for name in ("itself", "square", "remainder", "absolute", "zero_with_a_sign", "sine", "root", "rounded"):
         graphs = []
 
         def backend(gm, example_inputs, graphs=graphs):

@@ -106,6 +106,11 @@ def _round(tx: Tracer, number: Value, ndigits: Value = NONE) -> Value:
     if isinstance(number, UserObjectVariable):
         digits = () if ndigits is NONE else (ndigits,)
         return _special(tx, number, "__round__", *digits)  # type: ignore[return-value]
+    if isinstance(number, SymNodeVariable) and ndigits.is_constant():
+        if number.python_type() is float:
+            return symbolic.apply(tx, round, number, *(() if ndigits is NONE else (ndigits,)))
+        if number.python_type() is int and ndigits is NONE:
+            return number
     number, ndigits = (v.specialize(tx) if isinstance(v, SymNodeVariable) else v for v in (number, ndigits))
     return fold(tx, round, number.constant(), ndigits.constant())
 

@@ -8,6 +8,7 @@ import torch
 
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
+from tracer.library.torch_.numbers import assume
 from tracer.variables import symbolic
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import ONE, ZERO, fold
@@ -20,7 +21,19 @@ if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 Value = VariableTracker
-_IN_GRAPH = {math.floor: math.floor, math.ceil: math.ceil, math.trunc: math.trunc, math.sqrt: torch._sym_sqrt}
+_IN_GRAPH = {
+    math.floor: math.floor,
+    math.ceil: math.ceil,
+    math.trunc: math.trunc,
+    math.sqrt: torch._sym_sqrt,
+    math.log2: torch._sym_log2,
+    math.sin: torch._sym_sin,
+    math.cos: torch._sym_cos,
+    math.tan: torch._sym_tan,
+    math.atan: torch._sym_atan,
+    math.tanh: torch._sym_tanh,
+}
+_DOMAIN = {math.sqrt: ">=", math.log2: ">"}  # compared with 0; elsewhere Python raises, and compiled code gives nan
 _SPECIAL = {math.floor: "__floor__", math.ceil: "__ceil__", math.trunc: "__trunc__"}
 _INTEGERS = (math.gcd, math.lcm, math.isqrt, math.factorial, math.comb, math.perm)
 
@@ -28,6 +41,8 @@ _INTEGERS = (math.gcd, math.lcm, math.isqrt, math.factorial, math.comb, math.per
 def _model_of(function: Any) -> Any:
     def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
         if len(args) == 1 and isinstance(args[0], SymNodeVariable) and function in _IN_GRAPH:
+            if function in _DOMAIN:
+                assume(tx, tx.compare(_DOMAIN[function], args[0], ZERO))
             return symbolic.apply(tx, _IN_GRAPH[function], args[0])
         special = _SPECIAL.get(function)
         if special is not None and isinstance(args[0], UserObjectVariable):

@@ -1,8 +1,6 @@
 """Ints, bools and floats that the graph computes at run time: sizes, their arithmetic, and what is decided on them."""
 from __future__ import annotations
 
-import math
-import operator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -132,19 +130,3 @@ def apply(tx: Tracer, function: Any, *values: VariableTracker, **kwargs: Any) ->
             tx.raise_error(type(error), *error.args)
         unsupported("symbolic-arithmetic", error=f"{type(error).__name__}: {error}")
     return tx.output.symbolic_result(function, tuple(v.graph_arg() for v in values), kwargs, example)
-
-
-FUNCTIONS = {
-    abs: operator.abs,
-    operator.abs: operator.abs,
-    math.floor: math.floor,
-    math.ceil: math.ceil,
-    math.trunc: math.trunc,
-    math.sqrt: torch._sym_sqrt,
-    float: torch.sym_float,
-    torch.sym_float: torch.sym_float,
-    torch.sym_int: torch.sym_int,
-    torch.sym_not: torch.sym_not,
-    torch.sym_max: torch.sym_max,
-    torch.sym_min: torch.sym_min,
-}

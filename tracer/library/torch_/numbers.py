@@ -50,8 +50,9 @@ def _sym_ite(tx: Tracer, cond: Value, then: Value, other: Value) -> Value:
         unsupported("symbolic-arithmetic", error="sym_ite of something else than a condition and two numbers of one type")
     if cond.is_constant():
         return then if cond.constant() else other
-    example = cond.example.__sym_ite__(symbolic.example_number(then), symbolic.example_number(other))  # type: ignore[attr-defined]
-    return tx.output.symbolic_result(torch.sym_ite, tuple(value.graph_arg() for value in values), {}, example)
+    if then.is_constant() or other.is_constant():  # which torch's own symbolic numbers refuse: a branch
+        return then if cond.truth(tx) else other
+    return symbolic.apply(tx, torch.sym_ite, *values)
 
 
 @models(torch.sym_sum)
@@ -64,25 +65,25 @@ def _sym_sum(tx: Tracer, values: Value) -> Value:
 
 @models(torch._check, torch._check_value, torch._check_index, torch._check_type, torch._check_not_implemented)
 def _check(tx: Tracer, cond: Value, message: Value = NONE) -> Value:
-    _assume(tx, cond)
+    assume(tx, cond)
     return NONE
 
 
 @models(torch._check_with)
 def _check_with(tx: Tracer, error: Value, cond: Value, message: Value = NONE) -> Value:
-    _assume(tx, cond)
+    assume(tx, cond)
     return NONE
 
 
 @models(torch._check_is_size)
 def _check_is_size(tx: Tracer, number: Value, message: Value = NONE, *, max: Value = NONE) -> Value:
-    _assume(tx, tx.compare(">=", number, ConstantVariable(0)))
+    assume(tx, tx.compare(">=", number, ConstantVariable(0)))
     if max is not NONE:
-        _assume(tx, tx.compare("<=", number, max))
+        assume(tx, tx.compare("<=", number, max))
     return NONE
 
 
-def _assume(tx: Tracer, cond: Value) -> None:
+def assume(tx: Tracer, cond: Value) -> None:
     """What does not hold is raised by CPython, with its own message; what is known only at run time is checked there."""
     if isinstance(cond, TensorVariable):
         unsupported("data-dependent-branch", value=cond.describe())

@@ -1,0 +1,59 @@
+"""Functions of math, and of builtins, on ints that vary: what Python gives, from one graph, and Python's errors."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import tracer
+from tracer.backends.calling import resolve_backend
+
+VALUES = [12, 13, 3, 25, 7, 40, 20]
+ERRORS = [0, -5]
+
+FUNCTIONS = {
+    **{f.__name__: f for f in (math.sqrt, math.log2, math.sin, math.cos, math.tan, math.atan, math.tanh)},
+    "scale": lambda n: 1 / math.sqrt(n),
+    "rounded": lambda n: round(n) + round(n / 3) + round(n / 7, 2),
+    "floor_ceil_trunc": lambda n: math.floor(n / 4) + math.ceil(n / 4) * math.trunc(-n / 4),
+    "torch_functions": lambda n: torch.sym_max(n, 9) + torch.sym_min(n, 9) * torch.sym_sum([n, 1, n]),
+    "torch_conversions": lambda n: torch.sym_float(n) / 3 + torch.sym_int(n / 2),
+    "torch_ite": lambda n: torch.sym_ite(n < 20, n, n * 2 + 1),
+    "torch_ite_of_a_constant": lambda n: torch.sym_ite(n < 100, n, 3) + torch.sym_ite(n > 100, 2, n),
+}
+
+
+def outcome(program, *args):
+    try:
+        return repr(program(*args).tolist())
+    except ValueError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_of_an_int_and_of_a_size(name, backend):
+    function, graphs = FUNCTIONS[name], []
+
+    def of_an_int(t, n):
+        return t * function(n)
+
+    def of_a_size(t, x):
+        return t * function(x.shape[0])
+
+    def counting(gm, example_inputs):
+        graphs.append(gm)
+        return resolve_backend(backend)(gm, example_inputs)
+
+    t = torch.tensor([1.0, -2.0], dtype=torch.float64)
+    for program, wrap in ((of_an_int, int), (of_a_size, torch.ones)):
+        graphs.clear()
+        compiled = tracer.optimize(counting)(program)
+        for value in VALUES:
+            assert outcome(compiled, t, wrap(value)) == outcome(program, t, wrap(value)), value
+        assert len(graphs) == 2
+        for value in ERRORS if program is of_an_int else ():
+            if not (name == "scale" and value == 0):
+                assert outcome(compiled, t, value) == outcome(program, t, value), value
