@@ -85,36 +85,18 @@ def produce(env: ShapeEnv, *, prune: bool) -> list[GuardText]:
     """The recorded facts without what the rest implies, as text, in reading order."""
     texts = _Texts(env)
     equal = [texts.equality(each) for each in equalities(env)]
-    facts = without_weaker_bounds([*_base_facts(env), *_decisions(env)])
+    facts = [*_base_facts(env), *_decisions(env)]
     kept = _prune(facts, trusted_facts(env)) if prune else [(fact.condition, fact) for fact in facts]
     lines = group([condition for condition, _ in kept])
     return equal + [texts.condition(line.expr, [kept[index][1] for index in line.members]) for line in lines]
 
 
-def without_weaker_bounds(facts: Sequence[Fact]) -> list[Fact]:
-    """Of several bounds on one symbol in one direction only the tightest."""
-    best: dict[tuple[sympy.Symbol, str], tuple[int, Fact]] = {}
-    bound_of = [_bound(fact.condition) for fact in facts]
-    for fact, bound in zip(facts, bound_of, strict=True):
-        if bound is None:
-            continue
-        symbol, side, value = bound
-        known = best.get((symbol, side))
-        if known is None or (value > known[0] if side == "low" else value < known[0]):
-            best[symbol, side] = value, fact
-    return [fact for fact, bound in zip(facts, bound_of, strict=True) if bound is None or best[bound[0], bound[1]][1] is fact]
-
-
-def _bound(condition: Any) -> tuple[sympy.Symbol, str, int] | None:
-    """(symbol, "low" or "high", value) of `symbol >= value` or `symbol <= value`."""
-    if isinstance(condition, (sympy.Ge, sympy.Le)) and condition.lhs.is_Symbol and condition.rhs.is_Integer:
-        return condition.lhs, "low" if isinstance(condition, sympy.Ge) else "high", int(condition.rhs)
-    return None
+def _is_bound(condition: Any) -> bool:
+    """Of the form `symbol >= value` or `symbol <= value`."""
+    return isinstance(condition, (sympy.Ge, sympy.Le)) and condition.lhs.is_Symbol and condition.rhs.is_Integer
 
 
 def _prune(facts: Sequence[Fact], trusted: Sequence[Any]) -> list[tuple[Any, Fact]]:
-    if all(_bound(fact.condition) is not None for fact in facts):
-        return [(fact.condition, fact) for fact in facts]  # bounds of different symbols: nothing implies another
     result = solver.prune([fact.condition for fact in facts], trusted)
     return [(condition, facts[index]) for condition, index in zip(result.kept, result.indices, strict=True)]
 
@@ -188,7 +170,7 @@ def _contradictions(env: ShapeEnv, symbol: Symbol) -> list[Any]:
         found.append(symbol.sympy >= int(low))
     if constraint.max is not None and high < symbol.base[1]:
         found.append(symbol.sympy <= int(high))
-    found += [guard.sympy for guard in env.guards if env.algebra.symbols(guard.expr) == [symbol] and _bound(guard.sympy) is None]
+    found += [guard.sympy for guard in env.guards if env.algebra.symbols(guard.expr) == [symbol] and not _is_bound(guard.sympy)]
     return found
 
 

@@ -77,7 +77,7 @@ def _run(translator: Translator, value: Any, low: int, high: int) -> Any:
     """The bits low to high - 1 of the value, in place: x % 2**high - x % 2**low."""
     terms = translator.terms
     upper = terms.euclidean_mod(value, terms.integer(1 << high))
-    return terms.sub(upper, terms.euclidean_mod(value, terms.integer(1 << low))) if low else upper
+    return terms.sub(upper, terms.euclidean_mod(value, terms.integer(1 << low)))
 
 
 def _state_and(translator: Translator, both: Any, a: Any, b: Any) -> None:

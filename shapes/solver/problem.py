@@ -69,6 +69,7 @@ class Problem:
         facts = statements(tuple(facts))
         self.translator = translator or Translator(Terms() if fresh else terms(), Bounds(facts))
         self._terms = self.translator.terms
+        self.rlimit = rlimit
         self._solver = self._terms.solver()
         self._solver.set("rlimit", max(1, rlimit))  # of each question
         self._stated = 0

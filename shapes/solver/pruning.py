@@ -1,20 +1,23 @@
 """The smallest part of a set of guards that still says all of it.
 
-A guard goes only if the facts and the guards that stay imply it, and z3 has said so twice: once in the incremental
-problem that finds it, once more in a fresh one. Whatever is unknown, over budget or does not repeat stays.
+Of two bounds on one term the weaker one goes at sight. What is left goes only if the facts and the guards that stay imply
+it, and z3 has said so twice: once in the incremental problem that finds it, once more, from its own reasons alone, in
+another one. Whatever is unknown, over budget or does not repeat stays.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sympy
+from sympy import Symbol
+from sympy.core.relational import Relational
 
-from shapes.printing import reading_order
+from shapes.printing import nice_sides, reading_order
+from shapes.python_function import is_integral
 from shapes.solver.problem import QUICK, RLIMIT, Assumption, Problem, Status, statement, statements
 
-BUDGET = 10  # of a whole pruning, in limits of one question
-LOOK_UP = 4  # questions between two looks at what is spent
+HARD = 10  # questions of a pruning that may spend a whole limit; all others spend a QUICK part of it
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class PruneResult:
 
     `certified`: kept and recorded are proved equivalent, given the facts. Were z3 to contradict itself, all guards
     would be kept and this be False. `unknown` counts guards of which z3 could not tell whether they are implied;
-    `questions` and `steps` are what it cost.
+    `questions` is how often z3 was asked.
     """
 
     kept: tuple[Any, ...]
@@ -48,23 +51,19 @@ class PruneResult:
     dropped: tuple[Dropped, ...]
     certified: bool
     unknown: int
-    questions: int = 0
-    steps: int = 0
+    questions: int
 
 
 def prune(guards: Sequence[Any], facts: Sequence[Any] = (), *, rlimit: int = RLIMIT) -> PruneResult:
-    """Drop every guard that the others and the facts imply; `rlimit` bounds one question, ten of it the whole."""
+    """Drop every guard that the others and the facts imply; `rlimit` bounds one question, and `HARD` of it the whole."""
     facts = statements(tuple(facts))
-    recorded, same = _distinct(guards, facts)
-    if not recorded:
-        return PruneResult((), (), tuple(same), certified=True, unknown=0)
-    search = _Search(recorded, facts, rlimit // QUICK)
-    if not (search.run() and not search.unknown):
-        search = _Search(recorded, facts, rlimit, thorough=True)
-        search.run()
+    recorded, dropped = _distinct(guards, facts)
+    recorded, weaker = _tightest(recorded, facts)
+    search = _Search(_entangled(recorded, facts), facts, rlimit)
+    search.run()
     gone = {guard for guard, _ in search.implied}
     kept = [guard for guard in recorded if guard not in gone]
-    dropped = same + [Dropped(guard.expr, guard.index, tuple(g.index for g in by)) for guard, by in search.implied]
+    dropped += weaker + [Dropped(guard.expr, guard.index, tuple(g.index for g in by)) for guard, by in search.implied]
     return PruneResult(
         tuple(guard.expr for guard in kept),
         tuple(guard.index for guard in kept),
@@ -72,18 +71,20 @@ def prune(guards: Sequence[Any], facts: Sequence[Any] = (), *, rlimit: int = RLI
         search.certified,
         search.unknown,
         search.questions,
-        search.steps,
     )
 
 
+# --------------------------------------------------------------------------------------------------- at sight
+
+
 def _distinct(guards: Sequence[Any], facts: Sequence[Any]) -> tuple[list[Guard], list[Dropped]]:
-    """The conjuncts in reading order, without True, repeats and facts; what is gone needs no proof."""
-    given = set(facts)
+    """The conjuncts in reading order, without True, repeats and facts."""
+    given = {sympy.true, *facts}
     first: dict[Any, Guard] = {}
     dropped = []
     for index, guard in enumerate(guards):
         for expr in sympy.And.make_args(statement(guard)):
-            if expr is sympy.true or expr in given:
+            if expr in given:
                 dropped.append(Dropped(expr, index, ()))
             elif expr in first:
                 dropped.append(Dropped(expr, index, (first[expr].index,)))
@@ -92,96 +93,132 @@ def _distinct(guards: Sequence[Any], facts: Sequence[Any]) -> tuple[list[Guard],
     return sorted(first.values(), key=lambda guard: reading_order(guard.expr)), dropped
 
 
+class _Bound(NamedTuple):
+    """sign * term >= value, of integers."""
+
+    term: Any
+    sign: int
+    value: int
+
+
+def _bound(expr: Any) -> _Bound | None:
+    if not isinstance(expr, Relational):
+        return None
+    term, operator, value = nice_sides(expr)
+    if operator in ("==", "!=") or not (value.is_Integer and is_integral(term)):
+        return None
+    sign = 1 if operator in (">", ">=") else -1
+    return _Bound(term, sign, sign * int(value) + (operator in (">", "<")))
+
+
+def _tightest(guards: Sequence[Guard], facts: Sequence[Any]) -> tuple[list[Guard], list[Dropped]]:
+    """Without bounds on a term that a fact or another guard bounds as tightly or more so on the same side."""
+    known: dict[tuple[Any, int], tuple[int, Guard | None]] = {}
+    bounds = [(_bound(fact), None) for fact in facts] + [(_bound(guard.expr), guard) for guard in guards]
+    for bound, guard in bounds:
+        if bound is not None:
+            before = known.get((bound.term, bound.sign))
+            if before is None or bound.value > before[0]:
+                known[bound.term, bound.sign] = bound.value, guard
+    staying, dropped = [], []
+    for bound, guard in bounds[len(facts) :]:
+        assert guard is not None
+        best = guard if bound is None else known[bound.term, bound.sign][1]
+        if best is guard:
+            staying.append(guard)
+        else:
+            dropped.append(Dropped(guard.expr, guard.index, () if best is None else (best.index,)))
+    return staying, dropped
+
+
+def _entangled(guards: Sequence[Guard], facts: Sequence[Any]) -> list[Guard]:
+    """Without bounds on symbols of which nothing but bounds is said: having been left, they are implied by nothing."""
+    simple = {guard for guard in guards if _is_bound_of_symbol(guard.expr)}
+    involved = [fact for fact in facts if not _is_bound_of_symbol(fact)] + [g.expr for g in guards if g not in simple]
+    symbols = set().union(*(expr.free_symbols for expr in involved))
+    return [guard for guard in guards if guard.expr.free_symbols & symbols]
+
+
+def _is_bound_of_symbol(expr: Any) -> bool:
+    bound = _bound(expr)
+    return bound is not None and isinstance(bound.term, Symbol)
+
+
+# ------------------------------------------------------------------------------------------------------ by z3
+
+
 class _Search:
     """Asks of each guard, the most involved first, whether the rest implies it.
 
     `implied` are such guards in the order of dropping, each with guards that imply it and that were still there.
     """
 
-    def __init__(self, guards: list[Guard], facts: Sequence[Any], rlimit: int, *, thorough: bool = False) -> None:
+    def __init__(self, guards: list[Guard], facts: Sequence[Any], rlimit: int) -> None:
         self.guards = guards
         self.facts = facts
         self.rlimit = rlimit
-        self.thorough = thorough
-        self.problem = Problem(facts, rlimit=rlimit, fresh=thorough)
-        self.start = self.problem.steps()
         self.implied: list[tuple[Guard, list[Guard]]] = []
         self.certified = True
         self.unknown = 0
         self.questions = 0
-        self.steps = 0
+        self.hard = 0
 
-    def run(self) -> bool:
-        """Finds and certifies; False, and nothing is implied, if z3 contradicts itself."""
-        if not self._contradictory():
-            self._drop()
-            self.certified = self._certify()
+    def run(self) -> None:
+        """Finds and certifies; nothing is implied if z3 contradicts itself."""
+        if not self.guards:
+            return
+        problem = self._quick()
+        self._drop(problem)
+        if any(not by for _, by in self.implied) and problem.ask(()) == "unsat":
+            self.implied = []  # from facts that contradict each other everything follows, and nothing is dropped for that
+        if self.implied:
+            self.certified = self._certify(self._quick(problem))
         if not self.certified:
             self.implied = []
-        self._count()
-        return self.certified
 
-    def _contradictory(self) -> bool:
-        """From facts that contradict each other everything follows, and nothing should be dropped for that."""
-        self.questions += 1
-        return self.problem.ask(()) == "unsat"
+    def _quick(self, like: Problem | None = None) -> Problem:
+        """A solver for questions that are easily answered."""
+        return Problem(self.facts, rlimit=self.rlimit // QUICK, translator=None if like is None else like.translator)
 
-    def _drop(self) -> None:
+    def _drop(self, problem: Problem) -> None:
         staying = list(self.guards)
         for guard in reversed(self.guards):
             rest = [other for other in staying if other is not guard]
-            by = self._implied_by(guard, rest)
-            if by is not None:
+            status, by = self._ask(problem, guard, rest)
+            if status == "unsat":
                 self.implied.append((guard, by))
                 staying = rest
+            self.unknown += status == "unknown"
 
-    def _implied_by(self, guard: Guard, rest: list[Guard]) -> list[Guard] | None:
-        if self._is_spent():
-            self.unknown += 1
-            return None
+    def _ask(self, problem: Problem, guard: Guard, by: list[Guard]) -> tuple[Status, list[Guard]]:
+        """Can the guard fail where these hold? If not: the ones that are needed for that.
+
+        What stays unknown is asked with the whole limit in a solver that has seen nothing. After `HARD` of these nothing is.
+        """
+        if self.hard >= HARD:
+            return "unknown", []
+        assumptions = [*(Assumption(other.expr) for other in by), Assumption(guard.expr, negated=True)]
         self.questions += 1
-        assumptions = [*(Assumption(other.expr) for other in rest), Assumption(guard.expr, negated=True)]
-        problem = self.problem
         status = problem.ask(assumptions)
-        if status == "unknown" and self.thorough:
-            problem = self._alone()
+        if status == "unknown":
+            self.hard += 1
+            problem = Problem(self.facts, rlimit=self.rlimit, fresh=True)
             status = problem.ask(assumptions)
-        if status == "unsat":
-            used = problem.used()
-            return [other for other in rest if Assumption(other.expr) in used]
-        self.unknown += status == "unknown"
-        return None
+        used = problem.used() if status == "unsat" else ()
+        return status, [other for other in by if Assumption(other.expr) in used]
 
-    def _alone(self) -> Problem:
-        """A solver that has not worked on the guards dropped before."""
-        return Problem(self.facts, rlimit=self.rlimit, translator=self.problem.translator)
-
-    def _is_spent(self) -> bool:
-        """Looked up now and then only, as it costs as much as a question."""
-        if self.questions % LOOK_UP == 0:
-            self._count()
-        return self.steps > BUDGET * self.rlimit
-
-    def _count(self) -> None:
-        self.steps = (self.problem.steps() - self.start) % 2**32
-
-    def _certify(self) -> bool:
+    def _certify(self, problem: Problem) -> bool:
         """Every drop proved again from its own reasons, by a solver that has seen nothing else; False if one is wrong.
 
         What cannot be proved again is not dropped. The reasons of a drop stayed at least until then, so taken from the
         last to the first each follows from what is kept. Kept guards being recorded ones, this is the equivalence in
         both directions.
         """
-        if not self.implied:
-            return True
-        problem = self._alone()
         proved = []
         gone: set[Guard] = set()
         for guard, by in self.implied:
             gone.add(guard)
-            status: Status = "sat" if gone.intersection(by) else self._again(problem, guard, by)
-            if status == "unknown" and self.thorough:  # to know more can make it easier
-                status = self._again(problem, guard, [other for other in self.guards if other not in gone])
+            status = "sat" if gone.intersection(by) else self._ask(problem, guard, by)[0]
             if status == "sat":
                 return False
             if status == "unsat":
@@ -189,9 +226,3 @@ class _Search:
         self.unknown += len(self.implied) - len(proved)
         self.implied = proved
         return True
-
-    def _again(self, problem: Problem, guard: Guard, by: list[Guard]) -> Status:
-        self.questions += 1
-        assumptions = [*(Assumption(other.expr) for other in by), Assumption(guard.expr, negated=True)]
-        status = problem.ask(assumptions)
-        return self._alone().ask(assumptions) if status == "unknown" and self.thorough else status

@@ -6,6 +6,7 @@ Python evaluates them, left to right and no further than needed. What is not of 
 has no translation is opaque: one unknown for each different expression, with unknown definedness.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -56,7 +57,7 @@ class Translator:
         self.stated: list[Any] = []  # what holds of the fresh unknowns by definition; the problem asserts it
         self._integers: dict[Expr, Meaning] = {}
         self._booleans: dict[Any, Meaning] = {}
-        self._fresh = 0
+        self._fresh = itertools.count()
 
     def holds(self, expr: Any) -> Any:
         """The z3 condition under which Python evaluates `expr` to True without raising."""
@@ -67,8 +68,7 @@ class Translator:
         self.stated.append(condition)
 
     def fresh_boolean(self) -> Any:
-        self._fresh += 1
-        return self.terms.boolean_symbol(f"fresh!{self._fresh}")
+        return self.terms.boolean_symbol(f"fresh!{next(self._fresh)}")
 
     # ---- booleans
 
@@ -108,19 +108,16 @@ class Translator:
         for meaning in meanings:
             for condition in meaning.defined:
                 reached = terms.conjunction([terms.negation(p) if stop else p for p in passed])
-                defined.append(terms.implication(reached, condition) if passed else condition)
+                defined.append(terms.implication(reached, condition))
             passed.append(meaning.value)
         join = terms.disjunction if stop else terms.conjunction
         return Meaning(join(passed), tuple(defined))
 
     def _choice(self, condition: Meaning, a: Meaning, b: Meaning) -> Meaning:
         terms = self.terms
-        defined = list(condition.defined)
-        if a.defined:
-            defined.append(terms.implication(condition.value, terms.conjunction(a.defined)))
-        if b.defined:
-            defined.append(terms.disjunction((condition.value, terms.conjunction(b.defined))))
-        return Meaning(terms.choose(condition.value, a.value, b.value), tuple(defined))
+        a_defined = terms.implication(condition.value, terms.conjunction(a.defined))
+        b_defined = terms.disjunction((condition.value, terms.conjunction(b.defined)))
+        return Meaning(terms.choose(condition.value, a.value, b.value), (*condition.defined, a_defined, b_defined))
 
     def _relation(self, expr: Relational) -> Meaning:
         left, right = expr.args
@@ -136,7 +133,7 @@ class Translator:
         if isinstance(expr, sympy.Gt | sympy.Ge):
             left, right = right, left
         if isinstance(expr, sympy.Eq | sympy.Ne):
-            equal = self._opaque_boolean(("==", frozenset((left, right))))
+            equal = self._opaque_boolean(frozenset((left, right)))
             return equal if isinstance(expr, sympy.Eq) else equal._replace(value=self.terms.negation(equal.value))
         return self._opaque_boolean(("<" if isinstance(expr, sympy.Gt | sympy.Lt) else "<=", left, right))
 
@@ -162,9 +159,7 @@ class Translator:
             raise NotInteger(expr)
         if isinstance(expr, Symbol):
             # symbols of one name, told apart by their assumptions, are different unknowns
-            is_new = all(symbol.name != expr.name for symbol in self.symbols)
-            name = expr.name if is_new else f"{expr.name}!{len(self.symbols)}"
-            self.symbols[expr] = value = self.terms.integer_symbol(name)
+            self.symbols[expr] = value = self.terms.integer_symbol(f"{expr.name}!{len(self.symbols)}")
             return Meaning(value)
         return self.opaque_integer(expr)
 
@@ -186,8 +181,6 @@ class Translator:
         if self.bounds.is_positive(divisor):
             return terms.euclidean_div(a, b)
         turned = terms.euclidean_div(terms.neg(a), terms.neg(b))
-        if divisor.is_Integer:
-            return turned
         return terms.choose(terms.lt(terms.integer(0), b), terms.euclidean_div(a, b), turned)
 
     def modulo(self, a: Any, b: Any, divisor: Expr) -> Any:
@@ -199,10 +192,8 @@ class Translator:
             return terms.euclidean_mod(a, b)
         return terms.neg(terms.euclidean_mod(terms.neg(a), terms.neg(b)))
 
-    def nonzero(self, b: Meaning, divisor: Expr) -> tuple[Any, ...]:
-        if self.bounds.is_positive(divisor) or (divisor.is_Integer and divisor != 0):
-            return ()
-        return (self.terms.negation(self.terms.eq(b.value, self.terms.integer(0))),)
+    def nonzero(self, b: Any) -> Any:
+        return self.terms.negation(self.terms.eq(b, self.terms.integer(0)))
 
 
 _COMPARE: dict[type, Callable[[Terms, Any, Any], Any]] = {
@@ -245,7 +236,7 @@ def _remainder(translator: Translator, expr: Expr) -> Meaning:
 def _division(translator: Translator, expr: Expr, divide: Callable[[Any, Any, Expr], Any]) -> Meaning:
     a, b = map(translator.integer, expr.args)
     divisor = expr.args[1]
-    return Meaning(divide(a.value, b.value, divisor), a.defined + b.defined + translator.nonzero(b, divisor))
+    return Meaning(divide(a.value, b.value, divisor), (*a.defined, *b.defined, translator.nonzero(b.value)))
 
 
 @translates(Max, sympy.Max)

@@ -235,6 +235,11 @@ def test_lines_come_from_the_simple_to_the_involved():
     assert lines[0].members == (5, 14)
 
 
+def test_of_two_lines_alike_the_shorter_comes_first():
+    for first, second in [(sympy.Abs(X) >= 3, 2 * X >= 7), (3 * X < 20, f.FloorDiv(X, 2) * X >= 9)]:
+        assert [line.expr for line in group([second, first])] == [line.expr for line in group([first, second])] == [first, second]
+
+
 def test_strict_and_other_bounds_merge():
     names = {**NAMES}
     for low, high, text in [(X > 2, X < 9, "2 < x < 9"), (X >= 2, X < 9, "2 <= x < 9"), (X > 2, X <= 9, "2 < x <= 9")]:

@@ -1,17 +1,19 @@
-"""The checks that mutants run against: existing tests called one by one, and random expressions. Quick ones first."""
+"""The checks that mutants run against: the cases of existing tests called one by one, random expressions, sets of guards."""
 
 import inspect
 import random
 from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import pytest
 import sympy
 
 from shapes.evaluation import evaluate
 from tests.shapes import expressions as e
-from tests.shapes import test_printing
+from tests.shapes import test_algebra, test_printing, test_simplify
 from tests.shapes.equivalence.checks import disagreements, trace_disagreements
-from tests.shapes.equivalence.table import recorded_sets
+from tests.shapes.equivalence.table import GuardSet, drawn_sets, recorded_sets
 from tests.shapes.equivalence.traced import Place, Run, Value, trace
 from tests.shapes.expressions import RAISED, SYMBOLS, expression, outcome, python_value
 from tests.shapes.solver import test_prove, test_prune, test_translate
@@ -19,48 +21,51 @@ from tests.shapes.solver import test_prove, test_prune, test_translate
 SLOW = {
     "test_a_core_is_minimal_whatever_the_order",
     "test_the_text_is_the_same_in_every_process",
+    "test_the_result_is_the_same_in_every_process",
     "test_z3_is_loaded_by_the_first_question_only",
     "test_threads_ask_at_the_same_time",
     "test_a_forked_child_asks_afresh",
 }
 
 
-def run(module: str) -> None:
-    """Raises at the first mistake that is noticed."""
-    for check in BATTERIES[module]:
-        check()
+class Check(NamedTuple):
+    """A call that raises at a mistake."""
+
+    name: str
+    run: Callable[[], None]
 
 
-def small_grid() -> None:
-    test_translate.RANGE = [-4, -1, 0, 2, 3]
-    test_translate.WIDE = [-33, -8, -1, 0, 1, 7, 100]
+def prepare() -> None:
+    """What the checks share and no mutant changes."""
+    recorded_sets(), drawn_sets()
 
 
-def tests_of(module) -> Callable[[], None]:
-    """All tests of a module that need no fixture and no hypothesis."""
+def tests_of(module) -> list[Check]:
+    """Every case of every test of a module that needs no hypothesis, and no fixture but monkeypatch."""
+    found = []
+    for name, function in vars(module).items():
+        if name.startswith("test_") and callable(function) and name not in SLOW and not hasattr(function, "hypothesis"):
+            marks = [mark for mark in getattr(function, "pytestmark", []) if mark.name == "parametrize"]
+            cases = [_case(mark.args[0], value) for mark in marks for value in mark.args[1]] if marks else [{}]
+            assert len(marks) <= 1, f"{name} has a product of cases"
+            found += [Check(f"{name}{list(case.values()) or ''}", partial(_call, function, case)) for case in cases]
+    return found
 
-    def call() -> None:
-        for name, function in vars(module).items():
-            if name.startswith("test_") and callable(function) and name not in SLOW:
-                _call(function)
 
-    return call
+def _case(names, value) -> dict:
+    several = not isinstance(names, str)
+    return dict(zip(names, value, strict=True)) if several else {names: value}
 
 
-def _call(function) -> None:
-    if hasattr(function, "hypothesis") or any(mark.name == "full" for mark in getattr(function, "pytestmark", [])):
-        return
-    if list(inspect.signature(function).parameters) == ["monkeypatch"]:
-        with pytest.MonkeyPatch.context() as patch:
-            function(patch)
-        return
-    cases = [mark.args for mark in getattr(function, "pytestmark", []) if mark.name == "parametrize"]
-    if not cases and not inspect.signature(function).parameters:
-        function()
-    for names, values in cases[:1]:
-        several = not isinstance(names, str)
-        for value in values:
-            function(*value) if several else function(value)
+def _call(function, case: dict) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(test_translate, "RANGE", [-4, -1, 0, 2, 3])
+        patch.setattr(test_translate, "WIDE", [-33, -8, -1, 0, 1, 7, 100])
+        function(**case, **({"monkeypatch": patch} if "monkeypatch" in inspect.signature(function).parameters else {}))
+
+
+def seeded(check: Callable[[random.Random], None], seeds: int) -> list[Check]:
+    return [Check(f"{check.__name__} {seed}", partial(lambda seed: check(random.Random(seed)), seed)) for seed in range(seeds)]
 
 
 # -------------------------------------------------------------------------------------------- random expressions
@@ -77,9 +82,8 @@ def point(rng: random.Random) -> dict:
     return {symbol: rng.choice([rng.randint(-20, 20), rng.randint(0, 5)]) for symbol in SYMBOLS}
 
 
-def printing_is_exact(count: int = 250) -> None:
-    rng = random.Random(1)
-    for number in range(count):
+def printing_is_exact(rng: random.Random) -> None:
+    for number in range(12):
         drawn = tree(rng, e.INTEGER_OPERATIONS, rng.randint(1, 6))
         if number % 3 == 0:
             operation = rng.choice(e.FLOAT_OPERATIONS)
@@ -94,10 +98,9 @@ def printing_is_exact(count: int = 250) -> None:
             assert outcome(test_printing.printed_value, expr, values) == outcome(evaluate, expr, values)
 
 
-def algebra_is_exact(count: int = 200) -> None:
+def algebra_is_exact(rng: random.Random) -> None:
     """Random expressions through the env's polynomials and laws, for sizes and for plain ints."""
-    rng = random.Random(2)
-    for number in range(count):
+    for number in range(10):
         run = Run()
         make = run.env.create_int if number % 2 else run.env.create_size
         hints = [rng.randint(2, 30) for _ in SYMBOLS]
@@ -134,25 +137,29 @@ def _through_env(drawn, run: Run, values: dict):
 # ------------------------------------------------------------------------------------------------ sets of guards
 
 
-def traces_agree() -> None:
-    for guards in recorded_sets(every=2):
-        wrong, _ = trace_disagreements(trace(guards), 12)
-        assert not wrong
+def trace_agrees(guards: GuardSet) -> None:
+    wrong, _ = trace_disagreements(trace(guards), 12)
+    assert not wrong
 
 
-def sets_agree() -> None:
-    for guards in recorded_sets(every=9):
-        wrong, _, _ = disagreements(guards, 25)
-        assert not wrong
+def set_agrees(guards: GuardSet) -> None:
+    wrong, _, _ = disagreements(guards, 25)
+    assert not wrong
 
 
-BATTERIES: dict[str, list[Callable[[], None]]] = {
-    "shapes.simplify": [algebra_is_exact, traces_agree],
-    "shapes.static": [algebra_is_exact, traces_agree],
-    "shapes.printing": [tests_of(test_printing), printing_is_exact, sets_agree],
-    "shapes.solver.pruning": [tests_of(test_prune), sets_agree],
-    **dict.fromkeys(
-        ["shapes.solver.translate", "shapes.solver.bits", "shapes.solver.bounds"],
-        [small_grid, tests_of(test_translate), tests_of(test_prove), sets_agree],
-    ),
+def on_sets(check: Callable[[GuardSet], None], every: int) -> list[Check]:
+    return [Check(f"{check.__name__} {guards.name}", partial(check, guards)) for guards in recorded_sets(every)]
+
+
+SOLVER = [*tests_of(test_translate), *tests_of(test_prove), *on_sets(set_agrees, 9)]
+BATTERIES: dict[str, list[Check]] = {
+    "shapes.simplify": [
+        *tests_of(test_simplify),
+        *tests_of(test_algebra),
+        *seeded(algebra_is_exact, 20),
+        *on_sets(trace_agrees, 4),
+    ],
+    "shapes.printing": [*tests_of(test_printing), *seeded(printing_is_exact, 20), *on_sets(set_agrees, 9)],
+    "shapes.solver.pruning": [*tests_of(test_prune), *on_sets(set_agrees, 9)],
+    **dict.fromkeys(["shapes.solver.translate", "shapes.solver.bits", "shapes.solver.bounds"], SOLVER),
 }

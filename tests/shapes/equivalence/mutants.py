@@ -1,29 +1,16 @@
-"""Mutants of the code that changes guards: one small mistake each, made mechanically, run against a battery of checks.
+"""Mutants of the code that changes guards: one small mistake each, made mechanically.
 
-`python -m tests.shapes.equivalence.mutants [MODULE or NAME ...]` runs them (all if none is given) and prints the
-survivors. Each runs in a forked child that imports the package afresh with the one module changed, so nothing is left
-behind. A mutant is named by its function and what it changes, which stays the same when lines move.
+A mutant is named by its function and what it changes, which stays the same when lines move.
 """
 
 import ast
 import collections
 import copy
-import importlib
-import importlib.abc
-import importlib.util
-import os
-import signal
-import sys
-import time
-import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[3]
-SURVIVORS = Path(__file__).with_name("survivors.txt")
-TIMEOUT_S = 60
-WORKERS = 2
 MODULES = [  # the simplifier, the translator, the printer, and what drops guards
     "shapes.simplify",
     "shapes.solver.translate",
@@ -51,6 +38,11 @@ class Mutant(NamedTuple):
     tree: ast.Module
     target: ast.AST
     replacement: ast.AST
+
+    @property
+    def place(self) -> str:
+        """The function or class that it is in."""
+        return self.name.split(": ")[0]
 
     def code(self):
         """The module with the mistake in it."""
@@ -98,11 +90,15 @@ def _mutable(node: ast.AST, place: str) -> Iterator[tuple[ast.AST, str]]:
         for child in value if isinstance(value, list) else [value]:
             if not isinstance(child, ast.AST) or isinstance(child, ast.Import | ast.ImportFrom | ast.Raise | ast.JoinedStr):
                 continue
+            if isinstance(child, ast.keyword) and child.arg == "strict":  # of zip, a check of what is so
+                continue
             if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
                 continue
             if isinstance(child, ast.If) and _text(child.test) == "TYPE_CHECKING":
                 continue
             if isinstance(child, ast.Assign) and _text(child.targets[0]) == "__all__":
+                continue
+            if isinstance(child, ast.Assign) and _text(child.value).startswith("Callable["):
                 continue
             inner = place
             if isinstance(child, ast.FunctionDef | ast.ClassDef):
@@ -171,6 +167,11 @@ def _changed(node: ast.AST, **fields) -> ast.AST:
     return new
 
 
+def parsed(text: str) -> ast.AST:
+    """One statement, to be put in the place of another."""
+    return ast.parse(text).body[0]
+
+
 def _with(tree: ast.Module, target: ast.AST, replacement: ast.AST) -> ast.Module:
     return ast.fix_missing_locations(_copied(tree, target, replacement))
 
@@ -186,92 +187,3 @@ def _copied(node: ast.AST, target: ast.AST, replacement: ast.AST) -> ast.AST:
         elif isinstance(value, ast.AST):
             setattr(new, field, _copied(value, target, replacement))
     return new
-
-
-# ------------------------------------------------------------------------------------------------ running them
-
-
-class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports one module from other source."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        self.mutant = mutant
-
-    def find_spec(self, name, path, target=None):
-        return importlib.util.spec_from_loader(name, self) if name == self.mutant.module else None
-
-    def exec_module(self, module):
-        exec(self.mutant.code(), module.__dict__)
-
-
-def start(mutant: Mutant | None, module: str) -> int:
-    """A child that exits with 0 if no check of the battery of `module` notices; None is the code as it is."""
-    child = os.fork()
-    if child == 0:
-        _run_child(mutant, module)
-    return child
-
-
-def _run_child(mutant: Mutant | None, module: str) -> None:
-    code = 1
-    try:
-        for name in [name for name in sys.modules if name.split(".")[0] == "shapes" or name.startswith("tests.shapes")]:
-            del sys.modules[name]
-        if mutant is not None:
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, 1), os.dup2(null, 2)
-            sys.meta_path.insert(0, _Mutated(mutant))
-        signal.alarm(TIMEOUT_S)  # one that hangs would be noticed
-        importlib.import_module("tests.shapes.equivalence.battery").run(module)
-        code = 0
-    except BaseException:
-        if mutant is None:
-            traceback.print_exc()
-    finally:
-        os._exit(code)
-
-
-def survivors(chosen: Sequence[Mutant]) -> list[str]:
-    """Runs them, two at a time."""
-    alive, running, waiting = [], {}, list(reversed(chosen))
-    while waiting or running:
-        while waiting and len(running) < WORKERS:
-            mutant = waiting.pop()
-            running[start(mutant, mutant.module)] = mutant
-        child, status = os.wait()
-        mutant = running.pop(child)
-        if os.waitstatus_to_exitcode(status) == 0:
-            alive.append(mutant.name)
-    return alive
-
-
-def listed() -> dict[str, str]:
-    """Survivors that are known, each with why it changes nothing that matters."""
-    known = {}
-    for line in SURVIVORS.read_text().splitlines():
-        if line and not line.startswith("#"):
-            name, _, reason = line.partition("  ## ")
-            known[name] = reason
-    return known
-
-
-def is_listed(name: str, known: dict[str, str]) -> bool:
-    """Listed by name, or by the function with a star: `module.function: *`."""
-    return name in known or f"{name.split(': ')[0]}: *" in known
-
-
-def main(chosen: Sequence[str]) -> None:
-    """Of the modules, or of the mutants named, or of all modules."""
-    for module in MODULES:
-        begin = time.monotonic()
-        found = [mutant for mutant in mutants(module) if not chosen or module in chosen or mutant.name in chosen]
-        if not found:
-            continue
-        alive = survivors(found)
-        print(f"# {module}: {len(found)} mutants, {len(alive)} survive, {time.monotonic() - begin:.0f} s", flush=True)
-        for name in alive:
-            print(f"{name}  ## {listed().get(name, '')}", flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

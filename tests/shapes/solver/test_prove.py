@@ -51,11 +51,12 @@ def test_what_does_not_follow_has_a_witness(a, b):
     assert values is not None and all(type(value) is int for value in values.values())
 
 
-def test_bits_of_what_is_not_defined_contradict_nothing():
+@pytest.mark.parametrize(("sign", "other"), [(1, 1), (-1, 1), (1, -1)])
+def test_bits_of_what_is_not_defined_contradict_nothing(sign, other):
     """x // 0 is one unknown for z3; here the intervals of two sums of it have no value of it in common."""
     facts = [X >= 100, X <= 103, Y >= -1, Y <= 0, Z >= 0, Z <= 1]
-    down = sympy.Or(sympy.Eq(Y, 0), f.BitAnd(f.FloorDiv(X, Y) + 100, X - 100) > 2)
-    up = sympy.Or(sympy.Eq(Z, 0), f.BitAnd(f.FloorDiv(X, Z) - 100, X - 100) > 2)
+    down = sympy.Or(sympy.Eq(Y, 0), f.BitAnd(sign * (f.FloorDiv(X, Y) + 100), X - 100) > 2)
+    up = sympy.Or(sympy.Eq(Z, 0), f.BitAnd(other * (f.FloorDiv(X, Z) - 100), X - 100) > 2)
     assert holds_at(sympy.And(down, up), {X: 100, Y: 0, Z: 0})
     assert satisfy([down, up, sympy.Eq(Y, 0), sympy.Eq(Z, 0)], facts=facts).status == "sat"
 

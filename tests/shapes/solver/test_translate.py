@@ -55,6 +55,7 @@ BINARY = [
     X * Y, X * Y * Y - 2 * X, f.FloorDiv(X, Y), f.PythonMod(X, Y), f.FloorDiv(X * X, Y - 1), f.Max(X, Y), f.Min(X, Y),
     f.Max(X, Y, 2), f.Min(X, -Y, 2), sympy.Max(X, Y), sympy.Min(X, Y, evaluate=False), f.LShift(X, Y), f.RShift(X, Y),
     f.FloorDiv(X, f.FloorDiv(Y, X) + 20), f.FloorDiv(f.FloorDiv(Y, X), 3),
+    f.Where(f.FloorDiv(7, Y) > 1, X, 3),
     f.Where(X < Y, X, f.FloorDiv(X, Y)), f.Where(sympy.Or(sympy.Eq(Y, 0), f.FloorDiv(X, Y) > 1), X, Y),
 ]  # fmt: skip
 
@@ -139,8 +140,25 @@ def test_powers_with_an_exponent_that_is_not_negative():
 
 
 def test_a_power_that_may_be_a_float_is_opaque():
-    with pytest.raises(NotInteger):
-        Translator(terms(), Bounds()).integer(f.Pow(X, Y))
+    for exponent in (Y, sympy.Integer(-1)):
+        with pytest.raises(NotInteger):
+            Translator(terms(), Bounds()).integer(f.Pow(X, exponent, evaluate=False))
+
+
+def test_a_constant_power_is_a_product():
+    for exponent in (0, 1, 3, bits.MAX_EXPONENT):
+        translator = Translator(terms(), Bounds())
+        text = translator.integer(f.Pow(X, exponent, evaluate=False)).value.sexpr()
+        assert text.count("x!0") == exponent and "ite" not in text and not translator.opaque
+    translator = Translator(terms(), Bounds())
+    translator.integer(f.Pow(X, bits.MAX_EXPONENT + 1, evaluate=False))
+    assert translator.opaque
+
+
+@pytest.mark.parametrize("mask", [-1, 0, 1])
+def test_masks_that_change_all_or_nothing(mask):
+    for cls in (f.BitAnd, f.BitOr, f.BitXor):
+        agree(cls(sympy.Integer(mask), X, evaluate=False), grid(X))
 
 
 def test_shifts_and_powers_beyond_the_limit_are_unknown():
@@ -172,8 +190,10 @@ BOOLEANS = [
     sympy.And(Y > 0, f.FloorDiv(X, Y) >= 1), sympy.Or(sympy.Eq(Y, 0), f.FloorDiv(X, Y) >= 1),
     sympy.Not(sympy.And(X > 0, f.PythonMod(X, Y) > 0, evaluate=False), evaluate=False),
     sympy.Not(sympy.Or(Y < 0, f.PythonMod(X, Y) > 0, evaluate=False), evaluate=False),
+    sympy.ITE(f.FloorDiv(7, Y) > 1, X > 0, X < 3),
     sympy.ITE(X > 0, f.FloorDiv(X, Y) >= 1, Y < 3), sympy.ITE(X > 0, Y < 3, f.FloorDiv(X, Y) >= 1),
     sympy.Or(sympy.And(X > 1, f.FloorDiv(Y, X) > 1), f.PythonMod(Y, X - 1) > 0, evaluate=False),
+    X <= f.FloorDiv(7, Y), f.FloorDiv(7, Y) <= X,
     sympy.Eq(f.FloorDiv(X, Y), f.PythonMod(Y, X)), sympy.Ne(X, Y), X <= Y, X > Y, X >= 2 * Y, X < Y + 1,
 ]  # fmt: skip
 
@@ -196,6 +216,21 @@ def test_floats_are_opaque_and_their_truths_are_kept_apart():
     assert ask([Assumption(half < 1), Assumption(half >= 1)]) == "sat"  # NaN is neither
     assert ask([Assumption(sympy.Eq(half, 1)), Assumption(sympy.Ne(1, half))]) == "unsat"
     assert ask([Assumption(sympy.Not(half < 1, evaluate=False)), Assumption(half < 1)]) == "unsat"
+    independent = [half < 1, half <= 1, half > 1, sympy.Eq(half, 1), sympy.Eq(half, 2), half < 2, f.TrueDiv(X, 3) < 1]
+    for a, b in itertools.permutations(independent, 2):
+        assert ask([Assumption(a), Assumption(b)]) == ask([Assumption(a), Assumption(b, negated=True)]) == "sat", (a, b)
+
+
+@pytest.mark.parametrize("opaque", [f.TrueDiv(X, 2) < 1, sympy.Eq(f.TrueDiv(X, 2), 1), sympy.Xor(X > 1, Y > 1)], ids=str)
+def test_what_is_opaque_may_raise(opaque):
+    neither = [Assumption(opaque, negated=True), Assumption(sympy.Not(opaque, evaluate=False), negated=True)]
+    assert Problem().ask(neither) == "sat"
+
+
+@pytest.mark.parametrize("constant", [sympy.Float(0.0), sympy.Float(2.0), sympy.oo, sympy.nan])
+def test_constants_that_are_no_ints_are_not_integers(constant):
+    with pytest.raises(NotInteger):
+        Translator(terms(), Bounds()).integer(constant)
 
 
 def test_no_law_of_the_reals_is_applied_to_floats():
