@@ -104,3 +104,15 @@ def test_random_numbers_drawn_before_an_operation_that_fails():
             return torch.rand(2)
 
     check(f, X, torch.tensor([0, 5]))
+
+
+def test_a_bool_minus_a_tensor_fails_in_the_graph_after_an_input_was_written_and_is_handled():
+    def program(x, k):
+        x.unsqueeze(0)[...] = 0.75
+        try:
+            return k - x
+        except RuntimeError as error:
+            return type(error).__name__, x
+
+    check(program, torch.randn(3, 3), 4)
+    check(program, torch.randn(3, 3), True)

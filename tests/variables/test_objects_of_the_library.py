@@ -321,3 +321,16 @@ def test_context_variables_set_in_the_trace_break():
         return y * SETTING.get()
 
     check_made(fn, lambda: ((X,), {}))
+
+
+class Pretender(int):
+    def __index__(self):
+        return 0
+
+
+def test_a_subclass_of_int_is_an_index_itself_whatever_its_index_method_says():
+    def program(x, n):
+        made = Pretender(2)
+        return x * [1, 2, 4, 8][n], [5, 6, 7][made], (1, 2, 3)[:n], x[made]
+
+    check_made(program, lambda: ((X, Pretender(1)), {}))

@@ -1,5 +1,5 @@
 """Operators that may raise when the graph runs although they passed on fake tensors: the data decides (an index out of
-range, a singular matrix, an integer divided by zero)."""
+range, a singular matrix, an integer divided by zero), or the kernel refuses more than the fake form (`rsub` of a bool)."""
 from __future__ import annotations
 
 import functools
@@ -15,7 +15,7 @@ _DATA_DECIDES = frozenset(
     "segment_reduce div floor_divide remainder fmod inverse cholesky cholesky_inverse linalg_cholesky linalg_inv linalg_solve "
     "linalg_eigh linalg_svd linalg_qr linalg_lstsq _linalg_check_errors _linalg_eigh _linalg_svd _linalg_det "
     "_linalg_solve_ex lu_unpack triangular_solve _assert_async _assert_scalar _assert_tensor_metadata item "
-    "_local_scalar_dense equal to_dense sparse_coo_tensor nonzero_static searchsorted bucketize split_with_sizes".split()
+    "_local_scalar_dense equal to_dense rsub sparse_coo_tensor nonzero_static searchsorted bucketize split_with_sizes".split()
 )
 
 

@@ -33,6 +33,8 @@ def as_int(tx: Tracer, value: VariableTracker) -> int | None:
         return int(constant) if isinstance(constant, int) else None
     if not hasattr(value.python_type(), "__index__"):
         return None
+    if issubclass(value.python_type(), int):  # CPython takes such an object itself, whatever its `__index__` says
+        return as_int(tx, value.storage)  # type: ignore[attr-defined]
     number = value.call_method(tx, "__index__", [], {})
     if isinstance(number, SymNodeVariable):
         number = number.specialize(tx)
