@@ -2,7 +2,8 @@
 
 Of two bounds on one term the weaker one goes at sight. What is left goes only if the facts and the guards that stay imply
 it, and z3 has said so twice: once in the incremental problem that finds it, once more, from its own reasons alone, in
-another one. Whatever is unknown, over budget or does not repeat stays.
+another one. Whatever is unknown, over budget or does not repeat stays. Guards that were recorded hold together, for the
+program has met them all; of a set that contradicts itself, and so implies anything, more may stay than has to.
 """
 
 from collections.abc import Sequence
