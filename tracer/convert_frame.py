@@ -24,6 +24,7 @@ from tracer import _C, config, errors, graph_breaks, guards, log_texts, logs, us
 from tracer.backends.calling import Backend
 from tracer.cache import GuardedCode, entries_of, make_entry
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
+from tracer.frame_filter import concerns_tensors
 from tracer.frame_state import DynamismPolicy, FrameState
 from tracer.graph.fake_tensors import FakeWorld
 from tracer.graph.graph_module import build_graph_module
@@ -117,8 +118,11 @@ class RegionState:
     def on_miss(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
         """The region's callback: an entry to run, None (not now) or SKIP (never)."""
         code = function.__code__
-        if id(code) not in self.roots and not may_be_root(function.__globals__.get("__name__")):
-            return _C.SKIP
+        if id(code) not in self.roots:  # a callee that nobody knew, which the hook offers
+            if not may_be_root(function.__globals__.get("__name__")):
+                return _C.SKIP
+            if not concerns_tensors(function, args):
+                return None
         if shows_operations():
             return None
         with _tracing:

@@ -8,17 +8,11 @@ from typing import Any
 import torch
 
 from tracer import _C
-from tracer.library.registry import is_opaque_module
 
 _DEPTH = 3
 _WIDTH = 20  # items of a container that are looked at
 _TORCH = (torch.Tensor, torch.nn.Module)
 _names_torch: weakref.WeakKeyDictionary[types.FunctionType, bool] = weakref.WeakKeyDictionary()
-
-
-def is_machinery(function: types.FunctionType) -> bool:
-    """Whether a function belongs to a module whose frames are never traced."""
-    return is_opaque_module(function.__globals__.get("__name__"))
 
 
 def concerns_tensors(function: types.FunctionType, args: tuple[Any, ...]) -> bool:
