@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 class Subgraph:
     """A graph that was cut out; `read` are the nodes of the graph around it that its placeholders stand for, in order."""
 
-    graph: fx.Graph
     read: list[fx.Node]
     module: fx.GraphModule
 
@@ -66,8 +65,7 @@ class Part:
         copies: dict[fx.Node, fx.Node] = {}
 
         def add_input(node: fx.Node) -> None:
-            last = next((copy for copy in reversed(graph.nodes) if copy.op == "placeholder"), graph._root)
-            with graph.inserting_after(last):
+            with graph.inserting_after(copies[read[-1]] if read else graph._root):
                 copies[node] = graph.placeholder(node.name if node not in copies else f"{node.name}_again_{len(read)}")
             copies[node].meta = dict(node.meta)
             read.append(node)
@@ -83,7 +81,7 @@ class Part:
             copies[node] = graph.node_copy(node, copy_of)
         graph.output(fx.map_arg(tuple(results), copy_of))
         self._erase(nodes)
-        return Subgraph(graph, read, module_of(graph, self._attributes(graph)))
+        return Subgraph(read, module_of(graph, self._attributes(graph)))
 
     def _erase(self, nodes: list[fx.Node]) -> None:
         self.output.forget_symbol_nodes(set(nodes))
@@ -162,7 +160,7 @@ def refuse_new_symbols(subgraph: Subgraph, what: str) -> None:
     """A part that runs elsewhere must not make sizes that depend on data: what follows is written in them."""
     inside = set[Any]()
     outside = {symbol for node in subgraph.read for symbol in symbols_in(node.meta.get(EXAMPLE))}
-    for node in subgraph.graph.nodes:
+    for node in subgraph.module.graph.nodes:
         inside |= set(symbols_in(node.meta.get(EXAMPLE)))
     if any(str(symbol).startswith(("u", "zuf")) for symbol in inside - outside):
         unsupported("effect-in-subgraph", name=what, value="it makes a size that depends on data")

@@ -58,8 +58,8 @@ class _Call:
     def forward_only(self) -> Value:
         with _no_grad(self.tx):
             output = self._forward()
-        self._check_outputs(output)
-        return TupleVariable(output.unpack(self.tx)) if isinstance(output, TupleVariable) else output
+        outputs = self._check_outputs(output)
+        return TupleVariable(outputs) if isinstance(output, TupleVariable) else output
 
     def _forward(self) -> Value:
         forward = self.cls.get_attr(self.tx, "forward")
@@ -85,12 +85,12 @@ class _Call:
     def with_backward(self) -> Value:
         """Forward and backward become graphs of their own. What backward reads of the program's objects is read now."""
         tx = self.tx
-        with recording(tx, self.name) as part, _grad_mode_off():
+        with recording(tx, self.name) as part, torch.no_grad():  # as PyTorch runs both; the graphs have no node for it
             output = self._forward()
         outputs = self._differentiable(output)
         gradients = [self._gradient(tensor) for tensor in outputs]
         backward = self._backward(gradients)
-        saved = _nodes(self.context.attributes["to_save"].unpack(tx) if "to_save" in self.context.attributes else [])
+        saved = self._told("to_save")
         inside, inputs = set(part.nodes()), _nodes(self.tensors)
         needed = dict.fromkeys(node for node in (*saved, *backward.read) if node not in {*inputs, *outputs, *gradients})
         results = [*outputs, *(node for node in needed if node in inside)]
@@ -103,7 +103,7 @@ class _Call:
             is_tuple=isinstance(output, TupleVariable),
             saved=tuple(numbers[node] for node in saved),
             read=tuple(numbers[node] for node in backward.read),
-            not_differentiable=self._not_differentiable(outputs),
+            not_differentiable=tuple(outputs.index(node) for node in outputs if node in self._told("non_differentiable")),
         )
         modules = tx.output.add_module("forward", forward.module), tx.output.add_module("backward", backward.module)
         captured = tuple(forward.read[len(inputs) :])
@@ -134,7 +134,7 @@ class _Call:
         """The graph of backward, which gives the gradient of each input that is a tensor."""
         tx, what = self.tx, f"the backward of {self.name}"
         arguments = [self.context, *(TensorVariable(node, node.meta[EXAMPLE]) for node in gradients)]
-        with recording(tx, what, [self.context, *self.inputs]) as part, _grad_mode_off():
+        with recording(tx, what, [self.context, *self.inputs]) as part, torch.no_grad():
             result = self.cls.get_attr(tx, "backward").call(tx, arguments, {})
         given = result.unpack(tx) if isinstance(result, TupleVariable) else [result]
         wrong = [value for value in given[len(self.inputs) :] if not _is_none(value)]
@@ -147,10 +147,10 @@ class _Call:
             tx.output.graph.erase_node(gradient)
         return subgraph
 
-    def _not_differentiable(self, outputs: list[fx.Node]) -> tuple[int, ...]:
-        marked = self.context.attributes.get("non_differentiable")
-        nodes = set(_nodes(marked.unpack(self.tx))) if marked is not None else set()
-        return tuple(index for index, node in enumerate(outputs) if node in nodes)
+    def _told(self, name: str) -> list[fx.Node]:
+        """The tensors that forward gave to a method of its context, which keeps them under this name."""
+        tensors = self.context.attributes.get(name)
+        return [] if tensors is None else _nodes(tensors.unpack(self.tx))
 
 
 def _like(result: torch.Tensor) -> torch.Tensor:
@@ -164,17 +164,6 @@ def _nodes(values: Iterable[Value]) -> list[fx.Node]:
 
 def _is_none(value: Value) -> bool:
     return value.is_constant() and value.constant() is None
-
-
-@contextlib.contextmanager
-def _grad_mode_off() -> Iterator[None]:
-    """As PyTorch does it around the graph that is recorded within, which has no node for it."""
-    before = torch.is_grad_enabled()
-    torch._C._set_grad_enabled(False)
-    try:
-        yield
-    finally:
-        torch._C._set_grad_enabled(before)
 
 
 @contextlib.contextmanager
