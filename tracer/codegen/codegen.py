@@ -196,19 +196,15 @@ class Codegen:
 
     def _is_reached(self, start: VariableTracker) -> bool:
         seen: set[VariableTracker] = set()
-        todo = list(self._held_by(start))
+        todo = self.effects.held_by(start)
         while todo:
             value = todo.pop()
             if value is start:
                 return True
             if value not in seen and value.source is None:
                 seen.add(value)
-                todo.extend(self._held_by(value))
+                todo.extend(self.effects.held_by(value))
         return False
-
-    def _held_by(self, value: VariableTracker) -> list[VariableTracker]:
-        stored = self.effects.attributes(value).values()
-        return [*value.children(), *(item for item in stored if isinstance(item, VariableTracker))]
 
     # -- objects -----------------------------------------------------------------------------------------------------
 

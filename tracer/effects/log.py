@@ -80,6 +80,11 @@ class Effects:
     def attributes(self, target: VariableTracker) -> dict[str, AttributeValue]:
         return self._attributes.get(target, {})
 
+    def held_by(self, target: VariableTracker) -> list[VariableTracker]:
+        """What a value leads to: its parts, and what the trace stored in its attributes."""
+        stored = self.attributes(target).values()
+        return [*target.children(), *(value for value in stored if isinstance(value, VariableTracker))]
+
     def store_global(self, globals_: dict[str, Any], name: str, value: AttributeValue) -> None:
         self._tell(None)
         self._global_dicts[id(globals_)] = globals_

@@ -46,6 +46,8 @@ class Part:
         self.output: OutputGraph = tx.output
         self.mark = self.output.create_node("call_function", part_begins, (), {}, None, pure=True)
         self.changed: list[VariableTracker | None] = []
+        stored = [value for _, _, value in tx.effects.stored_globals() if isinstance(value, VariableTracker)]
+        self.known = [*tx.effects.mutated, *stored]  # by which the program may reach what no open frame holds
 
     def nodes(self) -> list[fx.Node]:
         """In order; inputs of the graph, which are added at its top, do not belong to the part."""
@@ -131,7 +133,7 @@ def _refuse_visible_changes(tx: Tracer, part: Part, what: str, holders: Sequence
     """A change is seen by nobody if its target was made by the part itself."""
     if not part.changed:
         return
-    reachable = set(_reachable((*holders, *_held_by_frames(tx))))
+    reachable = _reachable(tx, (*holders, *part.known, *_held_by_frames(tx)))
     for target in part.changed:
         if target is None or target.source is not None or target in reachable:
             unsupported("effect-in-subgraph", name=what, value="it changes an object that existed before")
@@ -144,16 +146,15 @@ def _held_by_frames(tx: Tracer) -> Iterator[VariableTracker]:
                 yield value
 
 
-def _reachable(roots: Iterable[VariableTracker]) -> Iterator[VariableTracker]:
-    seen: set[int] = set()
+def _reachable(tx: Tracer, roots: Iterable[VariableTracker]) -> set[VariableTracker]:
+    found: set[VariableTracker] = set()
     pending = list(roots)
     while pending:
         value = pending.pop()
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        yield value
-        pending += value.children()
+        if value not in found:
+            found.add(value)
+            pending += tx.effects.held_by(value)
+    return found
 
 
 def refuse_new_symbols(subgraph: Subgraph, what: str) -> None:

@@ -332,3 +332,44 @@ def test_an_exception_leaves_the_grad_mode_as_it_was():
         return x + 1, torch.is_grad_enabled()
 
     check(program, X)
+
+
+KEPT: dict = {}
+
+
+class Appending(Function):
+    @staticmethod
+    def forward(ctx, x):
+        KEPT["box"].items.append(1)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        KEPT["box"].items.append(2)
+        return grad
+
+
+class Box:
+    pass
+
+
+def filled_box(items):
+    box = Box()
+    box.items = items
+    KEPT["box"] = box
+
+
+def test_an_object_that_only_a_global_and_an_attribute_lead_to_existed_before_too():
+    def program(x):
+        filled_box([0])
+        return Appending.apply(x * 1)
+
+    outcomes = []
+    for run in (program, optimize()(program)):
+        x = leaf()
+        result = run(x)
+        before = list(KEPT["box"].items)
+        result.sum().backward()
+        outcomes.append((before, list(KEPT["box"].items), x.grad))
+    Comparison().same(*outcomes, "program")
+    assert outcomes[0][0] == [0, 1] and outcomes[0][1] == [0, 1, 2]
