@@ -3,7 +3,7 @@
 0:1000          runs them, prints the first difference of each that has one
 show 7          prints one program and what became of it
 shrink 7 8      the shortest programs that show the same difference
-report 0:20000  runs them in all processes and leaves tests/results/fuzz.md
+report 0:20000  runs them, one process for each processor, and leaves tests/results/fuzz.md; `report 0:20000 1` takes one
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def main(args: list[str]) -> None:
                 _shrink(int(seed))
         case ["chunk", first, last]:
             print(json.dumps(dataclasses.asdict(sample(range(int(first), int(last))))))
-        case ["report", seeds]:
+        case ["report", seeds, *processes]:
             resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-            print("\n".join(write(_seeds(seeds)).shortfalls()))
+            print("\n".join(write(_seeds(seeds), *map(int, processes)).shortfalls()))
         case [seeds]:
             _run(_seeds(seeds))
         case _:

@@ -1,8 +1,13 @@
-"""Many programs, in chunks that each have a process, and what is known of them afterwards: tests/results/fuzz.md."""
+"""Many programs, in chunks that each have a process, and what is known of them afterwards: tests/results/fuzz.md.
+
+A campaign that was interrupted goes on where it stopped: what a chunk found is kept in build/fuzz/, under the fingerprint of
+all sources that it depends on.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 import platform
@@ -21,6 +26,7 @@ from tests.fuzz.running import run
 _ROOT = Path(__file__).parents[2]
 RESULT = _ROOT / "tests" / "results" / "fuzz.md"
 _CHUNK = 250
+_KEPT = _ROOT / "build" / "fuzz"
 _MOST_MEMORY = 8 << 30
 
 
@@ -29,6 +35,7 @@ class Statistics:
     """Of a sample of programs. `failures` has a seed, the kind of difference and its text for each."""
 
     programs: int = 0
+    seconds: float = 0  # of a processor
     calls: int = 0
     graphs: int = 0
     operations: int = 0
@@ -41,6 +48,7 @@ class Statistics:
     failures: list[tuple[int, str, str]] = dataclasses.field(default_factory=list)
 
     def add(self, seed: int) -> None:
+        started = time.process_time()
         program = generate(seed)
         verdict = run(program)
         self.programs += 1
@@ -55,6 +63,7 @@ class Statistics:
         self.left.update(verdict.left)
         if verdict.kind is not None:
             self.failures.append((seed, verdict.kind, verdict.difference))
+        self.seconds += time.process_time() - started
 
     def merge(self, other: dict[str, Any]) -> None:
         for field in dataclasses.fields(self):
@@ -80,14 +89,14 @@ class Statistics:
             found.append(f"features that no program had: {', '.join(self.unmet())}")
         return found
 
-    def markdown(self, seeds: range, seconds: float) -> str:
+    def markdown(self, seeds: range) -> str:
         import torch
 
         lines = [
             "# Random programs, traced and plain",
             "",
             f"Seeds {seeds.start} to {seeds.stop - 1}, Python {platform.python_version()}, torch {torch.__version__}, "
-            f"{seconds:.0f} s.",
+            f"{self.seconds:.0f} s of a processor, sources {fingerprint()}.",
             "",
             "| | |",
             "|---|---|",
@@ -121,12 +130,35 @@ def sample(seeds: range) -> Statistics:
 
 def campaign(seeds: range, processes: int | None = None) -> Statistics:
     """As `sample`, in processes of their own: one that dies is a failure like others."""
+    kept = _KEPT / fingerprint()
+    kept.mkdir(parents=True, exist_ok=True)
+
+    def found_in(chunk: range) -> dict[str, Any]:
+        record = kept / f"{chunk.start}-{chunk.stop}.json"
+        if record.exists():
+            return json.loads(record.read_text())  # type: ignore[no-any-return]
+        found = _in_process(chunk)
+        unfinished = record.with_suffix(".part")
+        unfinished.write_text(json.dumps(found))
+        unfinished.rename(record)
+        return found
+
     chunks = [range(first, min(first + _CHUNK, seeds.stop)) for first in range(seeds.start, seeds.stop, _CHUNK)]
     found = Statistics()
     with ThreadPoolExecutor(processes or os.cpu_count()) as pool:
-        for part in pool.map(_in_process, chunks):
+        for part in pool.map(found_in, chunks):
             found.merge(part)
     return found
+
+
+def fingerprint() -> str:
+    """Of the tracer, its extension and the fuzzer."""
+    digest = hashlib.sha256(sys.version.encode())
+    for folder in ("tracer", "shapes", "csrc", "tests/fuzz"):
+        for path in sorted((_ROOT / folder).rglob("*.[pch]*")):
+            if path.suffix in (".py", ".c", ".cpp", ".h"):
+                digest.update(path.relative_to(_ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
 def _in_process(seeds: range) -> dict[str, Any]:
@@ -144,10 +176,9 @@ def _in_process(seeds: range) -> dict[str, Any]:
     return dataclasses.asdict(whole)
 
 
-def write(seeds: range) -> Statistics:
+def write(seeds: range, processes: int | None = None) -> Statistics:
     """Runs the campaign and leaves its table."""
-    started = time.perf_counter()
-    found = campaign(seeds)
+    found = campaign(seeds, processes)
     RESULT.parent.mkdir(exist_ok=True)
-    RESULT.write_text(found.markdown(seeds, time.perf_counter() - started))
+    RESULT.write_text(found.markdown(seeds))
     return found

@@ -165,6 +165,8 @@ def _(w: Writer) -> str | None:
         w.mark()
         with w.block(f"if len({items}) < 6:"):
             w.line(w.pick(f"{items}.append({i} + 1)", f"{items}.insert(0, {i})"))
+        with w.block(f"if len({items}) > 20:"):  # the body may lengthen the list too, under another name
+            w.line("break")
         w.body(1)
     return None
 
