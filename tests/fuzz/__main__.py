@@ -23,7 +23,8 @@ _MOST_MEMORY = 8 << 30
 
 
 def main(args: list[str]) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+    if args[:1] != ["report"]:  # whose processes limit themselves
+        resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
     match args:
         case ["show", seed]:
             program = generate(int(seed))
@@ -35,7 +36,6 @@ def main(args: list[str]) -> None:
         case ["chunk", first, last]:
             print(json.dumps(dataclasses.asdict(sample(range(int(first), int(last))))))
         case ["report", seeds, *processes]:
-            resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
             print("\n".join(write(_seeds(seeds), *map(int, processes)).shortfalls()))
         case [seeds]:
             _run(_seeds(seeds))
