@@ -74,6 +74,8 @@ class Codegen:
         self.read_by_source: dict[VariableTracker | Unwrapped, None] = {}
         self._temporaries: dict[VariableTracker | Unwrapped, str] = {}
         self._cyclic: dict[VariableTracker, bool] = {}
+        self._making = 0  # how many values are being made, one inside of the other
+        self._unfilled: list[CellVariable] = []
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -90,11 +92,22 @@ class Codegen:
         elif isinstance(value, Unwrapped):
             unreachable(value)
         else:
-            value.reconstruct(self)
-            self.asm.copy(1)
-            self._temporaries[value] = self.store_temporary()
+            self._make(value)
+
+    def _make(self, value: VariableTracker) -> None:
+        """-> a new value. Cells are filled when what they belong to has been made: they may hold it."""
+        self._making += 1
+        value.reconstruct(self)
+        self._making -= 1
+        self.asm.copy(1)
+        self._temporaries[value] = self.store_temporary()
+        if isinstance(value, CellVariable):
+            self._unfilled.append(value)
+        else:
             value.fill(self)
             self.store_attributes_of_function(value)
+        while self._unfilled and not self._making:
+            self._unfilled.pop().fill(self)
 
     def keep(self, value: VariableTracker | Unwrapped) -> None:
         """Makes sure that later loads of `value` do not depend on what happens in between."""
