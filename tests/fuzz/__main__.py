@@ -8,7 +8,6 @@ report 0:20000  runs them, one process for each processor, and leaves tests/resu
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import resource
 import sys
@@ -34,7 +33,7 @@ def main(args: list[str]) -> None:
             for seed in seeds:
                 _shrink(int(seed))
         case ["chunk", first, last]:
-            print(json.dumps(dataclasses.asdict(sample(range(int(first), int(last))))))
+            print(json.dumps(sample(range(int(first), int(last))).as_json()))
         case ["report", seeds, *processes]:
             print("\n".join(write(_seeds(seeds), *map(int, processes)).shortfalls()))
         case [seeds]:

@@ -73,6 +73,10 @@ class Statistics:
             else:
                 setattr(self, field.name, mine + theirs)
 
+    def as_json(self) -> dict[str, Any]:
+        """What `merge` takes; `dataclasses.asdict` would count the items of the counters."""
+        return dict(vars(self))
+
     def unmet(self) -> list[str]:
         """The features and kinds of breaks that no program had."""
         wanted = {*FEATURES, *(f"break: {kind}" for kind in (*BREAKS, "opaque expression"))}
@@ -169,11 +173,11 @@ def _in_process(seeds: range) -> dict[str, Any]:
         return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
     if len(seeds) == 1:
         dead = Statistics(programs=1, failures=[(seeds.start, "death", f"exit {done.returncode}: {done.stderr[-500:]}")])
-        return dataclasses.asdict(dead)
+        return dead.as_json()
     whole, middle = Statistics(), (seeds.start + seeds.stop) // 2
     for half in (range(seeds.start, middle), range(middle, seeds.stop)):
         whole.merge(_in_process(half))
-    return dataclasses.asdict(whole)
+    return whole.as_json()
 
 
 def write(seeds: range, processes: int | None = None) -> Statistics:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from tests.fuzz import campaign
 from tests.fuzz.campaign import RESULT, Statistics, sample, write
 from tests.fuzz.grammar import FEATURES
 from tests.fuzz.programs import Program, generate
@@ -78,6 +80,15 @@ def test_a_difference_is_seen_and_its_program_made_short() -> None:
     short = shrunk(program, lambda candidate: run(candidate).kind == found.kind)
     assert "is_compiling" in short.source
     assert "helper" not in short.source and "else" not in short.source
+
+
+def test_a_campaign_finds_in_processes_what_a_sample_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaign, "_KEPT", tmp_path)
+    seeds = range(900_000, 900_004)
+    found, expected = campaign.campaign(seeds, 1), sample(seeds)
+    again = campaign.campaign(seeds, 1)  # from what was kept
+    assert again == found and found.seconds > 0
+    assert (found.programs, found.calls, found.features) == (expected.programs, expected.calls, expected.features)
 
 
 @pytest.mark.full
