@@ -121,33 +121,40 @@ unmute(ThreadContext *context, Region *region)
     context->active = region;
 }
 
-static LookupResult
-look_up(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry)
+CheckResult
+cache_find(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry)
 {
     if (bucket == NULL) {
         bucket = region_find_bucket(site->region, site->code, site->function->func_globals);
     }
-    if (bucket != NULL && PyTuple_GET_SIZE(bucket->entries) > 0) {
-        Region *muted = context->active;
-        context->active = NULL;
-        Py_INCREF(bucket);
-        CheckResult found = search(bucket, site, entry);
-        Py_DECREF(bucket);
-        unmute(context, muted);
-        switch (found) {
-        case CHECK_ERROR:
-            return LOOKUP_FAILED;
-        case CHECK_EXHAUSTED:
-            return LOOKUP_ORIGINAL;
-        case CHECK_HIT:
-            if ((*entry)->code != NULL) {
-                return LOOKUP_ENTRY;
-            }
-            Py_CLEAR(*entry);
-            return LOOKUP_ORIGINAL;
-        case CHECK_MISS:
-            break;
+    if (bucket == NULL || PyTuple_GET_SIZE(bucket->entries) == 0) {
+        return CHECK_MISS;
+    }
+    Region *muted = context->active;
+    context->active = NULL;
+    Py_INCREF(bucket);
+    CheckResult found = search(bucket, site, entry);
+    Py_DECREF(bucket);
+    unmute(context, muted);
+    return found;
+}
+
+static LookupResult
+look_up(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry)
+{
+    switch (cache_find(context, site, bucket, entry)) {
+    case CHECK_ERROR:
+        return LOOKUP_FAILED;
+    case CHECK_EXHAUSTED:
+        return LOOKUP_ORIGINAL;
+    case CHECK_HIT:
+        if ((*entry)->code != NULL) {
+            return LOOKUP_ENTRY;
         }
+        Py_CLEAR(*entry);
+        return LOOKUP_ORIGINAL;
+    case CHECK_MISS:
+        break;
     }
     /* Tracing takes long: the hook is given up meanwhile, so that CPython inlines calls again. */
     Region *outer = thread_context_exchange(context, NULL);

@@ -18,6 +18,9 @@ typedef enum {
  * with no region active on this thread. */
 LookupResult cache_lookup(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry);
 
+/* The search alone: CHECK_HIT sets *entry, a new reference, which may have no code; nobody is asked about a miss. */
+CheckResult cache_find(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry);
+
 /* Runs the code of an entry, with the region active if the entry needs the hook, and none if not. */
 PyObject *run_entry(ThreadContext *context, const CallSite *site, Entry *entry, int keep);
 

@@ -253,7 +253,59 @@ dispatcher_with_closure(Dispatcher *self, PyObject *cells)
     return made;
 }
 
+/* 1: bound, to be cleared. 0: CPython itself would make this call. -1: an exception. */
+static int
+bind_call(Dispatcher *self, CallSite *site, PyObject *const *arguments, Py_ssize_t positional, PyObject *keywords)
+{
+    return call_site_from_call(site, self->region, self->function, arguments, positional, keywords);
+}
+
+/* The entry that would serve this call, which is not run; its hits are not counted. */
+static PyObject *
+dispatcher_lookup(Dispatcher *self, PyObject *const *arguments, Py_ssize_t positional, PyObject *keywords)
+{
+    ThreadContext *context = thread_context_get();
+    Bucket *bucket = context == NULL ? NULL : current_bucket(self);
+    if (bucket == NULL) {
+        return NULL;
+    }
+    CallSite site;
+    int bound = bind_call(self, &site, arguments, positional, keywords);
+    if (bound <= 0) {
+        return bound < 0 ? NULL : Py_NewRef(Py_None);
+    }
+    Entry *entry = NULL;
+    CheckResult found = cache_find(context, &site, bucket, &entry);
+    call_site_clear(&site);
+    if (found == CHECK_HIT) {
+        entry->hits--;
+        return (PyObject *)entry;
+    }
+    return found == CHECK_ERROR ? NULL : Py_NewRef(Py_None);
+}
+
+/* The argument slots of this call, as the region's callback is given them. */
+static PyObject *
+dispatcher_bind(Dispatcher *self, PyObject *const *arguments, Py_ssize_t positional, PyObject *keywords)
+{
+    CallSite site;
+    int bound = bind_call(self, &site, arguments, positional, keywords);
+    if (bound <= 0) {
+        return bound < 0 ? NULL : Py_NewRef(Py_None);
+    }
+    PyObject *slots = PyTuple_New(site.argument_count);
+    for (Py_ssize_t i = 0; slots != NULL && i < site.argument_count; i++) {
+        PyTuple_SET_ITEM(slots, i, Py_NewRef(site.slots[i]));
+    }
+    call_site_clear(&site);
+    return slots;
+}
+
 static PyMethodDef dispatcher_methods[] = {
+    {"lookup", (PyCFunction)(void (*)(void))dispatcher_lookup, METH_FASTCALL | METH_KEYWORDS,
+     "lookup(*args, **kwargs) -> the entry that serves this call, or None; nothing is run or traced"},
+    {"bind", (PyCFunction)(void (*)(void))dispatcher_bind, METH_FASTCALL | METH_KEYWORDS,
+     "bind(*args, **kwargs) -> the argument slots, or None where CPython itself would make this call"},
     {"with_closure", (PyCFunction)dispatcher_with_closure, METH_O,
      "with_closure(cells) -> Dispatcher over the same region, code, globals and defaults with another closure"},
     {NULL},

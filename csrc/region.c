@@ -320,6 +320,17 @@ region_clear(Region *self, PyObject *Py_UNUSED(unused))
 }
 
 static PyObject *
+region_py_install(Region *self, PyObject *args)
+{
+    PyObject *code, *globals, *entry;
+    if (!PyArg_ParseTuple(args, "O!O!O!:install", &PyCode_Type, &code, &PyDict_Type, &globals, &Entry_Type, &entry)
+        || region_install(self, (PyCodeObject *)code, globals, (Entry *)entry) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 region_py_skip(Region *self, PyObject *code)
 {
     if (require_code(code) < 0 || region_skip(self, (PyCodeObject *)code) < 0) {
@@ -344,6 +355,7 @@ static PyMethodDef region_methods[] = {
     {"entries", (PyCFunction)region_entries, METH_VARARGS, "entries(code=None) -> valid entries, the last hit first"},
     {"codes", (PyCFunction)region_codes, METH_NOARGS, "codes() -> the live code objects that have entries"},
     {"clear", (PyCFunction)region_clear, METH_NOARGS, "clear(): drops all entries and skip marks"},
+    {"install", (PyCFunction)region_py_install, METH_VARARGS, "install(code, globals, entry): it is tried first from now on"},
     {"skip", (PyCFunction)region_py_skip, METH_O, "skip(code): the callback is never asked about it again"},
     {"is_skipped", (PyCFunction)region_py_is_skipped, METH_O, "is_skipped(code) -> bool"},
     {NULL},

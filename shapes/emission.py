@@ -44,6 +44,8 @@ def _base_conditions(env: ShapeEnv, symbol: Symbol) -> list[tuple[Any, Why]]:
         conditions.append((name >= low, Why.MARK if marked else Why.BASE))
     if high < symbol.trusted[1]:
         conditions.append((name <= high, Why.MARK))
+    if symbol in env.of_domain:
+        return [(condition, Why.DECLARED) for condition, _ in conditions]
     return conditions
 
 
@@ -63,14 +65,18 @@ class Equality:
 
 def equalities(env: ShapeEnv) -> list[Equality]:
     found = [
-        Equality(sympy.Symbol(f"{symbol.name}_{i}", integer=True), label, symbol.expr, Why.DUCK)
+        Equality(_alias(symbol, i), label, symbol.expr, Why.DECLARED if symbol in env.of_domain else Why.DUCK)
         for symbol in env.symbols()
         for i, label in enumerate(symbol.labels)
         if i > 0
     ]
-    for i, (label, expr) in enumerate(env.bindings.values()):
-        found.append(Equality(sympy.Symbol(f"b{i}", integer=True), label, expr, Why.LAYOUT))
+    for i, (label, expr, why) in enumerate(env.bindings.values()):
+        found.append(Equality(sympy.Symbol(f"b{i}", integer=True), label, expr, why))
     return found
+
+
+def _alias(symbol: Symbol, index: int) -> sympy.Symbol:
+    return sympy.Symbol(f"{symbol.name}_{index}", integer=True)
 
 
 def trusted_facts(env: ShapeEnv) -> list[Any]:

@@ -7,7 +7,7 @@ expressions are made by `env.algebra`; nothing here knows of tensors.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import sympy
@@ -15,6 +15,7 @@ import sympy
 from shapes import emission
 from shapes.algebra import Algebra
 from shapes.constraints import LARGEST_SIZE, DimConstraint
+from shapes.domain import Domain
 from shapes.floats import FloatExpr
 from shapes.guards import GuardText, RuntimeAssert, ShapeGuard, Why
 from shapes.policy import DimPolicy, ShapePolicy
@@ -57,7 +58,9 @@ class ShapeEnv:
         self.runtime_asserts: list[RuntimeAssert] = []
         self.fresh_unbacked: list[Symbol] = []  # made since somebody last took them
         self.constraints: dict[Symbol, DimConstraint] = {}
-        self.bindings: dict[str, tuple[Label, IntExpr]] = {}
+        self.bindings: dict[str, tuple[Label, IntExpr, Why]] = {}
+        self.declared: dict[str, IntExpr] = {}  # the name of a label -> what the domain says is found there
+        self.of_domain: set[Symbol] = set()
         self.frozen = False
         self.suppressed = 0
         self._symbols: list[Symbol] = []
@@ -82,6 +85,8 @@ class ShapeEnv:
             raise ValueError(f"{label.name} is {hint}, which is no size: sizes lie between 0 and {LARGEST_SIZE}")
         if constraint is not None:
             constraint.check_value(hint, label.name)
+        if label.name in self.declared:
+            return self._declared_size(self.declared[label.name], label)
         if self.policy.is_constant(hint, policy, specialize_zero_one):
             return hint
         known = self._by_label.get(label.name)
@@ -112,6 +117,36 @@ class ShapeEnv:
     def _unbacked_size(self, label: Label, constraint: DimConstraint | None) -> IntExpr:
         low, high = self._size_range(constraint, False)
         return self._new_symbol(Kind.UNBACKED_INT, None, (low, high), (0, INF), label).expr
+
+    def declare(self, domain: Domain, sizes: Mapping[str, tuple[Label, int]]) -> list[Symbol]:
+        """Makes the variables of a domain symbols, takes its facts for known, and has them checked at the entry.
+
+        `sizes`: label and size of this call for each place of the domain, which it has to lie in (`Domain.point_of`).
+        """
+        found: dict[Any, Any] = {}
+        symbols = []
+        for each in domain.variables:
+            label, hint = sizes[domain.home(each) or ""]
+            symbol = self._new_symbol(Kind.SIZE, hint, (each.min, INF if each.max is None else each.max), (0, INF), label)
+            found[each.symbol] = symbol.sympy
+            symbols.append(symbol)
+        self.of_domain.update(symbols)
+        self.declared = {place: self.integer(expr.xreplace(found)) for place, expr in domain.places.items()}
+        for condition in domain.conditions():
+            self._require(self.boolean(condition.xreplace(found)), Why.DECLARED)
+        return symbols
+
+    def _declared_size(self, size: IntExpr, label: Label) -> int | IntExpr:
+        if size.const is not None:
+            self.bind(label, size, Why.DECLARED)
+            return size.const
+        atom = size.single_atom()
+        symbol = None if atom is None else atom.symbol
+        if symbol is None:
+            self.bind(label, size, Why.DECLARED)
+        elif label.name not in self._by_label:
+            self._add_label(symbol, label)
+        return size
 
     def create_int(self, hint: int, label: Label, constraint: DimConstraint | None = None) -> IntExpr:
         """A plain int of the program; never specialised for 0 and 1, never duck shaped."""
@@ -149,9 +184,9 @@ class ShapeEnv:
         taken, self.fresh_unbacked = self.fresh_unbacked, []
         return taken
 
-    def bind(self, label: Label, expr: IntExpr) -> None:
+    def bind(self, label: Label, expr: IntExpr, why: Why = Why.LAYOUT) -> None:
         """The value at `label` is this expression, and the trace relies on it: a contiguous stride."""
-        self.bindings[label.name] = label, expr
+        self.bindings[label.name] = label, expr, why
 
     def rename(self, unbacked: IntExpr, to: IntExpr) -> None:
         """A data-dependent symbol that turned out to be another expression."""

@@ -19,6 +19,7 @@ class Why(enum.Enum):
     DUCK = "equal in the traced call"
     LAYOUT = "a stride of the traced layout"
     MARK = "marked by the user"
+    DECLARED = "declared by the user"
     ASSUMED = "assumed by torch._check"
     BACKEND = "assumed by the backend"
 

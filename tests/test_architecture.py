@@ -37,9 +37,10 @@ ROOMS: dict[str, set[str]] = {
     "preserve": {"graph_breaks", "_C", *LEAVES},
     "backends": {"graph", *LEAVES},
     "cache": {"_C", "guards"},
+    "shape_spec": {"sources", "guards", *LEAVES},
     "frame_state": {"sources", *LEAVES},
     "log_texts": {"guards", "locations", "errors"},
-    "api": {"backends", "convert_frame", "_C", *LEAVES},
+    "api": {"backends", "convert_frame", "shape_spec", "_C", *LEAVES},
 }  # fmt: skip
 KNOWN_BY_ALL_OF = {"convert_frame": {"api"}, "api": {"__init__", "library"}, "codegen": {"convert_frame"}}
 
@@ -49,6 +50,7 @@ LATE = {
     ("tracer.platform_check", "torch"),  # after the versions were found to be right
     ("tracer.platform_check", "tracer._C"),
     ("tracer.api.settings", "tracer.convert_frame"),
+    ("tracer.api.settings", "tracer.shape_spec"),
     ("tracer.backends.calling", "tracer.backends"),
     ("tracer.backends.torch_compilers", "torch._inductor"),
     ("tracer.backends.torch_compilers", "torch._inductor.compile_fx"),

@@ -3,6 +3,11 @@
 Importing it loads neither SymPy nor z3 nor fake tensors: they come with the first trace.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 import tracer.platform_check  # noqa: F401  (raises a clear ImportError where this version cannot work)
 from tracer import config, exc
 from tracer.api.disabling import disable, run
@@ -27,12 +32,18 @@ from tracer.backends.registry import list_backends, register_backend
 from tracer.logs import set_logs
 from tracer.metrics import counters
 
+if TYPE_CHECKING:
+    from tracer.shape_spec import ShapeSpec
+
 __version__ = "0.1.0"
+
+_LATE = {"ShapeSpec": "tracer.shape_spec"}  # name -> the module that has it, loaded when the name is first used
 
 __all__ = [
     "ExplainOutput",
     "ExportResult",
     "OptimizedModule",
+    "ShapeSpec",
     "allow_in_graph",
     "assume_constant_result",
     "compile",
@@ -60,3 +71,15 @@ __all__ = [
     "run",
     "set_logs",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    home = _LATE.get(name)
+    if home is None:
+        raise AttributeError(f"module 'tracer' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})

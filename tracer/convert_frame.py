@@ -34,6 +34,7 @@ from tracer.interpreter.translator import InstructionTranslator
 from tracer.library.registry import may_be_root
 from tracer.metrics import counters
 from tracer.preserve import preserve_global_state, restoring, shows_operations
+from tracer.shape_spec import Declared, ShapeSpec
 from tracer.sources import ArrayTensorSource, CellSource, LocalSource
 from tracer.user_marks import IdentityMap
 from tracer.variables.base import ObservedException
@@ -82,6 +83,7 @@ class RegionState:
         guard_fail_fn: Callable[[Any], None] | None = None,
         guard_export_fn: Callable[[Any], None] | None = None,
         guard_filter_fn: Callable[[Any], Any] | None = None,
+        shapes: ShapeSpec | None = None,
     ) -> None:
         self.compiler_fn = compiler_fn
         self.fullgraph = fullgraph
@@ -95,6 +97,7 @@ class RegionState:
         self.guard_fail_fn = guard_fail_fn
         self.guard_export_fn = guard_export_fn
         self.guard_filter_fn = guard_filter_fn
+        self.shapes = shapes  # what the user declares of the sizes of the decorated function's arguments
         self.frames: dict[tuple[int, int], FrameState] = {}
         self.roots: set[int] = set()  # ids of code objects that the user decorated, traced wherever they are defined
         self.resumes: dict[tuple[int, int], _C.Dispatcher] = {}  # by code and globals, which they keep alive
@@ -147,16 +150,27 @@ class RegionState:
         code = function.__code__
         state = self.frames.setdefault((id(code), id(function.__globals__)), FrameState())
         existing = entries_of(self.region, code, function.__globals__)
+        declared = self.declared(function, args)
+        if declared is not None:
+            declared.point()
         if existing:
             self._report_recompile(function, args, existing)
         accumulated = _traces_of_code.get(code, 0)
         if len(existing) >= self.limit() or accumulated >= config.accumulated_recompile_limit:
             return self._limit_hit(function, args, state, existing)
+        entry = self.make_entry(function, args)
+        _traces_of_code.set(code, accumulated + 1)
+        return entry
+
+    def make_entry(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
+        """A new entry for this call, whatever there is already; SKIP where the frame is left to CPython for good."""
+        code = function.__code__
+        state = self.frames.setdefault((id(code), id(function.__globals__)), FrameState())
         snapshot = _C.GlobalState()
         started = time.perf_counter()
         try:
             with preserve_global_state():
-                entry = self._trace(function, args, state, snapshot)
+                return self._trace(function, args, state, snapshot)
         except GaveUp as gave_up:
             counters["frames"]["skipped"] += 1
             return self._given_up(function, gave_up)
@@ -165,8 +179,13 @@ class RegionState:
         finally:
             counters["frames"]["total"] += 1
             counters["seconds"]["tracing"] += time.perf_counter() - started  # type: ignore[assignment]
-        _traces_of_code.set(code, accumulated + 1)
-        return entry
+
+    def declared(self, function: types.FunctionType, args: tuple[Any, ...]) -> Declared | None:
+        """What was declared of the sizes of this call, if it is one of the decorated function itself."""
+        code = function.__code__
+        if self.shapes is None or id(code) not in self.roots or (id(code), id(function.__globals__)) in self.resumes:
+            return None
+        return self.shapes.bind(code, args)
 
     def limit(self) -> int:
         return config.recompile_limit if self.recompile_limit is None else self.recompile_limit
@@ -177,8 +196,9 @@ class RegionState:
         """Traces up to the first break, again with the place known for each break met, and makes the entry."""
         break_at: int | None = None
         reason: errors.Unsupported | None = None
+        declared = self.declared(function, args)
         for _ in range(_MAX_ATTEMPTS):
-            trace = self._new_trace(state, break_at)
+            trace = self._new_trace(state, break_at, declared)
             root = root_frame(trace, function, args)
             try:
                 with recorded(trace.findings):
@@ -197,7 +217,7 @@ class RegionState:
             reason.__traceback__ = None  # which leads back to this frame
         raise GaveUp(reason)
 
-    def _new_trace(self, state: FrameState, break_at: int | None) -> Trace:
+    def _new_trace(self, state: FrameState, break_at: int | None, declared: Declared | None) -> Trace:
         current: weakref.ref[Trace]  # the world outlives the trace, in the graph's fake tensors
 
         def where() -> Any:
@@ -205,9 +225,11 @@ class RegionState:
             return None if trace is None else trace.location()
 
         world = FakeWorld(duck_shape=config.duck_shape, where=where)
-        policy = DynamismPolicy(state.history, self.dynamic)
+        policy = DynamismPolicy(state.history, self.dynamic, frozenset() if declared is None else declared.domain.places)
         trace = Trace(policy, world, break_at, runs_as_written=self.compiler_fn.runs_as_written)
         current = weakref.ref(trace)
+        if declared is not None:
+            trace.output.declare_sizes(declared.domain, declared.sizes())
         return trace
 
     def _run(self, trace: Trace, root: InstructionTranslator, builder: OutputCodeBuilder) -> Any:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ from tracer.sources import (
     UpcomingSource,
 )
 from tracer.sources.base import RootSource
+from tracer.sources.tensors import TensorSizeSource
 from tracer.user_marks import DimMark, dim_marks
 
 
@@ -38,9 +39,11 @@ class FrameState:
 class DynamismPolicy:
     """Answers for one trace. Asked again about the same source, it gives the same answer."""
 
-    def __init__(self, history: SizeHistory, dynamic: bool | None) -> None:
+    def __init__(self, history: SizeHistory, dynamic: bool | None, declared: Container[str] = ()) -> None:
+        """`declared`: the names of the places whose sizes the user has declared; they are symbols whatever else holds."""
         self.history = history
         self.dynamic = dynamic
+        self.declared = declared
         self._dims: dict[str, tuple[list[DimPolicy], list[DimConstraint | None]]] = {}
         self._ints: dict[str, bool] = {}
 
@@ -59,6 +62,9 @@ class DynamismPolicy:
         for dim, mark in dim_marks(tensor).items():
             if dim < len(policies):
                 policies[dim], constraints[dim] = _of_mark(mark)
+        for dim in range(tensor.dim()):
+            if TensorSizeSource(source, dim).name in self.declared:
+                policies[dim], constraints[dim] = DimPolicy.DYNAMIC, None
         return policies, constraints
 
     def _unmarked(self, source: Source, tensor: torch.Tensor) -> list[DimPolicy]:

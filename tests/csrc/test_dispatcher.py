@@ -356,3 +356,44 @@ def test_calls_leave_references_as_they_were():
         call(argument, b=argument)
         call(c=argument, a=1)
     assert sys.getrefcount(argument) == before
+
+
+@pytest.mark.parametrize("function", [plain, defaults, keyword_only, everything, nothing])
+def test_bind_gives_the_slots_that_the_callback_is_given(function):
+    function = fresh(function)
+    recorder = Recorder()
+    dispatcher = Dispatcher(Region(recorder), function)
+    for args, kwargs in CALLS:
+        try:
+            dispatcher(*args, **kwargs)
+        except TypeError:
+            assert dispatcher.bind(*args, **kwargs) is None
+        else:
+            assert dispatcher.bind(*args, **kwargs) == recorder.asked[-1][1]
+
+
+def test_lookup_finds_the_entry_of_a_call_and_runs_nothing():
+    def refuse(region, function, args):
+        raise AssertionError("nobody is to be asked")
+
+    def replacement(a, b):
+        raise AssertionError("nothing is to be run")
+
+    function = fresh(plain)
+    dispatcher = Dispatcher(Region(refuse), function)
+    assert dispatcher.lookup(1, 2) is None
+    small = entry(replacement, lambda a, b: a < 5)
+    large = entry(None, lambda a, b: a >= 5)
+    for made in (small, large):
+        dispatcher.region.install(function.__code__, function.__globals__, made)
+    assert dispatcher.lookup(1, b=2) is small and dispatcher.lookup(9, 2) is large
+    assert dispatcher.lookup(1) is None
+    assert small.hits == large.hits == 0
+
+
+def test_what_is_installed_takes_three_arguments_of_the_right_kinds():
+    region = Region(lambda *args: None)
+    with pytest.raises(TypeError):
+        region.install(plain.__code__, {}, None)
+    with pytest.raises(TypeError):
+        region.install(plain, {}, entry(plain))

@@ -53,6 +53,7 @@ def optimize(
     disable: bool = False,
     name: str | None = None,
     recompile_limit: int | None = None,
+    shapes: Any = None,
     guard_fail_fn: Callable[[Any], None] | None = None,
     guard_export_fn: Callable[[Any], None] | None = None,
     guard_filter_fn: Callable[[Any], Any] | None = None,
@@ -62,6 +63,7 @@ def optimize(
     `backend`: a name of `list_backends()` or a function `compiler(gm, example_inputs) -> callable`.
     `fullgraph=True`: what cannot be traced is an error (`exc.Unsupported`), not a graph break.
     `dynamic`: None, a size that was seen to vary becomes symbolic; True, all are from the start; False, none ever.
+    `shapes`: a `ShapeSpec`, or its dict or string form: which sizes the arguments may have.
     `disable=True` makes it the identity. `recompile_limit` overrides the setting of that name.
     `guard_fail_fn(failure)` is called with the guard that made a recompile needed, `guard_export_fn(guards)` with the
     guards of each new entry, and `guard_filter_fn(guards) -> list[bool]` says which to keep.
@@ -75,6 +77,7 @@ def optimize(
         dynamic=dynamic,
         name=name,
         recompile_limit=recompile_limit,
+        shapes=shapes,
         hooks={key: hook for key, hook in hooks.items() if hook is not None},
     )
     return Optimizer(settings)
@@ -91,6 +94,7 @@ def compile(
     disable: bool = False,
     name: str | None = None,
     recompile_limit: int | None = None,
+    shapes: Any = None,
 ) -> Any:
     """`optimize` in the shape of `torch.compile`: takes the function or module first, or is a decorator without it.
 
@@ -98,7 +102,7 @@ def compile(
     """
     if disable:
         return Identity() if fn is None else fn
-    settings = Settings(backend, fullgraph, dynamic, mode, options, name, recompile_limit)
+    settings = Settings(backend, fullgraph, dynamic, mode, options, name, recompile_limit, shapes=shapes)
     return Optimizer(settings) if fn is None else compiled(fn, settings)
 
 
@@ -112,6 +116,7 @@ def compile_module(
     options: dict[str, Any] | None = None,
     name: str | None = None,
     recompile_limit: int | None = None,
+    shapes: Any = None,
 ) -> torch.nn.Module:
     """Compiles a module in place and returns it: methods of it that call the module (`generate`) run compiled too.
 
@@ -119,4 +124,5 @@ def compile_module(
     """
     if not isinstance(module, torch.nn.Module):
         raise UserError(f"compile_module expects an nn.Module, not {type(module).__name__}", hint="use tracer.compile.")
-    return compile_module_with(module, Settings(backend, fullgraph, dynamic, mode, options, name, recompile_limit))
+    settings = Settings(backend, fullgraph, dynamic, mode, options, name, recompile_limit, shapes=shapes)
+    return compile_module_with(module, settings)

@@ -29,6 +29,7 @@ class Settings:
     name: str | None = None
     recompile_limit: int | None = None
     hooks: dict[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
+    shapes: Any = None
 
     def __post_init__(self) -> None:
         """Refuses at the decoration, not at the first call, what cannot work. Raises InvalidBackend or UserError."""
@@ -40,6 +41,7 @@ class Settings:
     def new_region(self, target: object) -> RegionState:
         """A region of its own for one decorated object."""
         from tracer.convert_frame import RegionState  # loads the interpreter and SymPy, which `import tracer` does not
+        from tracer.shape_spec import ShapeSpec
 
         return RegionState(
             compiler_fn=self.compiler(),
@@ -47,6 +49,7 @@ class Settings:
             dynamic=self.dynamic,
             name=self.name or display_name(target),
             recompile_limit=self.recompile_limit,
+            shapes=None if self.shapes is None else ShapeSpec.of(self.shapes),
             **self.hooks,
         )
 

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,6 +24,7 @@ from tracer.graph_breaks import unsupported
 from tracer.variables.base import ObservedException, VariableTracker
 
 if TYPE_CHECKING:
+    from shapes.domain import Domain
     from tracer.guards import Guard
     from tracer.sources import Source
 
@@ -87,6 +88,12 @@ class OutputGraph:
             node = self.add_input(source, real, symint, name)
             self._symbol_nodes[expr] = node
         return node
+
+    def declare_sizes(self, domain: Domain, sizes: Mapping[str, tuple[Source, int]]) -> None:
+        """Makes the variables of a domain symbols of the trace; `sizes`: where each of its places is, and the size there."""
+        for symbol in self.world.env.declare(domain, sizes):
+            source, real = sizes[symbol.labels[0].name]
+            self.add_symbol(symbol.sympy, source, real, self.world.symbol(symbol))
 
     def symbol_node(self, expr: Any) -> fx.Node | None:
         return self._symbol_nodes.get(expr)
