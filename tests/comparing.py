@@ -22,6 +22,7 @@ _ATOMS = (
     int, float, complex, bool, str, bytes, type(None), type(...), type, types.ModuleType, torch.dtype, torch.device,
     types.BuiltinFunctionType, torch.layout, torch.memory_format, range, slice, types.CodeType, types.UnionType,
 )  # fmt: skip
+_SLOTS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 _FUNCTION_FIELDS = (
     "__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__", "__annotations__",
 )  # fmt: skip
@@ -39,7 +40,13 @@ class Comparison:
         self.alive: list[Any] = []  # so that no id is used twice
 
     def same(self, expected: Any, seen: Any, path: str) -> None:
-        assert type(expected) is type(seen), f"{path}: {expected!r} of {type(expected)}, but {seen!r} of {type(seen)}"
+        if type(expected) is not type(seen):
+            alike = is_made(type(expected)) and is_made(type(seen))
+            assert alike, f"{path}: {expected!r} of {type(expected)}, but {seen!r} of {type(seen)}"
+            self.same(type(expected), type(seen), f"type({path})")
+        if is_made(expected) and is_made(seen):
+            self._made_class(expected, seen, path)
+            return
         if isinstance(expected, np.generic):
             self._array(expected, seen, path)
             return
@@ -54,6 +61,31 @@ class Comparison:
             return
         self.alive += [expected, seen]
         self._parts(expected, seen, path)
+
+    def _made_class(self, expected: Any, seen: Any, path: str) -> None:
+        """Classes that the two runs made: each has its own."""
+        if self.theirs.setdefault(id(expected), id(seen)) == id(expected):  # a class of neither run
+            return
+        assert self.theirs[id(expected)] == id(seen), f"{path}: another class"
+        assert self.mine.setdefault(id(seen), id(expected)) == id(expected), f"{path}: another class"
+        if any(kept is expected for kept in self.alive):
+            return
+        self.alive += [expected, seen]
+        self.sequence([type(expected), *expected.__bases__], [type(seen), *seen.__bases__], f"{path}.__bases__")
+        ours, theirs = vars(expected), vars(seen)
+        assert list(ours) == list(theirs), f"{path}: expected {list(ours)}, saw {list(theirs)}"
+        for name in ours:
+            if not isinstance(ours[name], _SLOTS) and name != "_backward_cls":
+                self._class_attribute(ours[name], theirs[name], f"{path}.{name}")
+
+    def _class_attribute(self, expected: Any, seen: Any, path: str) -> None:
+        if type(expected) is type(seen) and isinstance(expected, (staticmethod, classmethod)):
+            self.same(expected.__func__, seen.__func__, path)
+        elif type(expected) is property is type(seen):
+            for part in ("fget", "fset", "fdel"):
+                self.same(getattr(expected, part), getattr(seen, part), f"{path}.{part}")
+        else:
+            self.same(expected, seen, path)
 
     def _array(self, expected: Any, seen: Any, path: str) -> None:
         """Arrays and scalars of NumPy: torch's operators give their values to tolerance."""
@@ -163,6 +195,11 @@ class Comparison:
 
     def _sparse(self, expected: torch.Tensor, seen: torch.Tensor, path: str) -> None:
         assert torch.equal(_bits(expected.to_dense()), _bits(seen.to_dense())), f"{path}: expected {expected}, saw {seen}"
+
+
+def is_made(value: Any) -> bool:
+    """Whether a class is one of those that a function makes at each call."""
+    return isinstance(value, type) and "<locals>" in value.__qualname__
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:

@@ -47,3 +47,14 @@ def test_a_list_that_holds_the_function_that_holds_the_list():
     checked = captured(fn, X)
     show = checked.result[0]
     assert show()[0] is show
+
+
+def test_a_tuple_that_a_list_in_it_leads_back_to():
+    def fn(x):
+        found = []
+        pair = (found, x + 1)
+        found.append(pair)
+        return pair
+
+    checked = captured(fn, X)
+    assert checked.result[0][0] is checked.result

@@ -40,6 +40,11 @@ def _is_singleton(value: Any) -> bool:
     return value is None or isinstance(value, (bool, enum.Enum)) or (type(value) is int and -5 <= value <= 256)
 
 
+def _is_filled(value: VariableTracker) -> bool:
+    """Whether there may be something to fill behind its making."""
+    return type(value).fill is not VariableTracker.fill
+
+
 class Extras:
     """Objects that the output code reaches by name."""
 
@@ -75,7 +80,7 @@ class Codegen:
         self._temporaries: dict[VariableTracker | Unwrapped, str] = {}
         self._cyclic: dict[VariableTracker, bool] = {}
         self._making = 0  # how many values are being made, one inside of the other
-        self._unfilled: list[CellVariable] = []
+        self._unfilled: list[VariableTracker] = []
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -95,19 +100,22 @@ class Codegen:
             self._make(value)
 
     def _make(self, value: VariableTracker) -> None:
-        """-> a new value. Cells are filled when what they belong to has been made: they may hold it."""
+        """-> a new value. What leads back to itself is filled when all that it is a part of has been made."""
         self._making += 1
         value.reconstruct(self)
         self._making -= 1
         self.asm.copy(1)
         self._temporaries[value] = self.store_temporary()
-        if isinstance(value, CellVariable):
+        if isinstance(value, CellVariable) or (self._making and _is_filled(value) and self.reaches_itself(value)):
             self._unfilled.append(value)
         else:
-            value.fill(self)
-            self.store_attributes_of_function(value)
+            self._fill(value)
         while self._unfilled and not self._making:
-            self._unfilled.pop().fill(self)
+            self._fill(self._unfilled.pop())
+
+    def _fill(self, value: VariableTracker) -> None:
+        value.fill(self)
+        self.store_attributes_of_function(value)
 
     def keep(self, value: VariableTracker | Unwrapped) -> None:
         """Makes sure that later loads of `value` do not depend on what happens in between."""

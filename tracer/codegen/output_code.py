@@ -26,6 +26,7 @@ from tracer.sources import LocalSource, Source
 from tracer.variables.base import NullVariable, VariableTracker
 from tracer.variables.exceptions import HandledBefore
 from tracer.variables.lazy import Unwrapped
+from tracer.variables.made_classes import MadeClassVariable
 
 Held = VariableTracker | Unwrapped | str  # a tracked value, or the local of the output code that holds it
 
@@ -440,7 +441,9 @@ def _step_over_stores(
 
 
 def _lives_on(value: VariableTracker | Unwrapped) -> bool:
-    """Whether a local that is read no more has to be kept alive: it existed before the frame ran."""
+    """Whether a local that is read no more has to be kept alive: it existed before the frame ran, or others know of it."""
+    if isinstance(value, MadeClassVariable):
+        return value.is_known_to_its_bases()
     return value.source is not None and not isinstance(value.source, LocalSource)
 
 

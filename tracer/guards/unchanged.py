@@ -29,15 +29,23 @@ class Findings:
     def __init__(self) -> None:
         self.classes: dict[type, dict[tuple[str, type | None], tuple[type | None, Any]]] = {}
         self.functions: dict[FunctionType, CodeType] = {}
+        self.made: dict[type, None] = {}  # classes that the trace itself made; what they inherit is found on their bases
 
     def note_class(self, cls: type) -> None:
         """The trace relies on the bases of a class."""
-        if not _type_flags(cls) & _IMMUTABLE:
+        if cls in self.made:
+            for base in cls.__bases__:
+                self.note_class(base)
+        elif not _type_flags(cls) & _IMMUTABLE:
             self.classes.setdefault(cls, {})
 
     def note(self, cls: type, name: str, owner: type | None, value: Any, after: type | None = None) -> None:
         """`name` was found in `owner`'s own namespace (or nowhere), in the MRO of `cls`, behind `after` if given."""
-        if not _type_flags(cls) & _IMMUTABLE:
+        if cls in self.made:
+            for base in cls.__mro__[1:]:
+                if base not in self.made:
+                    self.note(base, name, *find(base, name))
+        elif not _type_flags(cls) & _IMMUTABLE:
             self.classes.setdefault(cls, {}).setdefault((name, after), (owner, value))
 
     def note_function(self, function: FunctionType) -> None:

@@ -35,6 +35,7 @@ from tracer.variables.functions import UserFunctionVariable
 from tracer.variables.instance_dict import InstanceDictVariable
 from tracer.variables.iterators import SequenceIterator
 from tracer.variables.lookups import MISSING, lookup, storage_base
+from tracer.variables.made_classes import MadeClassVariable
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.protocol import Tracer
@@ -93,6 +94,8 @@ class ObjectModel(BaseMethods):
                 return stored
         raw = owner.__dict__[name]
         value = raw if part is None else _PARTS[part](raw)
+        if owner in tx.trace.findings.made and id(value) in tx.trace.stand_ins:
+            return tx.trace.stand_ins[id(value)][1]
         class_source = self.class_source(owner, of)
         if class_source is None:
             return self.sourceless(value)
@@ -198,6 +201,12 @@ class ObjectModel(BaseMethods):
 
     def new_object(self, cls: ClassVariable, args: list[VariableTracker]) -> VariableTracker:
         """An instance as the `__new__` of a built-in base makes it."""
+        made = self._new_object(cls, args)
+        if isinstance(cls, MadeClassVariable):
+            made.made_class = cls
+        return made
+
+    def _new_object(self, cls: ClassVariable, args: list[VariableTracker]) -> UserObjectVariable:
         tx: Any = self
         value = cls.value
         if getattr(value, "__abstractmethods__", None):

@@ -31,7 +31,7 @@ def real_value(tx: Tracer, value: VariableTracker, what: str) -> Any:
         return tuple(items) if isinstance(value, TupleVariable) else items
     if isinstance(value, DictVariable) and value.cls is dict:
         return {real_value(tx, key, what): real_value(tx, item, what) for key, item in value.pairs(tx)}
-    if isinstance(value, ClassVariable):
+    if isinstance(value, ClassVariable) and type(value).reconstruct is ClassVariable.reconstruct:
         return value.value
     if isinstance(value, UserObjectVariable) and value.value is not None and value not in tx.effects.mutated:
         return value.value

@@ -20,6 +20,7 @@ from tracer.variables import iterator_builders, object_builders  # noqa: F401  (
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder
 from tracer.variables.exceptions import HandledOutsideVariable
+from tracer.variables.made_classes import let_go
 from tracer.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Trace:
         self.modules: set[Source] = set()  # where nn.Modules were met
         self.marks: dict[Source, dict[int, user_marks.DimMark]] = {}  # of each of them
         self.findings = Findings()
+        self.stand_ins: dict[int, tuple[Any, VariableTracker]] = {}  # what prototypes of classes hold, by its id
         self.ids_are_keys = False  # whether id() was called
         self.marks_counted = user_marks.changes.count
 
@@ -73,6 +75,9 @@ class Trace:
         self.generators.clear()
         self.input_tensors.clear()
         self.builder.forget()
+        self.stand_ins.clear()
+        for prototype in self.findings.made:
+            let_go(prototype)
         self.effects = Effects()
         self.output.close()
 

@@ -63,6 +63,7 @@ class InstructionTranslator(Operations):
         self.result: VariableTracker | None = None
         self.yielded = False
         self.handled_outside: VariableTracker | None = None  # by whoever resumed this frame, a generator's
+        self.is_class_body = False
         self.is_polyfill: bool = is_polyfill_module(globals_.get("__name__"))
         self.depth: int = 0 if parent is None else parent.depth + 1
         if self.depth > MAX_INLINE_DEPTH:

@@ -107,6 +107,7 @@ def _namedtuple(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
         unsupported("call-arguments", error=str(error))
     if not all(map(is_constant_value, cls._field_defaults.values())):
         unsupported("unsupported-call", value="collections.namedtuple with defaults that are no constants")
+    tx.trace.findings.made[cls] = None
     return tx.trace.builder.remember(cls, MadeNamedTupleClass(cls, cls._fields))  # type: ignore[no-any-return]
 
 

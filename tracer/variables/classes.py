@@ -182,7 +182,7 @@ class SuperVariable(VariableTracker):
         return tx.class_attr(base, name, self.owner)
 
     def reconstruct(self, cg: Any) -> None:
-        cg.call_object(super, lambda: cg.load_object(self.after), lambda: cg.load(self.owner))
+        cg.call_object(super, lambda: cg.load_class(self.after), lambda: cg.load(self.owner))
 
 
 class SuperMethodVariable(VariableTracker):

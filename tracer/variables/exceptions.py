@@ -210,7 +210,7 @@ class ExceptionVariable(UserObjectVariable):
         make = BaseException.__new__ if new is None or new.__flags__ & _HEAP_TYPE else new.__new__
         assert self.storage is not None
         args = [lambda item=item: cg.load(item) for item in self.storage.children()]
-        cg.call_object(make, lambda: cg.load_object(self.cls), *args)
+        cg.call_object(make, lambda: cg.load_class(self.cls), *args)
 
     def fill(self, cg: Any) -> None:
         for name, value in sorted(self.fields.items(), key=lambda item: item[0] == "__suppress_context__"):

@@ -50,6 +50,7 @@ class UserObjectVariable(VariableTracker):
         self.value = value
         self.source = source
         self.storage = storage
+        self.made_class: VariableTracker | None = None  # where the trace made the class
 
     def python_type(self) -> type:
         return self.cls
@@ -67,7 +68,7 @@ class UserObjectVariable(VariableTracker):
         return self if self.value is None else self.value
 
     def children(self) -> Iterable[VariableTracker]:
-        return () if self.storage is None else (self.storage,)
+        return [part for part in (self.storage, self.made_class) if part is not None]
 
     def _path(self) -> Source:
         """How an object that existed before is reached."""
@@ -435,10 +436,10 @@ class UserObjectVariable(VariableTracker):
 
     def reconstruct(self, cg: Any) -> None:
         if isinstance(self.storage, VariableTracker) and issubclass(self.cls, tuple):
-            cg.call_object(tuple.__new__, lambda: cg.load_object(self.cls), lambda: cg.load(self.storage))
+            cg.call_object(tuple.__new__, lambda: cg.load_class(self.cls), lambda: cg.load(self.storage))
         else:
             solid = next(base for base in self.cls.__mro__ if not base.__flags__ & HEAP_TYPE)  # whose __new__ is safe
-            loads = [lambda: cg.load_object(self.cls)]
+            loads = [lambda: cg.load_class(self.cls)]
             if isinstance(self.storage, ConstantVariable):
                 loads.append(lambda: cg.load(self.storage))
             cg.call_object(solid.__new__, *loads)

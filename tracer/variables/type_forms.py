@@ -136,6 +136,8 @@ def _plain(tx: Tracer, value: VariableTracker) -> Any:
     if isinstance(value, TypeFormVariable):
         return value.value
     if isinstance(value, ClassVariable):
+        if type(value).reconstruct is not ClassVariable.reconstruct:
+            unsupported("makes-a-class", function=f"An annotation with {value.describe()}, which the trace made,")
         if lookup(type(value.value), "__hash__")[0] not in (type, object):
             unsupported("unhashable-in-trace", value=value.describe())
         return value.value

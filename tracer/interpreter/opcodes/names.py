@@ -159,7 +159,50 @@ def delete_global(tx: Frame, inst: Instruction) -> None:
 # -- names of class bodies and module code -----------------------------------------------------------------------------
 
 
-@handles("LOAD_NAME", "STORE_NAME", "DELETE_NAME", "LOAD_CLASSDEREF", "SETUP_ANNOTATIONS", "PRINT_EXPR")
-def names_of_class_body(tx: Frame, inst: Instruction) -> None:
-    """code of class bodies and modules works on a dict of names"""
+def _namespace(tx: Frame, inst: Instruction) -> dict[str, Any]:
+    """The locals of a class body, which are the namespace of the class to be. Other code works on a dict of the program."""
+    if not tx.is_class_body:
+        unsupported("unsupported-opcode", opcode=inst.opname)
+    return tx.locals
+
+
+@handles("LOAD_NAME")
+def load_name(tx: Frame, inst: Instruction) -> None:
+    """-> name of the class body, global or builtin"""
+    value = _namespace(tx, inst).get(inst.argval)
+    tx.push(read_global(tx, inst.argval) if value is None else value)
+
+
+@handles("LOAD_CLASSDEREF")
+def load_classderef(tx: Frame, inst: Instruction) -> None:
+    """-> name of the class body, or contents of a cell"""
+    value = _namespace(tx, inst).get(inst.argval)
+    if value is None:
+        load_deref(tx, inst)
+    else:
+        tx.push(value)
+
+
+@handles("STORE_NAME")
+def store_name(tx: Frame, inst: Instruction) -> None:
+    """value ->"""
+    _namespace(tx, inst)[inst.argval] = tx.pop()
+
+
+@handles("DELETE_NAME")
+def delete_name(tx: Frame, inst: Instruction) -> None:
+    """deletes a name of the class body"""
+    if _namespace(tx, inst).pop(inst.argval, None) is None:
+        tx.raise_name_error(inst.argval, f"name {inst.argval!r} is not defined")
+
+
+@handles("SETUP_ANNOTATIONS")
+def setup_annotations(tx: Frame, inst: Instruction) -> None:
+    """makes __annotations__ if it is not there"""
+    _namespace(tx, inst).setdefault("__annotations__", from_python({}))
+
+
+@handles("PRINT_EXPR")
+def print_expr(tx: Frame, inst: Instruction) -> None:
+    """value ->; of code compiled as a single statement"""
     unsupported("unsupported-opcode", opcode=inst.opname)
