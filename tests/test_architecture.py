@@ -62,14 +62,15 @@ BRIDGE = "tracer.backends.torch_bridge"
 # private parts of torch -> the modules, and packages, that use them
 DOORS: dict[str, set[str]] = {
     "torch._C": {"tracer.graph"},
-    "torch._dispatch.python": {"tracer.graph"},
+    "torch._dispatch.python": {"tracer.graph", "tracer.preserve"},
+    "torch._functorch.pyfunctorch": {"tracer.preserve"},
     "torch._functorch.aot_autograd": {"tracer.backends.torch_compilers"},
     "torch._guards": {BRIDGE},
     "torch._inductor": {"tracer.backends.torch_compilers"},
     "torch._numpy": {"tracer.graph.array_operations"},
     "torch._subclasses": {"tracer.graph", BRIDGE},
     "torch.utils._device": {"tracer.preserve"},
-    "torch.utils._pytree": {"tracer.api.export", BRIDGE},
+    "torch.utils._pytree": {"tracer.api.export", "tracer.graph.transformed", "tracer.library", BRIDGE},
     "torch.utils._python_dispatch": {"tracer.graph", BRIDGE},
     "torch.utils._sympy": {"tracer.graph.torch_sympy", "tracer.graph.shape_env_adapter", BRIDGE},
     "torch.fx.experimental": {"tracer.graph", "tracer.variables.symbolic", "tracer.library.torch_.numbers", BRIDGE},

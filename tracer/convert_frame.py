@@ -538,7 +538,11 @@ def _distinct(trace: Trace) -> list[guards.Guard]:
 
 def _changed(trace: Trace) -> list[str]:
     """What existed before the frame ran and is changed by it, by name."""
-    changed = [target.source.name for target in trace.effects.mutated if target.source is not None]
+    changed = [
+        target.source.name
+        for target in trace.effects.mutated
+        if target.source is not None and not (isinstance(target, DictVariable) and not any(True for _ in target.replayed()))
+    ]
     return changed + [f"the global {name}" for _, name, _ in trace.effects.stored_globals()]
 
 

@@ -16,6 +16,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._dispatch.python import no_python_dispatcher
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 from torch.utils._device import DeviceContext
@@ -205,11 +207,12 @@ class TorchState:
     @contextlib.contextmanager
     def as_at_entry(self) -> Iterator[None]:
         """Within, the state is that in which the frame began: guards on inputs are made under it."""
-        if not self._changed:
+        transformed = torch._C._functorch.peek_interpreter_stack() is not None
+        if not self._changed and not transformed:
             yield
             return
         now = read_state()
-        with torch._C._InferenceMode(self._inference):
+        with torch._C._InferenceMode(self._inference), no_python_dispatcher(), temporarily_clear_interpreter_stack():
             write_state(self._before)
             try:
                 yield

@@ -166,6 +166,13 @@ def _is_plain(tensor: torch.Tensor) -> bool:
     )
 
 
+def storage_of(tensor: torch.Tensor) -> int:
+    """What tells storages apart; transforms of torch.func wrap tensors that have one."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor.untyped_storage()._cdata
+
+
 def is_symbolic(value: Any) -> bool:
     """Whether a number is a SymInt, SymFloat or SymBool that is not a constant."""
     return isinstance(value, SYM_TYPES) and value.node.constant is None

@@ -173,6 +173,14 @@ class OutputGraph:
             self._symbol_nodes[expr] = node
         return self._wrap_result(self, node, example)
 
+    def item(self, node: fx.Node, index: int, example: Any) -> fx.Node:
+        """One of the results of a node."""
+        return self.create_node("call_function", operator.getitem, (node, index), {}, example, pure=True)
+
+    def wrap(self, node: fx.Node, example: Any) -> VariableTracker:
+        """The tracked form of what a node gives."""
+        return self._wrap_result(self, node, example)
+
     def create_node(
         self, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], example: Any, pure: bool = False
     ) -> fx.Node:

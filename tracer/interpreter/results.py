@@ -1,7 +1,6 @@
 """From what an operation gave on fake tensors to tracked values."""
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import torch
@@ -23,7 +22,7 @@ def wrap_result(output: OutputGraph, node: fx.Node, example: Any) -> VariableTra
         known = output.tracked(example)
         if known is not None:
             return known
-        if type(example).__name__ not in ("FakeTensor", "Parameter"):
+        if type(example).__name__ not in ("FakeTensor", "Parameter") and not _is_wrapped(example):
             unsupported("tensor-subclass", cls=type(example).__qualname__, source=f"a result of {node.target}")
         variable = TensorVariable(node, example)
         output.track(example, variable)
@@ -43,8 +42,7 @@ def wrap_result(output: OutputGraph, node: fx.Node, example: Any) -> VariableTra
 def _wrap_sequence(output: OutputGraph, node: fx.Node, example: Any) -> VariableTracker:
     items = []
     for index, item in enumerate(example):
-        element = output.create_node("call_function", operator.getitem, (node, index), {}, item, pure=True)
-        items.append(wrap_result(output, element, item))
+        items.append(wrap_result(output, output.item(node, index, item), item))
     cls = type(example)
     if cls is torch.Size:
         return SizeVariable(items)
@@ -53,3 +51,6 @@ def _wrap_sequence(output: OutputGraph, node: fx.Node, example: Any) -> Variable
     if cls is list:
         return ListVariable(items)
     return NamedTupleVariable(items, cls)
+
+
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # by a transform of torch.func

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from tracer.graph.fake_tensors import symbols_in
+from tracer.graph.fake_tensors import storage_of, symbols_in
 from tracer.graph.graph_module import module_of
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
 from tracer.preserve import read_state
 from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.lazy import Unwrapped
+from tracer.variables.mappings import DictVariable
 
 if TYPE_CHECKING:
     from tracer.graph.output_graph import OutputGraph
@@ -45,7 +47,7 @@ class Part:
         self.tx = tx
         self.output: OutputGraph = tx.output
         self.mark = self.output.create_node("call_function", part_begins, (), {}, None, pure=True)
-        self.changed: list[VariableTracker | None] = []
+        self.changed: dict[VariableTracker | None, Any] = {}  # with what a dict held before the part
         stored = [value for _, _, value in tx.effects.stored_globals() if isinstance(value, VariableTracker)]
         self.known = [*tx.effects.mutated, *stored]  # by which the program may reach what no open frame holds
 
@@ -58,6 +60,20 @@ class Part:
             if node.op != "placeholder":
                 found.append(node)
         return found[::-1]
+
+    def observe(self, target: VariableTracker | None) -> None:
+        """`target`, or a global where it is None, is about to change."""
+        if target not in self.changed:
+            self.changed[target] = dict(target.entries) if isinstance(target, DictVariable) else None
+
+    def is_undone(self, target: VariableTracker | None) -> bool:
+        """Whether a dict holds again what it held before, in that order."""
+        before = self.changed[target]
+        if before is None or not isinstance(target, DictVariable) or list(before) != list(target.entries):
+            return False
+        builder = self.tx.trace.builder
+        pairs = [(self.changed[target][key][1], target.entries[key][1]) for key in before]
+        return all(new is old or (type(old) is Unwrapped and new is builder.known(old.value)) for old, new in pairs)
 
     def cut(self, results: Sequence[Any], inputs: Sequence[fx.Node] = ()) -> Subgraph:
         """Takes the nodes out of the graph; `results`, nodes and constants, are what the new graph returns, `inputs` are its
@@ -101,7 +117,7 @@ def recording(tx: Tracer, what: str, holders: Sequence[VariableTracker] = ()) ->
     to, break the graph."""
     part = Part(tx)
     effects, before, state = tx.effects, tx.effects.observer, read_state()
-    effects.observer = part.changed.append
+    effects.observer = part.observe
     mode = tx.output.world.fake_mode
     written = set(mode.written_storages)
     try:
@@ -115,7 +131,7 @@ def recording(tx: Tracer, what: str, holders: Sequence[VariableTracker] = ()) ->
             before(target)
     if read_state() != state:
         unsupported("effect-in-subgraph", name=what, value="it changes a switch of torch")
-    known = {tensor.untyped_storage()._cdata for tensor in _tensors_before(part)}
+    known = {storage_of(tensor) for tensor in _tensors_before(part)}
     if (mode.written_storages - written) & known:
         unsupported("effect-in-subgraph", name=what, value="it writes to a tensor that existed before")
     _refuse_visible_changes(tx, part, what, holders)
@@ -135,7 +151,8 @@ def _refuse_visible_changes(tx: Tracer, part: Part, what: str, holders: Sequence
         return
     reachable = _reachable(tx, (*holders, *part.known, *_held_by_frames(tx)))
     for target in part.changed:
-        if target is None or target.source is not None or target in reachable:
+        seen = target is None or target.source is not None or target in reachable
+        if seen and not part.is_undone(target):
             unsupported("effect-in-subgraph", name=what, value="it changes an object that existed before")
 
 

@@ -38,7 +38,7 @@ class DictVariable(VariableTracker):
     """A dict: `entries` maps the hash key of each key to (key, value), in insertion order.
 
     `version` changes with the keys. Of a dict that existed before the frame, `original` holds the keys that it had and
-    `changed` those that got a new value."""
+    `changed` those that got a new value, with the old one."""
 
     methods = Models("dict method")
 
@@ -55,7 +55,7 @@ class DictVariable(VariableTracker):
         self.default_factory = default_factory
         self.version = 0
         self.original: dict[Any, VariableTracker] | None = None
-        self.changed: set[Any] = set()
+        self.changed: dict[Any, Any] = {}
         self._values = _Values(entries)
 
     def python_type(self) -> type:
@@ -160,7 +160,9 @@ class DictVariable(VariableTracker):
         hashed = self.key_of(tx, key)
         old = self.entries.get(hashed)
         self._mutate(tx, keys=old is None)
-        self.changed.add(hashed)
+        before = self.changed.setdefault(hashed, None if old is None else old[1])
+        if value is before:
+            del self.changed[hashed]
         self.entries[hashed] = (key if old is None else old[0], value)
 
     def del_item(self, tx: Tracer, key: VariableTracker) -> None:

@@ -12,4 +12,5 @@ from tracer.library.torch_ import (  # noqa: F401
     overrides,
     state,
     tensor_functions,
+    transforms,
 )

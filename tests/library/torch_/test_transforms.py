@@ -1,0 +1,146 @@
+"""`torch.func`: a transform is one node of the graph, the function under it a graph of its own; results are eager's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import func, vmap
+
+import tracer
+from tests.support import breaks, captured, check
+
+X = torch.linspace(-2, 2, 12).reshape(4, 3)
+W = torch.linspace(0.5, 1.5, 9).reshape(3, 3)
+layer = torch.nn.Linear(3, 3)
+batched = vmap(lambda row: row.sin() * W)
+sloped = func.grad(lambda x, y: (x * y).sum(), argnums=1)
+
+
+def _sum_of_sines(x):
+    return x.sin().sum()
+
+
+def _two(x, y):
+    return x * y, {"sum": x + y}
+
+
+TRANSFORMED = {
+    "vmap": lambda x: vmap(lambda row: row.sin() + 1)(x),
+    "vmap over some": lambda x: vmap(_two, in_dims=(0, None), out_dims=1)(x, x[0]),
+    "vmap of a function of torch": lambda x: vmap(torch.dot)(x, x),
+    "vmap in vmap": lambda x: vmap(lambda a: vmap(lambda b: b * a)(x))(x),
+    "vmap with chosen randomness": lambda x: vmap(lambda a: torch.rand(3) * a, randomness="different")(x),
+    "vmap with the same randomness": lambda x: vmap(lambda a: torch.rand(3) * a, randomness="same")(x),
+    "vmap of what makes tensors": lambda x: vmap(lambda a: torch.zeros(3).add(a).mul_(2))(x),
+    "vmap reads around it": lambda x: vmap(lambda a: layer(a) * x)(x),
+    "a function made before": lambda x: batched(x[:, 0]) + 1,
+    "a gradient made before": lambda x: sloped(x, x + 1),
+    "grad": lambda x: func.grad(_sum_of_sines)(x),
+    "grad of a dict": lambda x: func.grad(lambda p, k: (p["a"] * p["b"] * k).sum())({"a": x, "b": x + 1}, 3),
+    "grad in grad": lambda x: func.grad(lambda b: func.grad(lambda a: (a**3).sum())(b).sum())(x),
+    "grad without grad mode": torch.no_grad()(lambda x: func.grad(lambda a: (a * a.detach()).sum())(x)),
+    "grad_and_value": lambda x: func.grad_and_value(lambda a: ((a * 2).sum(), a + 1), has_aux=True)(x),
+    "gradients per sample": lambda x: vmap(func.grad(lambda a: layer(a).sum()))(x),
+    "jacrev": lambda x: func.jacrev(lambda a, b: a * b, argnums=(0, 1))(x[0], x[1]),
+    "jacfwd": lambda x: func.jacfwd(lambda a, b: a * b, argnums=1)(x[0], x[1]),
+    "hessian": lambda x: func.hessian(_sum_of_sines)(x[0]),
+    "forward over reverse": lambda x: func.jvp(func.grad(_sum_of_sines), (x,), (x + 1,)),
+    "jvp": lambda x: func.jvp(lambda a: (a.sin(), a), (x,), (x,), has_aux=True),
+    "vjp": lambda x: func.vjp(torch.sin, x)[1](x + 1),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_a_transform_is_captured(name):
+    assert "call_transformed" in captured(TRANSFORMED[name], X).operations
+
+
+def test_what_vjp_gives_is_called_in_the_graph():
+    def program(x):
+        (out, other), pull, aux = func.vjp(lambda a: ((a.sin(), a.cos()), a + 1), x, has_aux=True)
+        return out, aux, pull((x, other)), pull((other, x))
+
+    assert captured(program, X).operations.count("call_vjp") == 2
+
+
+def test_sizes_stay_dynamic_under_a_transform():
+    graphs = []
+    program = tracer.optimize(lambda gm, _: (graphs.append(gm), gm.forward)[1], dynamic=True)(
+        lambda x: vmap(lambda a: (a * a.shape[0]).sum())(x) + func.grad(_sum_of_sines)(x).sum(1)
+    )
+    for rows, columns in ((4, 3), (5, 6), (7, 2)):
+        x = torch.arange(rows * columns, dtype=torch.float32).reshape(rows, columns)
+        assert torch.equal(program(x), vmap(lambda a: (a * a.shape[0]).sum())(x) + x.cos().sum(1))
+    assert len(graphs) == 1
+
+
+def test_parameters_are_exchanged_for_a_call():
+    def program(x, w):
+        return func.functional_call(layer, {"weight": w, "bias": w[0]}, (x,)), layer.weight is w
+
+    assert captured(program, X, W).operations == ["getitem", "linear"]
+
+
+def test_gradients_per_sample_of_a_module():
+    def program(x):
+        parameters = {name: value.detach() for name, value in layer.named_parameters()}
+
+        def loss(parameters, row):
+            return func.functional_call(layer, parameters, (row,)).pow(2).sum()
+
+        return vmap(func.grad(loss), in_dims=(None, 0))(parameters, x)
+
+    captured(program, X)
+
+
+def test_backward_passes_through_a_transform():
+    def program(x, w):
+        return vmap(lambda a: (a @ w).sin())(x).sum()
+
+    graphs = []
+    traced = tracer.optimize(lambda gm, _: (graphs.append(gm), gm.forward)[1])(program)
+    gradients = []
+    for run in (program, traced):
+        x, w = X.clone().requires_grad_(), W.clone().requires_grad_()
+        run(x, w).backward()
+        gradients.append((x.grad, w.grad))
+    assert all(map(torch.equal, *gradients))
+    assert len(graphs) == 1
+
+
+SEEN: list[torch.Tensor] = []
+
+
+def _noting(a):
+    SEEN.append(a)
+    return a * 2
+
+
+EFFECTS = {
+    "a change of an object": (lambda x: vmap(_noting)(x).sum(), "effect-in-subgraph"),
+    "a write to a tensor": (lambda x: vmap(lambda a: a.add_(1))(x * 2), "effect-in-subgraph"),
+    "several calls": (lambda x: vmap(lambda a: a.sin(), chunk_size=2)(x), "effect-in-subgraph"),
+    "randomness that was not chosen": (lambda x: vmap(lambda a: torch.rand(3) * a)(x), "operator-failed-in-trace"),
+    "a number out of a tensor": (lambda x: vmap(lambda a: a.sum().item())(x), "tensor-item"),
+    "a wrong dim": (lambda x: vmap(lambda a: a.sum(), in_dims=3)(x), "operator-failed-in-trace"),
+    "a result that is no scalar": (lambda x: func.grad(lambda a: a)(x), "operator-failed-in-trace"),
+}
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_what_cannot_be_a_graph_under_a_transform_breaks(name):
+    program, reason = EFFECTS[name]
+    assert breaks(program, X).break_ids[0] == reason
+    SEEN.clear()
+
+
+def test_the_function_given_by_vjp_leaves_no_region():
+    def program(x):
+        return func.vjp(torch.sin, x)[1]
+
+    assert torch.equal(tracer.optimize("eager")(program)(X)(X)[0], X.cos() * X)
+
+
+def test_a_failing_transform_leaves_torch_as_it_was():
+    check(lambda x: vmap(lambda a: a.sum(), in_dims=3)(x), X)
+    assert torch.equal(func.jvp(torch.sin, (X,), (X,))[1], X.cos() * X)

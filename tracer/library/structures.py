@@ -1,0 +1,75 @@
+"""Arguments and results of tracked calls as `torch.utils._pytree` takes them apart: containers of Python, with tracked leaves."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from tracer.graph.sym_node import SYM_TYPES
+from tracer.graph_breaks import unsupported
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import is_constant_value
+from tracer.variables.mappings import DictVariable
+from tracer.variables.sequences import ListVariable, NamedTupleVariable, SequenceVariable, TupleVariable
+from tracer.variables.symbolic import SymNodeVariable
+from tracer.variables.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+_MAPPINGS = (dict, collections.OrderedDict)
+
+
+def containers_of(tx: Tracer, value: VariableTracker) -> Any:
+    """The containers of a value, with `VariableTracker`s for leaves."""
+    kind = value.python_type()
+    if isinstance(value, SequenceVariable) and kind in (list, tuple):
+        return kind(containers_of(tx, item) for item in value.items(tx))
+    if isinstance(value, NamedTupleVariable) and hasattr(kind, "_fields"):
+        return tuple.__new__(kind, [containers_of(tx, item) for item in value.items(tx)])
+    if isinstance(value, DictVariable) and kind in _MAPPINGS:
+        return kind((key.constant(), containers_of(tx, item)) for key, item in value.pairs(tx))
+    if kind in pytree.SUPPORTED_NODES:
+        unsupported("not-a-graph-argument", value=f"{value.describe()}, a container")
+    return value
+
+
+def tracked(tx: Tracer, structure: Any, leaf: Callable[[Any], VariableTracker]) -> VariableTracker:
+    """The tracked form of containers, whose leaves `leaf` gives."""
+    kind = type(structure)
+    if kind is list:
+        return ListVariable([tracked(tx, item, leaf) for item in structure])
+    if kind is tuple:
+        return TupleVariable([tracked(tx, item, leaf) for item in structure])
+    if kind in _MAPPINGS:
+        pairs = [(tx.literal(key), tracked(tx, item, leaf)) for key, item in structure.items()]
+        return DictVariable({key.hash_key(tx): (key, item) for key, item in pairs}, cls=kind)
+    if isinstance(structure, tuple) and hasattr(kind, "_fields"):
+        return NamedTupleVariable([tracked(tx, item, leaf) for item in structure], kind)
+    return leaf(structure)
+
+
+def example_of_leaf(leaf: VariableTracker) -> Any:
+    """What operations on fakes are given for a leaf; what is no value for a graph stands for itself."""
+    if isinstance(leaf, TensorVariable):
+        return leaf.fake
+    if isinstance(leaf, SymNodeVariable):
+        return leaf.example
+    return leaf.constant() if leaf.is_constant() else leaf
+
+
+def argument_of_leaf(leaf: VariableTracker) -> Any:
+    """The argument of a node in place of a leaf; what is no value for a graph is None."""
+    if isinstance(leaf, (TensorVariable, SymNodeVariable)):
+        return leaf.node
+    if not leaf.is_constant():
+        return None
+    return leaf.graph_arg() if is_constant_value(leaf.constant()) else None
+
+
+def is_value_of_graph(example: Any) -> bool:
+    return isinstance(example, (torch.Tensor, *SYM_TYPES))

@@ -1,0 +1,239 @@
+"""Models of `torch.func`: vmap, grad, jacrev, jacfwd, hessian, vjp, jvp.
+
+torch's own transform is run on fakes. Where it calls the program's function, that function is traced, with what the transform
+passes in, into a graph of its own; the graph around it has one node, which runs the same transform on that graph.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import func, fx
+from torch.utils import _pytree as pytree
+
+from tracer.graph.transformed import Cotangents, Transformed, call_transformed, call_vjp, outside_of_modes
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import code_models, models, transparent
+from tracer.library.structures import argument_of_leaf, containers_of, example_of_leaf, is_value_of_graph, tracked
+from tracer.library.subgraphs import Subgraph, recording, refuse_new_symbols
+from tracer.sources import CellContentsSource, ClosureCellSource
+from tracer.variables.base import VariableTracker
+from tracer.variables.callables import CallableVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+
+
+class TransformedFunctionVariable(VariableTracker):
+    """`torch.vmap(function)` and its like."""
+
+    def __init__(self, transform: str, function: Value, options: dict[str, Any]) -> None:
+        self.transform = transform
+        self.function = function
+        self.options = options
+
+    def describe(self) -> str:
+        return f"torch.func.{self.transform}({self.function.describe()})"
+
+    __repr__ = describe
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def children(self) -> tuple[Value, ...]:
+        return (self.function,)
+
+    def get_attr(self, tx: Tracer, name: str) -> Value:
+        if name in ("__name__", "__qualname__", "__doc__", "__module__"):
+            return self.function.get_attr(tx, name)
+        unsupported("unsupported-attribute", value=self.describe(), name=name)
+
+    def call(self, tx: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return _Application(tx, self).result(args, kwargs)
+
+
+class _Application:
+    """One call of a function under a transform."""
+
+    def __init__(self, tx: Tracer, transformed: TransformedFunctionVariable) -> None:
+        self.tx = tx
+        self.function = transformed.function
+        self.transform = transformed.transform
+        self.options = transformed.options
+        self.name = f"a function under torch.func.{self.transform}"
+        self.subgraph: Subgraph | None = None
+        self.gives: pytree.TreeSpec | None = None
+        self.failure: BaseException | None = None
+        self.numbers: dict[int, Value] = {}
+
+    def result(self, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        tx = self.tx
+        given = tuple(containers_of(tx, arg) for arg in args), {key: containers_of(tx, arg) for key, arg in kwargs.items()}
+        leaves, takes = pytree.tree_flatten(given)
+        examples = [example_of_leaf(leaf) for leaf in leaves]
+        self.numbers = {id(example): leaf for example, leaf in zip(examples, leaves) if not isinstance(example, torch.Tensor)}
+        transformed = Transformed(self.transform, self.options, takes)
+        structure = self._run(lambda: transformed.apply(self._trace_function, examples))
+        if self.subgraph is None:
+            unsupported("effect-in-subgraph", name=self.name, value="it is not called")
+        refuse_new_symbols(self.subgraph, self.name)
+        transformed.graph_module, transformed.gives = self.subgraph.module, self.gives
+        module = tx.output.add_module(self.transform, transformed)
+        arguments = (module, tuple(self.subgraph.read), *(argument_of_leaf(leaf) for leaf in leaves))
+        return self._wrapped(call_transformed, arguments, structure)
+
+    def _wrapped(self, target: Callable[..., Any], arguments: tuple[Any, ...], structure: Any) -> Value:
+        """The node of the call, and the tracked form of what it gives."""
+        tx = self.tx
+        leaves = pytree.tree_leaves(structure)
+        node = tx.output.create_node("call_function", target, arguments, {}, leaves)
+        items = iter([tx.output.item(node, index, leaf) for index, leaf in enumerate(leaves)])
+        result = tracked(tx, structure, lambda leaf: self._leaf(next(items), leaf))
+        tx.output.runtime_asserts.place_new()
+        return result
+
+    def _leaf(self, item: fx.Node, leaf: Any) -> Value:
+        if is_value_of_graph(leaf):
+            return self.tx.output.wrap(item, leaf)
+        if isinstance(leaf, VariableTracker):
+            return leaf
+        return _VjpVariable(self, item, leaf) if inspect.isfunction(leaf) else self.tx.literal(leaf)
+
+    def _run(self, call: Callable[[], Any]) -> Any:
+        """A call of torch's on fakes, which may fail as the program's own would, or because tracing did."""
+        try:
+            return self.tx.output.world.run(call)
+        except Exception as error:
+            if self.failure is not None:
+                raise self.failure from None
+            unsupported("operator-failed-in-trace", operator=self.transform, error=f"{type(error).__name__}: {error}")
+
+    def _trace_function(self, *args: Any, **kwargs: Any) -> Any:
+        """The program's function, called by the transform with fakes that it has wrapped."""
+        try:
+            with outside_of_modes():
+                return self._traced(args, kwargs)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tx = self.tx
+        if self.subgraph is not None:
+            unsupported("effect-in-subgraph", name=self.name, value="it is called more than once")
+        nodes: list[fx.Node] = []
+
+        def argument(leaf: Any) -> Value:
+            if isinstance(leaf, torch.Tensor):
+                nodes.append(tx.output.create_node("call_function", argument_of_function, (), {}, leaf))
+                return tx.output.wrap(nodes[-1], leaf)
+            return leaf if isinstance(leaf, VariableTracker) else self.numbers.get(id(leaf)) or tx.literal(leaf)
+
+        values = tracked(tx, args, argument).unpack(tx)
+        by_name = {key: tracked(tx, value, argument) for key, value in kwargs.items()}
+        with recording(tx, self.name, [*values, *by_name.values()]) as part:
+            result = self.function.call(tx, values, by_name)
+            structure = containers_of(tx, result)
+        leaves, self.gives = pytree.tree_flatten(structure)
+        self.subgraph = part.cut([argument_of_leaf(leaf) for leaf in leaves], nodes)
+        del self.subgraph.read[: len(nodes)]
+        for node in reversed(nodes):
+            tx.output.graph.erase_node(node)
+        return pytree.tree_unflatten([example_of_leaf(leaf) for leaf in leaves], self.gives)
+
+
+def argument_of_function() -> None:
+    """Stands, while a function is traced, for a tensor that the transform calls it with."""
+
+
+class _VjpVariable(VariableTracker):
+    """The function that `torch.func.vjp` gives, which lives in the graph."""
+
+    def __init__(self, application: _Application, node: fx.Node, function: Callable[..., Any]) -> None:
+        self.application = application
+        self.node = node
+        self.function = function
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def call(self, tx: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        given = tuple(containers_of(tx, arg) for arg in args), {key: containers_of(tx, arg) for key, arg in kwargs.items()}
+        leaves, takes = pytree.tree_flatten(given)
+        call_args, call_kwargs = pytree.tree_unflatten([example_of_leaf(leaf) for leaf in leaves], takes)
+        structure = self.application._run(lambda: self.function(*call_args, **call_kwargs))
+        how = tx.output.add_module("cotangents", Cotangents(takes))
+        arguments = (how, self.node, *(argument_of_leaf(leaf) for leaf in leaves))
+        return self.application._wrapped(call_vjp, arguments, structure)
+
+
+transparent(func.functional_call)
+
+
+# -- the models ------------------------------------------------------------------------------------------------------------
+
+
+def _options(tx: Tracer, transform: Callable[..., Any], args: tuple[Value, ...], kwargs: dict[str, Value]) -> dict[str, Any]:
+    """What the program chose, as plain data."""
+    try:
+        bound = inspect.signature(transform).bind(None, *args, **kwargs)
+    except TypeError as error:
+        tx.raise_error(TypeError, str(error))
+    chosen = {key: value for key, value in bound.arguments.items() if key != "func"}
+    return {key: _plain(tx, value) for key, value in chosen.items()}
+
+
+def _plain(tx: Tracer, value: Value) -> Any:
+    return pytree.tree_map(lambda leaf: leaf.constant(), containers_of(tx, value))
+
+
+def _makes(name: str, transform: Callable[..., Any]) -> Any:
+    def model(tx: Tracer, function: Value, *args: Value, **kwargs: Value) -> Value:
+        return TransformedFunctionVariable(name, function, _options(tx, transform, args, kwargs))
+
+    return model
+
+
+for _name in ("vmap", "grad", "grad_and_value", "jacrev", "jacfwd", "hessian"):
+    _transform = getattr(func, _name)
+    models(*dict.fromkeys((_transform, getattr(torch, _name, _transform))))(_makes(_name, _transform))
+
+
+@models(func.vjp)
+def _vjp(tx: Tracer, function: Value, *primals: Value, **options: Value) -> Value:
+    chosen = {key: _plain(tx, value) for key, value in options.items()}
+    return TransformedFunctionVariable("vjp", function, chosen).call(tx, list(primals), {})
+
+
+@models(func.jvp)
+def _jvp(tx: Tracer, function: Value, *args: Value, **kwargs: Value) -> Value:
+    bound = inspect.signature(func.jvp).bind(function, *args, **kwargs).arguments
+    chosen = {key: _plain(tx, value) for key, value in bound.items() if key in ("strict", "has_aux")}
+    return TransformedFunctionVariable("jvp", function, chosen).call(tx, [bound["primals"], bound["tangents"]], {})
+
+
+# -- functions that were transformed before the frame ran --------------------------------------------------------------------
+
+
+def _was_made(name: str) -> Any:
+    def model(tx: Tracer, callee: CallableVariable, *args: Value, **kwargs: Value) -> Value:
+        if callee.source is None:
+            unsupported("unsupported-call", value=callee.describe())
+        cells = {
+            cell: tx.wrap(content.cell_contents, CellContentsSource(ClosureCellSource(callee.source, index)))
+            for index, (cell, content) in enumerate(zip(callee.value.__code__.co_freevars, callee.value.__closure__))
+        }
+        chosen = inspect.signature(getattr(func, name)).parameters
+        options = {key: _plain(tx, value) for key, value in cells.items() if key in chosen and key != "func"}
+        return TransformedFunctionVariable(name, cells["func"], options).call(tx, list(args), kwargs)
+
+    return model
+
+
+for _name in ("vmap", "grad", "grad_and_value", "jacrev", "jacfwd"):
+    code_models(getattr(func, _name)(lambda x: x).__code__)(_was_made(_name))
