@@ -13,6 +13,7 @@ from shapes.constraints import DimConstraint, Violation, violation_error
 from shapes.guards import Fact, GuardText, ShapeGuard, Why
 from shapes.printing import group, python_source
 from shapes.ranges import INF
+from shapes.regions import Condition, ShapeRecord
 from shapes.symbols import Label, Symbol
 
 if TYPE_CHECKING:
@@ -95,6 +96,14 @@ def produce(env: ShapeEnv, *, prune: bool) -> list[GuardText]:
     kept = _prune(facts, trusted_facts(env)) if prune else [(fact.condition, fact) for fact in facts]
     lines = group([condition for condition, _ in kept])
     return equal + [texts.condition(line.expr, [kept[index][1] for index in line.members]) for line in lines]
+
+
+def record(env: ShapeEnv, texts: Sequence[GuardText]) -> ShapeRecord:
+    """What emitted guards say, without the env that made them."""
+    conditions = tuple([Condition(text.condition, text.why, text.where, text.recorded) for text in texts])
+    used = {symbol for condition in conditions for symbol in condition.expr.free_symbols}
+    places = {s.sympy: s.labels[0] for s in env.symbols() if s.labels} | {e.alias: e.label for e in equalities(env)}
+    return ShapeRecord(conditions, {symbol: place for symbol, place in places.items() if symbol in used})
 
 
 def _is_bound(condition: Any) -> bool:

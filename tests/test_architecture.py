@@ -41,8 +41,14 @@ ROOMS: dict[str, set[str]] = {
     "frame_state": {"sources", *LEAVES},
     "log_texts": {"guards", "locations", "errors"},
     "api": {"backends", "convert_frame", "shape_spec", "_C", *LEAVES},
+    "serving": {"api", "convert_frame", "cache", "shape_spec", "guards", "sources", "_C", *LEAVES},
 }  # fmt: skip
-KNOWN_BY_ALL_OF = {"convert_frame": {"api"}, "api": {"__init__", "library"}, "codegen": {"convert_frame"}}
+KNOWN_BY_ALL_OF = {
+    "convert_frame": {"api", "serving"},
+    "api": {"__init__", "library", "serving"},
+    "codegen": {"convert_frame"},
+    "serving": {"__init__"},
+}
 
 # Imports inside functions: what takes long to load and is needed by few.
 LATE = {

@@ -33,13 +33,20 @@ from tracer.logs import set_logs
 from tracer.metrics import counters
 
 if TYPE_CHECKING:
+    from tracer.serving.coverage import Coverage, coverage, precompile
     from tracer.shape_spec import ShapeSpec
 
 __version__ = "0.1.0"
 
-_LATE = {"ShapeSpec": "tracer.shape_spec"}  # name -> the module that has it, loaded when the name is first used
+_LATE = {  # name -> the module that has it, loaded when the name is first used
+    "Coverage": "tracer.serving.coverage",
+    "ShapeSpec": "tracer.shape_spec",
+    "coverage": "tracer.serving.coverage",
+    "precompile": "tracer.serving.coverage",
+}
 
 __all__ = [
+    "Coverage",
     "ExplainOutput",
     "ExportResult",
     "OptimizedModule",
@@ -50,6 +57,7 @@ __all__ = [
     "compile_module",
     "config",
     "counters",
+    "coverage",
     "disable",
     "disallow_in_graph",
     "exc",
@@ -65,6 +73,7 @@ __all__ = [
     "mark_unbacked",
     "maybe_mark_dynamic",
     "optimize",
+    "precompile",
     "region_of",
     "register_backend",
     "reset",

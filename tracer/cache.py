@@ -17,6 +17,8 @@ class GuardedCode:
     manager: Any
     graph: Any = None
     graph_name: str | None = None
+    shapes: Any = None  # shapes.regions.ShapeRecord: what its guards say of shapes, and where the symbols are found
+    broken: bool = False  # the graph ends in a break, and there is more behind it
 
     @property
     def check_fn(self) -> Any:

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from shapes import ConstraintViolationError
+from shapes import ConstraintViolationError, GuardText, emission
 from tracer import _C, config, errors, graph_breaks, guards, log_texts, logs, user_marks
 from tracer.backends.calling import Backend
 from tracer.cache import GuardedCode, entries_of, make_entry
@@ -169,7 +169,7 @@ class RegionState:
         snapshot = _C.GlobalState()
         started = time.perf_counter()
         try:
-            with preserve_global_state():
+            with _tracing, preserve_global_state():
                 return self._trace(function, args, state, snapshot)
         except GaveUp as gave_up:
             counters["frames"]["skipped"] += 1
@@ -179,6 +179,10 @@ class RegionState:
         finally:
             counters["frames"]["total"] += 1
             counters["seconds"]["tracing"] += time.perf_counter() - started  # type: ignore[assignment]
+
+    def entry_for(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
+        """As `make_entry`, for a call that nobody makes now; it is not installed."""
+        return _beside_dynamo(self.make_entry)(function, args)
 
     def declared(self, function: types.FunctionType, args: tuple[Any, ...]) -> Declared | None:
         """What was declared of the sizes of this call, if it is one of the decorated function itself."""
@@ -351,6 +355,7 @@ class RegionState:
         if env.symbols():
             logs.emit("dynamic", lambda: log_texts.shapes(env.symbols(), env.guards))
         env.check_constraints()
+        shape_texts = env.produce_guards(prune=config.prune_guards)
         all_guards = [
             guards.GlobalStateMatch(snapshot),
             *_unchanged(trace),
@@ -358,13 +363,20 @@ class RegionState:
             *_marks(trace),
             *_distinct(trace),
             *trace.memory_guards(),
-            *_shape_guards(trace),
+            *_shape_guards(shape_texts),
         ]
         fetched = () if output is None else output.fetched
         manager = guards.CheckFunctionManager(
             all_guards, function.__code__, function.__globals__, fetched=fetched
         )
-        guarded = GuardedCode(None if output is None else output.code, manager, gm, graph_name)
+        guarded = GuardedCode(
+            None if output is None else output.code,
+            manager,
+            gm,
+            graph_name,
+            emission.record(env, shape_texts),
+            broken=trace.break_at is not None,
+        )
         logs.emit("guards", lambda: log_texts.guards_text(manager))
         self._check_holds(function, args, guarded)
         entry = make_entry(
@@ -471,11 +483,14 @@ def _callback_of(state: RegionState) -> Callable[..., Any]:
     """Holds the state: whoever holds the region (a decorated object) keeps it alive."""
 
     def on_miss(region: _C.Region, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
-        if "torch._dynamo" in sys.modules:  # torch.compile was used: it is not to trace the tracer
-            return torch.compiler.disable(state.on_miss)(function, args)
-        return state.on_miss(function, args)
+        return _beside_dynamo(state.on_miss)(function, args)
 
     return on_miss
+
+
+def _beside_dynamo(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Where torch.compile was used, it is not to trace the tracer."""
+    return torch.compiler.disable(method) if "torch._dynamo" in sys.modules else method
 
 
 def root_frame(trace: Trace, function: types.FunctionType, args: tuple[Any, ...]) -> InstructionTranslator:
@@ -564,9 +579,6 @@ def _marks(trace: Trace) -> list[guards.Guard]:
     return [guards.MarksMatch.of(user_marks.DIMS, trace.marks, user_marks.changes, trace.marks_counted)]
 
 
-def _shape_guards(trace: Trace) -> list[guards.Guard]:
-    lines = [
-        guards.ShapeLine.of(text.executable, text.recorded, text.where)  # type: ignore[arg-type]
-        for text in trace.output.world.env.produce_guards(prune=config.prune_guards)
-    ]
+def _shape_guards(texts: list[GuardText]) -> list[guards.Guard]:
+    lines = [guards.ShapeLine.of(text.executable, text.recorded, text.where) for text in texts]  # type: ignore[arg-type]
     return [guards.ShapeGuards(tuple(lines))] if lines else []

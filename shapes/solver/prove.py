@@ -4,12 +4,13 @@ Every argument that means "these hold" is one SymPy boolean or a sequence of whi
 proved; None says that it is not known. A witness has been checked by Python's own arithmetic.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import sympy
 from sympy import Symbol
 
-from shapes.solver.problem import QUICK, RLIMIT, Assumption, Problem, Status, holds_at, statements
+from shapes.solver.problem import QUICK, RLIMIT, Assumption, Problem, Status, holds_at, statement, statements
 
 Guards = Any  # a SymPy boolean, or a sequence of them
 
@@ -21,17 +22,21 @@ class Answer(NamedTuple):
     values: dict[Symbol, int] | None = None
 
 
-def satisfy(holds: Guards, fails: Guards = (), *, facts: Guards = (), rlimit: int = RLIMIT) -> Answer:
+def satisfy(
+    holds: Guards, fails: Guards = (), *, facts: Guards = (), misses: Sequence[Any] = (), rlimit: int = RLIMIT
+) -> Answer:
     """Integers at which `facts` and `holds` hold and not all of `fails` does (if `fails` is given).
 
+    None of `misses` holds there either: each is a boolean that is false, or raises.
     The same question has the same values for an answer in every process.
     """
-    return _Question(holds, fails, facts).ask(rlimit, fresh=True)
+    return _Question(holds, fails, facts, misses).ask(rlimit, fresh=True)
 
 
 class _Question:
-    def __init__(self, holds: Guards, fails: Guards, facts: Guards) -> None:
+    def __init__(self, holds: Guards, fails: Guards, facts: Guards, misses: Sequence[Any] = ()) -> None:
         self.facts = statements(facts)
+        self.misses = tuple(map(statement, misses))
         self.holds = statements(holds)
         self.fails = statements(fails)
 
@@ -55,6 +60,7 @@ class _Question:
     def ask(self, rlimit: int, *, fresh: bool) -> Answer:
         problem = Problem(self.facts, rlimit=rlimit, fresh=fresh)
         assumptions = [Assumption(expr) for expr in self.holds]
+        assumptions += [Assumption(expr, negated=True) for expr in self.misses]
         if self.fails:
             assumptions.append(Assumption(sympy.And(*self.fails, evaluate=False), negated=True))
         status = problem.ask(assumptions)
@@ -65,12 +71,15 @@ class _Question:
 
     def _complete(self, values: dict[Symbol, int]) -> dict[Symbol, int]:
         """With 0 for each symbol that makes no difference."""
-        symbols = {symbol for expr in (*self.facts, *self.holds, *self.fails) for symbol in expr.free_symbols}
+        exprs = (*self.facts, *self.holds, *self.fails, *self.misses)
+        symbols = {symbol for expr in exprs for symbol in expr.free_symbols}
         return {symbol: values.get(symbol, 0) for symbol in sorted(symbols, key=lambda symbol: symbol.name)}
 
     def _is_shown(self, values: dict[Symbol, int]) -> bool:
         """By Python: opaque terms of a model may have values that they cannot have."""
         if not all(holds_at(expr, values) for expr in (*self.facts, *self.holds)):
+            return False
+        if any(holds_at(expr, values) is not False for expr in self.misses):
             return False
         return not self.fails or any(holds_at(expr, values) is False for expr in self.fails)
 

@@ -53,6 +53,11 @@ class CompiledCall:
     def _call_any(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if hasattr(module, "_initialize_hook"):
             _initialise_lazy(module, args, kwargs)
+        return self.dispatcher()(module, *args, **kwargs)
+
+    def dispatcher(self) -> Dispatcher:
+        """What serves a call of the module as it is now; the module is the first argument."""
+        module = self.module
         target = self._frame_of(module)
         dispatcher = self._dispatchers.get(target)
         if dispatcher is None:
@@ -60,7 +65,7 @@ class CompiledCall:
         cls = type(module)
         if target not in (call_with_hooks, call_overridden):
             self._plain = cls, cls.__call__, cls.forward, dispatcher
-        return dispatcher(module, *args, **kwargs)
+        return dispatcher
 
     def _frame_of(self, module: torch.nn.Module) -> Any:
         """The function, of the module and the call's arguments, that is traced."""

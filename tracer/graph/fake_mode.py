@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import (
 
 from tracer.graph.dispatch_cache import CachedResult, CallKey, NotCacheable, cached_result
 from tracer.graph.failing_operators import may_fail_on_data
+from tracer.graph.same_shape import same_shape_result
 from tracer.graph.shape_env_adapter import TorchShapeEnv
 
 MAX_ENTRIES = 8192
@@ -96,7 +97,9 @@ class FakeMode(FakeTensorMode):
                 return known.make(self, args)
             except NotCacheable:
                 cache[parts] = None
-        result = self._dispatch_impl(func, types, args, kwargs)
+        result = same_shape_result(self, func, args, kwargs) if key.symbols else None
+        if result is None:
+            result = self._dispatch_impl(func, types, args, kwargs)
         if parts not in cache:  # None stands for a call that cannot be cached
             if len(cache) >= MAX_ENTRIES:
                 cache.clear()

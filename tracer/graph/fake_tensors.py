@@ -88,6 +88,8 @@ class FakeWorld:
                 strides[dim] = self.env.create_int(step, label)
             elif isinstance(stride, IntExpr):
                 self.env.bind(label, stride)
+            if tensor.shape[dim] == 1:  # a symbol that is 1 in this call: the next stride grows with it
+                expected[step] = strides[dim] * sizes[dim]
             expected.setdefault(step * tensor.shape[dim], strides[dim] * sizes[dim])
         return strides
 

@@ -1,0 +1,127 @@
+"""Calls that nobody has made: an example with other sizes, for tracing and for asking check functions.
+
+The tensors are new and without data: memory is reserved for them, not written.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import types
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+import torch
+
+from shapes.domain import Domain, Point
+from shapes.evaluation import evaluate
+from shapes.functions import Max
+from shapes.solver.bounds import Bounds
+from tracer.errors import UserError
+from tracer.guards import argument_slots
+from tracer.shape_spec import Declared, DeclaredTensor, Path, ShapeSpec, shown
+
+LARGEST = 1 << 32  # bytes of a tensor that is made only to see whether a check function holds
+
+
+class TooLarge(UserError):
+    """A call needs more memory than can be reserved."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Layout:
+    """A declared tensor of the example: size and stride of each dim as expressions over the domain's variables."""
+
+    tensor: DeclaredTensor
+    sizes: tuple[Any, ...]
+    strides: tuple[Any, ...]
+
+    def new(self, point: Point) -> torch.Tensor:
+        """A tensor as that of the example, of the sizes at a point."""
+        like = self.tensor.value
+        sizes = [int(evaluate(size, point)) for size in self.sizes]
+        strides = [int(evaluate(stride, point)) for stride in self.strides]
+        try:
+            return torch.empty_strided(sizes, strides, dtype=like.dtype, device=like.device, requires_grad=like.requires_grad)
+        except RuntimeError as error:
+            raise TooLarge(f"there is no {shown(self.tensor.path)} of shape {sizes} here: {error}") from None
+
+    def bytes_at(self, point: Point) -> int:
+        count = self.tensor.value.element_size()
+        for size in self.sizes:
+            count *= int(evaluate(size, point))
+        return count
+
+
+class Calls:
+    """The calls of a function that differ from an example in declared sizes only."""
+
+    def __init__(self, spec: ShapeSpec, function: types.FunctionType, slots: Sequence[Any]) -> None:
+        self.function = function
+        self.slots = tuple(slots)
+        self.declared: Declared = spec.bind(function.__code__, self.slots)
+        self.domain: Domain = self.declared.domain
+        self.example = self.declared.point()
+        if not self.declared.tensors:
+            raise UserError("nothing is declared of this call", hint="declare the dims of its tensors: ShapeSpec('x: B, S').")
+        self.layouts = {path: _layout(tensor, self) for path, tensor in self.declared.tensors.items()}
+
+    def at(self, point: Point) -> tuple[Any, ...]:
+        """The argument slots of the call at a point of the domain."""
+        code = self.function.__code__
+        names = argument_slots(code)
+        slots = list(self.slots)
+        for path, layout in self.layouts.items():
+            value = layout.new(point)
+            if path[0] in names:
+                index, keys = names.index(path[0]), path[1:]
+            else:
+                index, keys = len(names) - 1, path
+            slots[index] = _replaced(slots[index], keys, value, path)
+        return tuple(slots)
+
+    def is_small(self, point: Point) -> bool:
+        """Whether the call can be made without a thought."""
+        return all(layout.bytes_at(point) <= LARGEST for layout in self.layouts.values())
+
+    def positional(self, point: Point) -> tuple[Any, ...]:
+        """The arguments of a check_fn."""
+        slots = self.at(point)
+        return (*slots, self.function.__closure__) if self.function.__code__.co_freevars else slots
+
+
+def _layout(tensor: DeclaredTensor, calls: Calls) -> Layout:
+    value = tensor.value
+    if type(value) is not torch.Tensor or value.layout is not torch.strided:
+        kind = f"{type(value).__name__} with layout {value.layout}"
+        raise UserError(f"{shown(tensor.path)} is {kind}; the sizes of such are not declared")
+    sizes = tuple([tensor.dims.get(dim, sympy.Integer(size)) for dim, size in enumerate(value.shape)])
+    bounds = Bounds(calls.domain.conditions())
+    strides: list[Any] = [None] * value.dim()
+    step: Any = sympy.Integer(1)
+    for dim in sorted(range(value.dim()), key=lambda dim: (value.stride(dim), -dim)):
+        strides[dim] = step
+        step = step * (sizes[dim] if bounds.interval(sizes[dim])[0] >= 1 else Max(sizes[dim], 1))
+    layout = Layout(tensor, sizes, tuple(strides))
+    seen = [int(evaluate(stride, calls.example)) for stride in strides]
+    if any(size > 1 and a != b for size, a, b in zip(value.shape, seen, value.stride())) and value.numel():
+        raise UserError(
+            f"{shown(tensor.path)} of the example does not lie densely in memory: its strides are {value.stride()}",
+            hint="give an example as the calls will be; make it contiguous if they are.",
+        )
+    return layout
+
+
+def _replaced(container: Any, keys: Path, value: Any, path: Path) -> Any:
+    """A copy of nested containers with one item replaced."""
+    if not keys:
+        return value
+    item = _replaced(container[keys[0]], keys[1:], value, path)
+    if type(container) is tuple:
+        return (*container[: keys[0]], item, *container[keys[0] + 1 :])
+    if isinstance(container, tuple):
+        raise UserError(f"{shown(path)} is an item of a {type(container).__name__}, which cannot be made again")
+    changed = copy.copy(container)
+    changed[keys[0]] = item
+    return changed

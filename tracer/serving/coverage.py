@@ -1,0 +1,261 @@
+"""`precompile` and `coverage`: entries for every shape of a domain, and the proof that there are, or a shape that has none."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from shapes.domain import Domain, Point, at
+from shapes.regions import HARDER, Region, Uncovered, nearest, uncovered
+from shapes.solver.problem import RLIMIT
+from tracer import _C, metrics
+from tracer.errors import InternalTracerError, UserError
+from tracer.serving.calls import Calls, TooLarge
+from tracer.serving.regions import Served, refusal, served
+from tracer.serving.target import Target, target_of
+from tracer.shape_spec import ShapeSpec
+
+CHECKED = 256  # sampled shapes at which a proof is held against the check functions
+SHARE = 1000  # sampled shapes from which the covered share of a domain is told
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Coverage:
+    """Whether every shape of a domain has an entry. True in a condition only if that is proved.
+
+    `status`: "certified", proved; "uncovered", `witness` is a shape without an entry; "unknown", the solver cannot tell;
+    "budget", it ended before that was known; "broken", the graph breaks at `witness`; "refused", nothing can be traced there.
+    """
+
+    domain: Domain
+    status: str
+    entries: tuple[Served, ...]
+    witness: Point | None = None
+    reason: str = ""
+    seconds: float = 0.0
+
+    @property
+    def certified(self) -> bool:
+        return self.status == "certified"
+
+    def __bool__(self) -> bool:
+        return self.certified
+
+    @property
+    def covering(self) -> list[Served]:
+        """The entries that serve calls of the domain, in the order in which they were made."""
+        return [each for each in self.entries if each.refused is None and each.kind != "broken"]
+
+    def regions(self) -> list[str]:
+        """What each of them serves, as text over the names of the domain."""
+        return [each.region.text(self.domain) for each in self.covering]
+
+    def share(self) -> float:
+        """The part of the domain that has an entry, from shapes chosen at random."""
+        points = list(self.domain.samples(SHARE))
+        covered = sum(any(each.region.check(point) for each in self.covering) for point in points)
+        return 1.0 if self.certified else covered / max(1, len(points))
+
+    def entry_at(self, **sizes: int) -> Served | None:
+        """The one that serves a shape, as `entry_at(B=4, S=128)`."""
+        point = {each.symbol: sizes[each.name] for each in self.domain.variables}
+        return next((each for each in self.covering if each.region.check(point)), None)
+
+    def nearest(self, point: Point) -> Point | None:
+        """A shape that has an entry, as near to `point` as is found."""
+        return nearest(self.domain, [each.region for each in self.covering], point)
+
+    def __str__(self) -> str:
+        told = f"{self.domain}: {self.status}"
+        told += f" ({len(self.covering)} entries, {100 * self.share():.0f}% of the shapes, {self.seconds:.1f} s)"
+        if self.witness is not None:
+            told += f"\n  at {at(self.witness)}"
+        lines = [f"\n  {self.reason}"] if self.reason else []
+        for number, each in enumerate(self.covering):
+            kind = "" if each.kind == "graph" else f"  ({each.kind})"
+            lines.append(f"\n  {number}: {each.region.text(self.domain)}{kind}")
+            lines += [f"\n       {line}" for line in _provenance(each.region, self.domain)]
+        return told + "".join(lines)
+
+    __repr__ = __str__
+
+
+def _provenance(region: Region, domain: Domain) -> list[str]:
+    places = [condition.where for condition in region.beside(domain) if condition.where is not None]
+    return [where.with_code() for where in dict.fromkeys(places)]
+
+
+def coverage(
+    fn: Any, spec: Any = None, example: Any = (), *, kwargs: Mapping[str, Any] | None = None, rlimit: int = RLIMIT
+) -> Coverage:
+    """Whether each shape of a domain has an entry now: a proof, or a shape without one. Nothing is traced.
+
+    `spec` is by default what was declared when `fn` was compiled; `example` and `kwargs` are the arguments of one call. What
+    is said holds for calls that differ from it in declared sizes only. Raises UserError where these do not fit each other.
+    """
+    return _Search(fn, spec, example, kwargs, rlimit).look()
+
+
+def precompile(
+    fn: Any,
+    spec: Any = None,
+    example: Any = (),
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    max_entries: int = 64,
+    max_seconds: float | None = None,
+    progress: Callable[[Coverage], None] | bool = False,
+    rlimit: int = RLIMIT,
+) -> Coverage:
+    """Traces until every shape of a domain has an entry; see `coverage` for the arguments.
+
+    Ends with a proof ("certified"), or, when `max_entries` or `max_seconds` are spent, or something cannot be traced or told,
+    with what holds instead. `progress` is called with the coverage before each trace; True prints it to stderr. What `spec`
+    says is from now on what is declared of `fn`.
+    """
+    search = _Search(fn, spec, example, kwargs, rlimit)
+    report = _print if progress is True else progress or None
+    with search.declared():
+        return search.fill(max_entries, max_seconds, report)
+
+
+def _print(now: Coverage) -> None:
+    shown = "" if now.witness is None else f", next {at(now.witness)}"
+    print(f"precompile: {len(now.covering)} entries, {100 * now.share():.0f}% of the shapes{shown}", file=sys.stderr)
+
+
+class _Search:
+    """The entries of one function, and the question whether they leave out a shape of a domain."""
+
+    def __init__(self, fn: Any, spec: Any, example: Any, kwargs: Mapping[str, Any] | None, rlimit: int) -> None:
+        self.started = time.perf_counter()
+        self.target: Target = target_of(fn)
+        spec = self.target.state.shapes if spec is None else ShapeSpec.of(spec)
+        if spec is None:
+            raise UserError("no shapes were declared", hint="give a spec, such as 'x: B, S; B in 1..256'.")
+        self.spec: ShapeSpec = spec
+        args, keywords = _arguments(example, kwargs)
+        self.calls = Calls(spec, self.target.function, self.target.slots(args, keywords))
+        self.rlimit = rlimit
+        self._served: dict[int, Served] = {}
+        self.order: list[Served] = []
+
+    @property
+    def domain(self) -> Domain:
+        return self.calls.domain
+
+    # -- asking --------------------------------------------------------------------------------------------------
+
+    def entries(self) -> list[Served]:
+        """What the live entries serve, the first made first."""
+        live = {id(entry): entry for entry in self.target.entries()}
+        self._served = {key: known for key, known in self._served.items() if key in live and known.entry is live[key]}
+        for key, entry in reversed(list(live.items())):  # the last made stands first
+            if key not in self._served:
+                self._served[key] = served(entry, self.calls)
+        return list(self._served.values())
+
+    def ask(self) -> Uncovered:
+        """A broken graph proves nothing of what is behind the break."""
+        regions = [each.region for each in self.entries() if each.refused is None and each.kind != "broken"]
+        return uncovered(self.domain, regions, rlimit=self.rlimit)
+
+    def look(self) -> Coverage:
+        found = self.ask()
+        if found.status == "unsat":
+            self.verify()
+            return self.result("certified")
+        if found.status == "sat":
+            return self.result("uncovered", found.witness)
+        steps = HARDER * self.rlimit
+        return self.result("unknown", reason=f"the solver cannot tell, with {steps} steps, whether a shape is left out")
+
+    def verify(self) -> None:
+        """Holds a proof against the check functions themselves. Raises InternalTracerError where they differ."""
+        covering = [each for each in self.entries() if each.refused is None and each.kind != "broken"]
+        for point in filter(self.calls.is_small, self.domain.samples(CHECKED)):
+            claimed = [each for each in covering if each.region.check(point)]
+            refused = [refusal(each.entry, self.calls, point) for each in claimed]
+            if not claimed or any(refused):
+                told = refused or "none claims it"
+                raise InternalTracerError(f"{at(point)} was proved to have an entry, but the check functions say: {told}")
+
+    def result(self, status: str, witness: Point | None = None, reason: str = "") -> Coverage:
+        seconds = time.perf_counter() - self.started
+        return Coverage(self.domain, status, tuple(self.entries()), witness, reason, seconds)
+
+    # -- filling -------------------------------------------------------------------------------------------------
+
+    def declared(self) -> Any:
+        """Within, and from then on unless it raises, the spec is what is declared of the function."""
+        return _Declaring(self.target, self.spec)
+
+    def fill(self, max_entries: int, max_seconds: float | None, report: Callable[[Coverage], None] | None) -> Coverage:
+        made = 0
+        while True:
+            if max_seconds is not None and time.perf_counter() - self.started > max_seconds:
+                return self.result("budget", reason=f"{max_seconds} seconds are spent")
+            now = self.look()
+            if report is not None:
+                report(now)
+            if now.status != "uncovered" or now.witness is None:
+                return now
+            if made >= max_entries:
+                return self.result("budget", now.witness, f"{max_entries} entries were made, and that shape has none")
+            problem = self.trace(now.witness)
+            if problem is not None:
+                return problem
+            made += 1
+
+    def trace(self, point: Point) -> Coverage | None:
+        """Makes the entry for a shape; says what is wrong if that does not help."""
+        state, function = self.target.state, self.target.function
+        breaks: list[Any] = []
+        before, state.on_break = state.on_break, breaks.append
+        try:
+            entry = state.entry_for(function, self.calls.at(point))
+        except TooLarge as error:
+            return self.result("refused", point, error.message)
+        finally:
+            state.on_break = before
+        metrics.counters["serving"]["precompiled"] += 1
+        reason = str(breaks[-1]) if breaks else ""
+        if entry is _C.SKIP:
+            return self.result("refused", point, reason or "the frame has nothing to trace")
+        state.region.install(function.__code__, function.__globals__, entry)
+        made = next(each for each in self.entries() if each.entry is entry)
+        if made.kind == "broken":
+            return self.result("broken", point, reason)
+        if made.refused is not None or not made.region.check(point):
+            raise InternalTracerError(
+                f"the entry traced for {at(point)} does not serve it: {made.refused or made.region.text(self.domain)}"
+            )
+        return None
+
+
+class _Declaring:
+    def __init__(self, target: Target, spec: ShapeSpec) -> None:
+        self.state, self.spec = target.state, spec
+        self.before = target.state.shapes
+
+    def __enter__(self) -> None:
+        self.state.shapes = self.spec
+
+    def __exit__(self, kind: Any, *rest: Any) -> None:
+        if kind is not None:
+            self.state.shapes = self.before
+
+
+def _arguments(example: Any, kwargs: Mapping[str, Any] | None) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    if isinstance(example, torch.Tensor):
+        example = (example,)
+    if isinstance(example, Mapping):
+        return (), {**example, **(kwargs or {})}
+    if not isinstance(example, Sequence):
+        raise UserError(f"example={example!r} is no tuple of arguments", hint="write example=(x,) or kwargs={'x': x}.")
+    return tuple(example), kwargs or {}

@@ -1,0 +1,94 @@
+"""The region that an entry serves: its shape guards, static sizes and strides over the variables of a domain.
+
+What an entry guards beside shapes is asked of its check_fn, at one shape of the region; see docs/decisions/shape_domains.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import sympy
+
+from shapes import solver
+from shapes.guards import Why
+from shapes.regions import Condition, Region, over
+from tracer import _C
+from tracer.guards import TensorMatch
+from tracer.serving.calls import Calls, Layout
+from tracer.sources import Source
+from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Served:
+    """An entry, its region, and, if it serves no call like the example, why."""
+
+    entry: _C.Entry
+    region: Region
+    refused: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """"graph"; "python": nothing of the program goes into a graph, or it raises; "broken": a graph and what is behind it."""
+        guarded = self.entry.guarded_code
+        return "python" if guarded.code is None else "broken" if guarded.broken else "graph"
+
+
+def served(entry: _C.Entry, calls: Calls) -> Served:
+    """What an entry serves of these calls."""
+    region = _region(entry, calls)
+    answer = solver.satisfy([*calls.domain.conditions(), region.formula])
+    if answer.status == "unsat":
+        return Served(entry, region, "its shapes lie outside of the domain")
+    if answer.values is None:
+        return Served(entry, region, "the solver does not know whether its guards can hold")
+    point = {each.symbol: answer.values[each.symbol] for each in calls.domain.variables}
+    failure = refusal(entry, calls, point)
+    return Served(entry, region, failure)
+
+
+def refusal(entry: _C.Entry, calls: Calls, point: dict[Any, int]) -> str | None:
+    """The guard that a call at a point does not meet; None if the entry serves it."""
+    manager = entry.guarded_code.manager
+    if manager.holds(entry.check_fn(*calls.positional(point))):
+        return None
+    failure = manager.explain(calls.at(point), calls.function.__closure__)
+    return "its check function does not hold" if failure is None else str(failure)
+
+
+def _region(entry: _C.Entry, calls: Calls) -> Region:
+    manager = entry.guarded_code.manager
+    layouts = {layout.tensor.source: layout for layout in calls.layouts.values()}
+    conditions = []
+    for guard in manager.guards:
+        if isinstance(guard, TensorMatch) and guard.source in layouts:
+            conditions += _static(guard, layouts[guard.source])
+    record = entry.guarded_code.shapes
+    if record is None:
+        return Region(tuple(conditions))
+    values = manager.frame_values(calls.slots, calls.function.__closure__)
+    found = {symbol: _value(label, layouts, values) for symbol, label in record.places.items()}
+    return Region((*conditions, *over(record.conditions, found).conditions))
+
+
+def _static(guard: TensorMatch, layout: Layout) -> list[Condition]:
+    """The sizes and strides that are compared with constants."""
+    found = []
+    for seen, now in ((guard.spec.sizes, layout.sizes), (guard.spec.strides, layout.strides)):
+        if seen is None:
+            continue
+        if len(seen) != len(now):
+            return [Condition(sympy.false, Why.SPECIALIZED, guard.where, guard.lines()[0])]
+        for fixed, expr in zip(seen, now):
+            if fixed is not None:
+                found.append(Condition(sympy.Eq(expr, fixed), Why.SPECIALIZED, guard.where, guard.lines()[0]))
+    return [condition for condition in found if condition.expr is not sympy.true]
+
+
+def _value(label: Any, layouts: dict[Source, Layout], values: Any) -> Any:
+    """What is found at a label in the calls: an expression over the domain's variables, or the example's number."""
+    layout = layouts.get(label.base) if isinstance(label, (TensorSizeSource, TensorStrideSource)) else None
+    if layout is None:
+        return sympy.sympify(label.get(values))
+    return (layout.sizes if isinstance(label, TensorSizeSource) else layout.strides)[label.dim]
