@@ -33,7 +33,7 @@ from tracer.interpreter.trace import BreakHere, Trace
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.library.registry import may_be_root
 from tracer.metrics import counters
-from tracer.preserve import preserve_global_state, restoring, shows_operations
+from tracer.preserve import plainly, preserve_global_state, restoring, shows_operations
 from tracer.shape_spec import Declared, ShapeSpec
 from tracer.sources import ArrayTensorSource, CellSource, LocalSource
 from tracer.user_marks import IdentityMap
@@ -312,6 +312,8 @@ class RegionState:
             compiled = self._compile(gm, graph_name, inputs, calls_back=broken)
             if trace.torch_state.in_graph():
                 compiled = restoring(compiled)
+            if trace.overrides.met_subclass:
+                compiled = plainly(compiled)
         fetched = guards.fetchable(
             trace.output.guards, [item.source for item in inputs], function.__code__, function.__globals__
         )

@@ -194,7 +194,8 @@ class TorchState:
         shape_env.allow_dynamic_output_shape_ops = config.capture_dynamic_output_shape_ops
         _quiet.on = True
         try:
-            yield
+            with torch._C.DisableTorchFunctionSubclass():  # of the frame's own tensors, which are looked at
+                yield
         finally:
             _quiet.on = False
             self._after, self._reopen = self._read(), list(self.open)
@@ -314,6 +315,26 @@ def restoring(compiled: Callable[..., Any]) -> Callable[..., Any]:
 
     _C.never_trace(run_graph.__code__)
     return run_graph
+
+
+def plainly(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """A graph some of whose inputs are of subclasses of tensors: their overrides were traced through, and it is given
+    plain tensors."""
+
+    def run_graph(*args: Any) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            return compiled(*[_plain(arg) for arg in args])
+
+    for function in (run_graph, _plain):
+        _C.never_trace(function.__code__)
+    return run_graph
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or type(value) in (torch.Tensor, torch.nn.Parameter):
+        return value
+    with torch.enable_grad():
+        return value.as_subclass(torch.Tensor)
 
 
 def _leave_open_contexts(traceback: TracebackType | None) -> None:

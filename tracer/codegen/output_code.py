@@ -187,6 +187,7 @@ class OutputCodeBuilder:
     def returning(self, value: VariableTracker) -> Callable[[Codegen], None]:
         def body(cg: Codegen) -> None:
             cg.load(value)
+            self.trace.overrides.emit(cg)
             cg.asm.return_value()
 
         return body
@@ -197,6 +198,7 @@ class OutputCodeBuilder:
 
         def body(cg: Codegen) -> None:
             self._keep_live(cg, frames)
+            self.trace.overrides.emit(cg)
             self._run_frame(cg, frames, 0)
             cg.asm.return_value()
 

@@ -368,9 +368,10 @@ register(
 )
 register(
     "tensor-subclass",
-    "The tensor subclass {cls} cannot be traced",
-    "Its overrides run code that cannot be followed.",
-    "pass a plain tensor.",
+    "The tensor subclass {cls} cannot be traced ({source})",
+    "A __torch_function__ that is a class method is traced through; __torch_dispatch__, tensors that are not strided, "
+    "__getattr__ and the like on a subclass are not.",
+    "pass a plain tensor, or override __torch_function__ alone.",
     topic=_TORCH,
 )
 register(

@@ -14,6 +14,7 @@ from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.lookups import lookup, rely_on_bases
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
+from tracer.variables.overrides import base_method
 from tracer.variables.protocol import Tracer
 from tracer.variables.reducing import reduced
 from tracer.variables.sequences import ListVariable
@@ -81,7 +82,7 @@ class BaseMethods:
         if base is type and isinstance(owner, ClassVariable):
             return self._call_type_method(owner, name, args, kwargs)
         if not isinstance(owner, (UserObjectVariable, ClassVariable)):
-            return owner.call_method(tx, name, args, kwargs)
+            return base_method(tx, owner, name, args, kwargs)
         unsupported("unsupported-method", value=owner.describe(), name=name)
 
     def _object_method(self, owner: UserObjectVariable, name: str, args: list[VariableTracker]) -> VariableTracker:

@@ -36,6 +36,7 @@ from tracer.variables.literals import from_python
 from tracer.variables.lookups import rely_on_code
 from tracer.variables.mappings import DictVariable, pairs_of
 from tracer.variables.objects import UserObjectVariable
+from tracer.variables.overrides import base_method
 from tracer.variables.sequences import SequenceVariable, TupleVariable
 from tracer.variables.tensor import TensorVariable, writes, writing
 
@@ -188,6 +189,10 @@ class Calls:
             unsupported("disallowed-in-graph", function=name_of(function))
         if user_marks.is_constant_result(function):
             return self.call_now(function, args, kwargs)
+        if tx.may_override(function, args, kwargs):
+            result = tx.overridden(function, args, kwargs)
+            if result is not None:
+                return result  # type: ignore[no-any-return]
         model = model_of(function)
         if model is not None:
             return invoke(model, (tx, *args), kwargs)
@@ -208,6 +213,12 @@ class Calls:
             unsupported("disabled-function", function=name_of(function))
         unsupported("unsupported-builtin", function=name_of(function))
 
+    def call_unbound_model(
+        self, descriptor: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        """The model of a method of a class that is written in C."""
+        return self.call_library(CallableVariable(descriptor), args, kwargs)
+
     def call_now(
         self, function: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
@@ -226,7 +237,7 @@ class Calls:
         tx: Any = self
         if isinstance(args[0], UserObjectVariable):
             return tx.call_base_method(owner, name, args[0], args[1:], kwargs)
-        return args[0].call_method(tx, name, args[1:], kwargs)
+        return base_method(tx, args[0], name, args[1:], kwargs)
 
     def call_in_graph(
         self, function: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]

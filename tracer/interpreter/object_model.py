@@ -38,6 +38,7 @@ from tracer.variables.lookups import MISSING, lookup, storage_base
 from tracer.variables.made_classes import MadeClassVariable
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
+from tracer.variables.overrides import is_traceable_subclass
 from tracer.variables.protocol import Tracer
 from tracer.variables.sequences import ListVariable, NamedTupleVariable, TupleVariable
 from tracer.variables.sets import SetVariable
@@ -160,7 +161,9 @@ class ObjectModel(BaseMethods):
             return self.class_variable(call).call(tx, args, kwargs)
         if call is not _TYPE_CALL:
             unsupported("unsupported-call", value=f"class {value.__qualname__}, whose metaclass has its own __call__")
-        if issubclass(value, torch.Tensor):
+        if value is torch.Tensor:
+            return tx.new_tensor(value, args) if not kwargs else unsupported("call-arguments", error="keywords")
+        if issubclass(value, torch.Tensor) and not is_traceable_subclass(value):
             unsupported("tensor-subclass", cls=value.__qualname__, source="a constructor call")
         if issubclass(value, tuple) and hasattr(value, "_fields"):
             return self._named_tuple(cls, args, kwargs)
@@ -188,6 +191,8 @@ class ObjectModel(BaseMethods):
             instance = self.class_attr(owner, "__new__", cls, part="__func__").call(tx, [cls, *args], kwargs)  # type: ignore[arg-type]
             if not issubclass(instance.python_type(), value):
                 return instance
+        elif kwargs and issubclass(value, torch.Tensor):
+            unsupported("tensor-subclass", cls=value.__qualname__, source="a constructor call with keywords")
         else:
             instance = self.new_object(cls, args)
         owner, static = lookup(value, "__init__")
@@ -195,7 +200,7 @@ class ObjectModel(BaseMethods):
             result = self.class_attr(owner, "__init__", cls).call(tx, [instance, *args], kwargs)  # type: ignore[arg-type]
             if not (result.is_constant() and result.constant() is None):
                 tx.raise_error(TypeError, f"__init__() should return None, not '{result.python_type().__name__}'")
-        else:
+        elif not isinstance(instance, TensorVariable):
             self.call_base_method(owner, "__init__", instance, args, kwargs)  # type: ignore[arg-type]
         return instance
 
@@ -217,6 +222,8 @@ class ObjectModel(BaseMethods):
             if storage_base(value) not in _PLAIN_EXCEPTIONS:
                 unsupported("unsupported-call", value=f"exception class {value.__qualname__}")
             return ExceptionVariable(value, args=args)
+        if issubclass(value, torch.Tensor):
+            return tx.new_tensor(value, args)  # type: ignore[no-any-return]
         base = storage_base(value)
         if not issubclass(base, lookup(value, "__new__")[0]) and not _has_python_new(value):  # type: ignore[arg-type]
             unsupported("unsupported-call", value=f"class {value.__qualname__}, whose instances are made in C")

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 from tracer.interpreter.calls import Calls
 from tracer.interpreter.object_model import ObjectModel
 from tracer.interpreter.operators import Operators
+from tracer.interpreter.overriding import Overriding
 
 
-class Operations(Operators, ObjectModel, Calls):
+class Operations(Operators, ObjectModel, Calls, Overriding):
     if TYPE_CHECKING:  # what the protocol promises beyond its named methods
 
         def __getattr__(self, name: str) -> Any: ...

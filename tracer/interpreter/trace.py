@@ -21,6 +21,7 @@ from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder
 from tracer.variables.exceptions import HandledOutsideVariable
 from tracer.variables.made_classes import let_go
+from tracer.variables.overrides import OverrideState
 from tracer.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Trace:
         self.output.memory = None if runs_as_written else InputMemory()
         self.effects = Effects()
         self.torch_state = TorchState(self.output)
+        self.overrides = OverrideState()
         self.builder = VariableBuilder(self)
         self.break_at = break_at
         self.steps = 0

@@ -49,6 +49,7 @@ from tracer.variables.mappings import DictVariable, MappingProxyVariable
 from tracer.variables.modules import PythonModuleVariable
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.opaque import OpaqueVariable
+from tracer.variables.overrides import TensorSubclassVariable, is_traceable_subclass
 from tracer.variables.patterns import PATTERN_TYPES, PatternVariable
 from tracer.variables.sequences import (
     ListVariable,
@@ -210,9 +211,25 @@ def _slice(builder: VariableBuilder, tx: Tracer, value: slice, source: Source) -
 @tracks_subclasses(torch.Tensor)
 def _tensor(builder: VariableBuilder, tx: Tracer, value: torch.Tensor, source: Source) -> VariableTracker:
     cls = type(value)
-    if cls not in (torch.Tensor, torch.nn.Parameter) or value.layout is not torch.strided or value.is_quantized:
+    plain = cls in (torch.Tensor, torch.nn.Parameter)
+    if not (plain or is_traceable_subclass(cls)) or not _is_strided(value):
         return opaque(builder, value, source)
-    trace = builder.trace
+    if plain:
+        return _plain_tensor(builder, value, source, TensorVariable)
+    builder.trace.overrides.met_subclass = True
+    with torch._C.DisableTorchFunctionSubclass():
+        return _plain_tensor(builder, value, source, TensorSubclassVariable)
+
+
+def _is_strided(value: torch.Tensor) -> bool:
+    with torch._C.DisableTorchFunctionSubclass():
+        return value.layout is torch.strided and not value.is_quantized
+
+
+def _plain_tensor(
+    builder: VariableBuilder, value: torch.Tensor, source: Source, make: type[TensorVariable]
+) -> VariableTracker:
+    cls, trace = type(value), builder.trace
     policies, constraints = trace.policy.dims(source, value)
     output = trace.output
     with trace.torch_state.as_at_entry():
@@ -225,7 +242,7 @@ def _tensor(builder: VariableBuilder, tx: Tracer, value: torch.Tensor, source: S
     dynamic_strides = {dim for dim, stride in enumerate(fake.stride()) if is_symbolic(stride)}
     with trace.torch_state.as_at_entry():
         builder.guard(guards.TensorMatch(source, guards.tensor_spec(value, dynamic, dynamic_strides)))
-    variable = TensorVariable(node, fake, source, cls)
+    variable = make(node, fake, source, cls)
     output.track(fake, variable)
     trace.input_tensors.append(variable)
     trace.marks[source] = user_marks.dim_marks(value)
@@ -391,6 +408,11 @@ def _callable(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) 
     if isinstance(value, types.BuiltinFunctionType) and _is_method_of(owner, value.__name__):
         builder.guard(guards.TypeMatch(source, type(value)))
         return BuiltinMethodVariable(tx.wrap(owner, GenericAttrSource(source, "__self__")), value.__name__)
+    if isinstance(value, types.MethodWrapperType) and isinstance(owner, types.GetSetDescriptorType):  # made at each access
+        builder.guard(guards.TypeMatch(source, types.MethodWrapperType))
+        builder.guard(guards.IdMatch(GenericAttrSource(source, "__self__"), owner))
+        builder.guard(guards.EqualsMatch(GenericAttrSource(source, "__name__"), value.__name__))
+        return CallableVariable(value, source)
     builder.guard(guards.IdMatch(source, value))
     return CallableVariable(value, source)
 

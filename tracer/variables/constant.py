@@ -178,6 +178,8 @@ class ConstantVariable(VariableTracker):
             return self.get_attr(tx, name)
         if name == "__iter__" and not args:
             return self.iterate(tx)
+        if isinstance(self.value, torch.device) and name in ("__enter__", "__exit__"):
+            return tx.call_unbound_model(getattr(torch.device, name), [self, *args], kwargs)  # type: ignore[no-any-return]
         if not _is_pure(self.value, name):
             unsupported("unsupported-method", value=self.describe(), name=name)
         if name in _TEXT_METHODS and isinstance(self.value, str):

@@ -65,6 +65,10 @@ class TensorVariable(VariableTracker):
         pending = tx.effects.attribute(self, name)
         if pending is not None:
             return pending
+        if tx.trace.overrides.active and _is_attribute(name):
+            answer = tx.overridden(getattr, [self, ConstantVariable(name)], {})
+            if answer is not None:
+                return answer  # type: ignore[no-any-return]
         if name == "shape":
             return self.size(tx)
         if name in METADATA:
@@ -97,6 +101,9 @@ class TensorVariable(VariableTracker):
         return tx.output.inputs[self.source.name].real  # type: ignore[no-any-return]
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if tx.trace.overrides.active and inspect.getattr_static(torch.Tensor, name, _MISSING) is not _MISSING:
+            if tx.overridden(setattr, [self, ConstantVariable(name), value], {}) is not None:
+                return
         if name == "requires_grad" and value.is_constant():
             self.call_method(tx, "requires_grad_", [value], {})
             return
@@ -134,6 +141,10 @@ class TensorVariable(VariableTracker):
         ]
 
     def length(self, tx: Tracer) -> VariableTracker:
+        if tx.trace.overrides.active:
+            answer = tx.overridden_method(self, "__len__", [], {})
+            if answer is not None:
+                return answer  # type: ignore[no-any-return]
         if self.fake.dim() == 0:
             tx.raise_error(TypeError, "len() of a 0-d tensor")
         return self.dimension(tx, 0)
@@ -141,6 +152,9 @@ class TensorVariable(VariableTracker):
     # -- operators -----------------------------------------------------------------------------------------------
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        answer = self._overridden_operator(tx, BINARY[op], other, reflected)
+        if answer is not None:
+            return answer
         other = beside(tx, self, other)
         if not is_operand(other):
             return None
@@ -148,6 +162,9 @@ class TensorVariable(VariableTracker):
         return tx.output.call_function(BINARY[op], (left, right), {})
 
     def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        answer = self._overridden_operator(tx, INPLACE[op], other)
+        if answer is not None:
+            return answer
         other = beside(tx, self, other)
         if not is_operand(other):
             return None
@@ -155,6 +172,9 @@ class TensorVariable(VariableTracker):
             return tx.output.call_function(INPLACE[op], (self.node, other.graph_arg()), {})
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        answer = self._overridden_operator(tx, COMPARE[op], other)
+        if answer is not None:
+            return answer
         other = beside(tx, self, other)
         if not is_operand(other):
             return None
@@ -162,7 +182,18 @@ class TensorVariable(VariableTracker):
 
     def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
         operator_: Any = UNARY[op]
+        if tx.trace.overrides.active:
+            answer = tx.overridden(operator_, [self], {})
+            if answer is not None:
+                return answer  # type: ignore[no-any-return]
         return tx.output.call_function(operator_, (self.node,), {})
+
+    def _overridden_operator(
+        self, tx: Tracer, function: Callable[..., Any], other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
+        if not tx.trace.overrides.concerns(other):
+            return None
+        return tx.overridden(function, [other, self] if reflected else [self, other], {})  # type: ignore[no-any-return]
 
     def truth(self, tx: Tracer) -> bool:
         if self.known is not None and self.known.numel() == 1:
@@ -170,18 +201,28 @@ class TensorVariable(VariableTracker):
         unsupported("data-dependent-branch", value=self.describe())
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
+        if tx.trace.overrides.active:
+            answer = tx.overridden(operator.getitem, [self, key], {})
+            if answer is not None:
+                return answer  # type: ignore[no-any-return]
         tensor, rest = select_symbolic(tx, self, key)
         if rest is None:
             return tensor
         return tx.output.call_function(operator.getitem, (tensor.node, subscript(tx, rest)), {})
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        if tx.trace.overrides.active and tx.overridden(operator.setitem, [self, key, value], {}) is not None:
+            return
         tensor, rest = select_symbolic(tx, self, key)
         with writing(tx, self, tensor):
             index = subscript(tx, WHOLE if rest is None else rest)
             tx.output.call_function(operator.setitem, (tensor.node, index, tx.as_graph_arg(value)), {})
 
     def iterate(self, tx: Tracer) -> VariableTracker:
+        if tx.trace.overrides.active:
+            answer = tx.overridden_method(self, "__iter__", [], {})
+            if answer is not None:
+                return answer  # type: ignore[no-any-return]
         if self.fake.dim() == 0:
             tx.raise_error(TypeError, "iteration over a 0-d tensor")
         return TupleVariable(tx.output.call_method("unbind", (self.node, 0), {}).unpack(tx)).iterate(tx)
@@ -194,6 +235,10 @@ class TensorVariable(VariableTracker):
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
+        if tx.trace.overrides.active:
+            answer = tx.overridden_method(self, name, args, kwargs)
+            if answer is not None:
+                return answer  # type: ignore[no-any-return]
         own = tensor_method(name)
         if own is not None:
             result = invoke(own, (tx, self, *args), kwargs)
@@ -216,6 +261,12 @@ _CONVERSIONS = frozenset(
     "to contiguous float double half bfloat16 int long short bool type type_as cpu cuda resolve_conj resolve_neg flatten "
     "cfloat cdouble byte char".split()
 )
+
+
+def _is_attribute(name: str) -> bool:
+    """Whether `torch.Tensor.name` is an attribute of tensors, and no method."""
+    static = inspect.getattr_static(torch.Tensor, name, _MISSING)
+    return static is not _MISSING and not callable(static)
 
 
 def writes(name: str, kwargs: dict[str, VariableTracker]) -> bool:

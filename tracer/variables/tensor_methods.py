@@ -89,6 +89,11 @@ def _len(tx: Tracer, self: TensorVariable) -> VariableTracker:
     return self.length(tx)
 
 
+@_methods("as_subclass")
+def _as_subclass(tx: Tracer, self: TensorVariable, cls: VariableTracker) -> VariableTracker:
+    return tx.as_subclass(self, cls)  # type: ignore[no-any-return]
+
+
 # -- questions -----------------------------------------------------------------------------------------------------------
 
 
@@ -270,7 +275,7 @@ def _refused(name: str) -> Method:
 
 
 _each(
-    "share_memory_ is_shared pin_memory is_pinned resize_ resize_as_ resize resize_as set_ as_subclass module_load "
+    "share_memory_ is_shared pin_memory is_pinned resize_ resize_as_ resize resize_as set_ module_load "
     "_is_view _use_count _view_func _view_func_unsafe _make_subclass _make_wrapper_subclass rename rename_ refine_names "
     "align_to align_as is_coalesced to_sparse to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc to_sparse_coo "
     "to_mkldnn sparse_resize_ sparse_resize_and_clear_ reinforce",

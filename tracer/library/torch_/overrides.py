@@ -1,24 +1,43 @@
-"""Models of `torch.overrides`: plain tensors have no `__torch_function__`; whatever has one breaks the graph."""
+"""Models of `torch.overrides`: `__torch_function__` of tensors, modes, and what switches them off."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import types
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.overrides import is_tensor_like
+from torch.overrides import BaseTorchFunctionMode, TorchFunctionMode, get_default_nowrap_functions, is_tensor_like
+from torch.utils._device import DeviceContext
 
+from tracer.graph.override_probes import in_order_of_precedence
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
+from tracer.library.registry import instance_models, models, transparent
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import boolean
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.opaque import OpaqueVariable
-from tracer.variables.sequences import SequenceVariable
+from tracer.variables.callables import CallableVariable
+from tracer.variables.classes import ClassVariable
+from tracer.variables.constant import FALSE, NONE, ConstantVariable, boolean
+from tracer.variables.lookups import lookup
+from tracer.variables.overrides import as_subclass
+from tracer.variables.sequences import ListVariable, NamedTupleVariable, SequenceVariable, SizeVariable, TupleVariable
+from tracer.variables.sets import FrozenSetVariable
+from tracer.variables.switches import OverrideSwitchVariable
+from tracer.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 Value = VariableTracker
-_PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+_NO_ARGUMENTS = TupleVariable([])
+
+
+transparent(
+    *[TorchFunctionMode.__dict__[name] for name in ("__init__", "__enter__", "__exit__", "__torch_function__")],
+    BaseTorchFunctionMode.__dict__["__torch_function__"],
+    torch.overrides._push_mode,
+    torch.overrides._pop_mode,
+    torch.overrides._get_current_function_mode,
+    torch.overrides._get_current_function_mode_stack,
+    torch.overrides._pop_mode_temporarily.__wrapped__,  # type: ignore[attr-defined]
+)
 
 
 @models(
@@ -27,10 +46,16 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
     torch.overrides.has_torch_function_variadic,
 )
 def _has_torch_function(tx: Tracer, *args: Value) -> Value:
-    for arg in args:
-        for value in arg.items(tx) if isinstance(arg, SequenceVariable) else (arg,):
-            refuse_overrides(value)
-    return boolean(False)
+    state = tx.trace.overrides
+    values = [value for arg in args for value in (arg.items(tx) if isinstance(arg, SequenceVariable) else (arg,))]
+    return boolean(state.asks_modes() or any(map(state.is_overriding, values)))
+
+
+@models(torch.overrides.handle_torch_function)
+def _handle_torch_function(tx: Tracer, function: Value, relevant: Value, *args: Value, **kwargs: Value) -> Value:
+    overriding = [value for value in relevant.unpack(tx) if tx.trace.overrides.is_listed(value)]
+    ordered = in_order_of_precedence(overriding, [value.python_type() for value in overriding])
+    return tx.ask_overrides(function, ordered, [TupleVariable(args), tx.new_dict(kwargs)])  # type: ignore[no-any-return]
 
 
 @models(is_tensor_like)
@@ -39,9 +64,151 @@ def _is_tensor_like(tx: Tracer, value: Value) -> Value:
     return boolean(issubclass(kind, torch.Tensor) or hasattr(kind, "__torch_function__"))
 
 
-def refuse_overrides(value: Value) -> None:
-    """Breaks the graph for a value whose class overrides torch's functions."""
-    if isinstance(value, (UserObjectVariable, OpaqueVariable)):
-        kind = value.python_type()
-        if kind not in _PLAIN and hasattr(kind, "__torch_function__"):
-            unsupported("tensor-subclass", cls=kind.__qualname__, source=value.describe())
+@models(torch.overrides.get_default_nowrap_functions)
+def _nowrap_functions(tx: Tracer) -> Value:
+    return FrozenSetVariable({function: CallableVariable(function) for function in get_default_nowrap_functions()})
+
+
+# -- torch.Tensor.__torch_function__ ---------------------------------------------------------------------------------------
+
+
+@models(torch.Tensor.__torch_function__.__func__)  # type: ignore[attr-defined]
+def _default(
+    tx: Tracer, cls: Value, func: Value, types: Value, args: Value = _NO_ARGUMENTS, kwargs: Value = NONE
+) -> Value:
+    """Runs the function on the tensors as plain ones, and gives results of the subclass."""
+    if not isinstance(cls, ClassVariable):
+        unsupported("call-arguments", error="__torch_function__ of no class")
+    if not all(issubclass(cls.value, kind.identity()) for kind in types.unpack(tx)):
+        return ConstantVariable(NotImplemented)
+    named = {} if kwargs is NONE or not kwargs.truth(tx) else {k.constant(): v for k, v in kwargs.pairs(tx)}  # type: ignore[attr-defined]
+    with tx.without_overrides():
+        result: Value = func.call(tx, args.unpack(tx), named)
+        if func.identity() in get_default_nowrap_functions():
+            return result
+        return _converted(tx, result, cls.value)
+
+
+def _converted(tx: Tracer, result: Value, cls: type) -> Value:
+    if cls is torch.Tensor:
+        return result
+    if isinstance(result, TensorVariable) and not issubclass(result.python_type(), cls):
+        return as_subclass(tx, result, cls)
+    if isinstance(result, SequenceVariable) and not isinstance(result, SizeVariable):
+        items = [_converted(tx, item, cls) for item in result.items(tx)]
+        if isinstance(result, NamedTupleVariable):
+            return NamedTupleVariable(items, result.cls)
+        return ListVariable(items) if isinstance(result, ListVariable) else TupleVariable(items)
+    return result
+
+
+@instance_models(types.MethodWrapperType)
+def _descriptor_method(tx: Tracer, callee: CallableVariable, *args: Value) -> Value:
+    """`torch.Tensor.shape.__get__` and the like, which stand for attributes where functions are asked about."""
+    method = callee.value
+    descriptor = method.__self__
+    name = getattr(descriptor.fget if isinstance(descriptor, property) else descriptor, "__name__", "")
+    if not args or not isinstance(args[0], TensorVariable) or lookup(torch.Tensor, name)[1] is not descriptor:
+        unsupported("unsupported-builtin", function=method.__qualname__)
+    if method.__name__ == "__get__":
+        return TensorVariable.get_attr(args[0], tx, name)
+    if method.__name__ != "__set__":
+        unsupported("unsupported-builtin", function=method.__qualname__)
+    TensorVariable.set_attr(args[0], tx, name, args[1])
+    return NONE
+
+
+@models(torch._C.TensorBase.__new__)
+def _new(tx: Tracer, cls: Value, *args: Value) -> Value:
+    return tx.new_tensor(cls.identity(), list(args))  # type: ignore[no-any-return]
+
+
+@models(torch.Tensor._make_subclass)
+def _make_subclass(tx: Tracer, cls: Value, data: Value, require_grad: Value = FALSE) -> Value:
+    if not isinstance(data, TensorVariable) or not isinstance(cls, ClassVariable) or require_grad.truth(tx):
+        unsupported("tensor-subclass", cls=cls.describe(), source="_make_subclass")
+    with tx.without_overrides():
+        detached = data.call_method(tx, "detach", [], {})
+    return as_subclass(tx, detached, cls.value)  # type: ignore[arg-type]
+
+
+# -- switches ------------------------------------------------------------------------------------------------------------
+
+
+@models(torch._C.DisableTorchFunctionSubclass)
+def _disable_of_arguments(tx: Tracer) -> Value:
+    return OverrideSwitchVariable(torch._C.DisableTorchFunctionSubclass, 1)
+
+
+@models(torch._C.DisableTorchFunction)
+def _disable_all(tx: Tracer) -> Value:
+    return OverrideSwitchVariable(torch._C.DisableTorchFunction, 2)
+
+
+@models(torch._C._is_torch_function_enabled)
+def _is_enabled(tx: Tracer) -> Value:
+    return boolean(tx.trace.overrides.disabled == 0)
+
+
+@models(torch._C._is_torch_function_all_disabled)
+def _is_all_disabled(tx: Tracer) -> Value:
+    return boolean(tx.trace.overrides.disabled == 2)
+
+
+# -- modes -----------------------------------------------------------------------------------------------------------------
+
+
+def _modes_at_entry() -> int:
+    return torch._C._len_torch_function_stack()  # only device contexts, where a frame is traced at all
+
+
+@models(torch._C._len_torch_function_stack)
+def _stack_length(tx: Tracer) -> Value:
+    return ConstantVariable(_modes_at_entry() + len(tx.trace.overrides.modes))
+
+
+@models(torch._C._is_torch_function_mode_enabled)
+def _is_mode_enabled(tx: Tracer) -> Value:
+    state = tx.trace.overrides
+    return boolean(state.disabled < 2 and bool(_modes_at_entry() + len(state.modes)))
+
+
+@models(torch._C._push_on_torch_function_stack)
+def _push(tx: Tracer, mode: Value) -> Value:
+    tx.output.refuse_on_trial()
+    tx.trace.overrides.modes.append(mode)
+    return NONE
+
+
+@models(torch._C._pop_torch_function_stack)
+def _pop(tx: Tracer) -> Value:
+    tx.output.refuse_on_trial()
+    modes = tx.trace.overrides.modes
+    if not modes:  # one that the trace did not push
+        unsupported("with-block", value="a mode that was entered before")
+    return modes.pop()  # type: ignore[no-any-return]
+
+
+@models(torch._C._get_function_stack_at)
+def _stack_at(tx: Tracer, index: Value) -> Value:
+    place = index.constant() - _modes_at_entry()
+    modes: list[Value] = tx.trace.overrides.modes
+    if not 0 <= place < len(modes):
+        unsupported("with-block", value="a mode that was entered before")
+    return modes[place]
+
+
+def _device_context(tx: Tracer, device: Value) -> Any:
+    return tx.class_variable(DeviceContext).call(tx, [device], {})
+
+
+@models(torch.device.__enter__)  # type: ignore[attr-defined]
+def _enter_device(tx: Tracer, device: Value) -> Value:
+    _push(tx, _device_context(tx, device))
+    return device
+
+
+@models(torch.device.__exit__)  # type: ignore[attr-defined]
+def _exit_device(tx: Tracer, device: Value, *exception: Value) -> Value:
+    _pop(tx)
+    return NONE

@@ -40,10 +40,6 @@ _QUESTIONS: tuple[Any, ...] = (
     torch._C._get_deterministic_algorithms_warn_only,
     torch._C._get_privateuse1_backend_name,
     torch._C._functorch.peek_interpreter_stack,
-    torch._C._is_torch_function_enabled,
-    torch._C._is_torch_function_all_disabled,
-    torch._C._is_torch_function_mode_enabled,
-    torch._C._len_torch_function_stack,
     torch.cuda.is_available,
     torch.cuda.device_count,
     torch.cuda.is_bf16_supported,
@@ -103,7 +99,7 @@ def _set_autocast_cache_enabled(tx: Tracer, enabled: Value) -> Value:
 
 def _enter(kind: ContextKind) -> Any:
     def enter(tx: Tracer, manager: Value) -> Value:
-        if torch._C._is_torch_function_mode_enabled():
+        if torch._C._is_torch_function_mode_enabled() or tx.trace.overrides.modes:
             unsupported("with-block", value=manager.describe())
         args = tuple(manager.get_attr(tx, name).constant() for name in kind.attributes)
         tx.trace.torch_state.enter(kind, manager, args)

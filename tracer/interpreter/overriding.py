@@ -1,0 +1,260 @@
+"""Calls of torch that `__torch_function__` has a say in: of tensor subclasses, of other classes, of modes."""
+from __future__ import annotations
+
+import contextlib
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._device import DeviceContext, _device_constructors
+
+from tracer.graph.override_probes import in_order_of_precedence, object_stand_in, overridden_call, tensor_stand_in
+from tracer.graph_breaks import unsupported
+from tracer.library.torch_.operations import graph_operations
+from tracer.sources import ObjectSource
+from tracer.variables.base import VariableTracker
+from tracer.variables.callables import BoundMethodVariable, CallableVariable
+from tracer.variables.classes import ClassVariable
+from tracer.variables.constant import ConstantVariable
+from tracer.variables.functions import UserFunctionVariable
+from tracer.variables.lookups import MISSING, lookup
+from tracer.variables.mappings import DictVariable
+from tracer.variables.objects import UserObjectVariable
+from tracer.variables.overrides import as_subclass
+from tracer.variables.sequences import ListVariable, SequenceVariable, SizeVariable, TupleVariable
+from tracer.variables.symbolic import SymNodeVariable, is_number
+from tracer.variables.tensor import TensorVariable
+
+_OF_TENSORS = (torch.Tensor, torch._C.TensorBase)
+
+
+class Overriding:
+    """Mixed into the translator."""
+
+    def overridden(
+        self, function: Callable[..., Any], args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker | None:
+        """What the overrides of the arguments, or of a mode, make of a call of torch; None where they have no say."""
+        tx: Any = self
+        state = tx.trace.overrides
+        under_mode = state.asks_modes()
+        if not under_mode and not any(state.is_overriding(value) for value in _parts([*args, *kwargs.values()])):
+            return None
+        stand_ins = _StandIns(tx)
+        fake_args = [stand_ins.of(arg) for arg in args]
+        fake_kwargs = {key: stand_ins.of(value) for key, value in kwargs.items()}
+        try:
+            call = overridden_call(function, fake_args, fake_kwargs, under_mode)
+        except Exception as error:
+            unsupported("tensor-subclass", cls=", ".join(stand_ins.class_names()), source=f"{_name(function)}: {error}")
+        if call is None:
+            return None
+        if isinstance(function, types.FunctionType) and call[0] is not function:  # something that it calls
+            return tx.inline(UserFunctionVariable(function, ObjectSource(function, _name(function))), args, kwargs)  # type: ignore[no-any-return]
+        return self._ask(call, stand_ins)
+
+    def _ask(self, call: tuple[Any, ...], stand_ins: _StandIns) -> VariableTracker:
+        function, kinds, *rest = call
+        return self.ask_overrides(
+            stand_ins.original(function),
+            in_order_of_precedence(*stand_ins.overriding(kinds)),
+            [stand_ins.original(value) for value in rest],
+        )
+
+    def ask_overrides(
+        self, function: VariableTracker, overriding: list[VariableTracker], arguments: list[VariableTracker]
+    ) -> VariableTracker:
+        """The first answer that is not NotImplemented; the mode is asked before the arguments."""
+        tx: Any = self
+        kinds = TupleVariable([tx.class_variable(value.python_type(), value) for value in overriding])
+        state = tx.trace.overrides
+        if state.asks_modes():
+            with state.without_top_mode() as mode:
+                result = self._ask_mode(mode, function, kinds, arguments)
+            if not _is_not_implemented(result):
+                return result
+        for value in overriding:
+            result = self.torch_function_of(value).call(tx, [function, kinds, *arguments], {})
+            if not _is_not_implemented(result):
+                return result
+        unsupported("call-arguments", error=f"no implementation found for {function.describe()}")
+
+    def _ask_mode(
+        self, mode: VariableTracker, function: VariableTracker, kinds: VariableTracker, arguments: list[VariableTracker]
+    ) -> VariableTracker:
+        tx: Any = self
+        if mode.python_type() is DeviceContext:  # as its __torch_function__ does, which would be traced again and again
+            args, kwargs = arguments[0].unpack(tx), _keywords(tx, arguments[1:])
+            device = kwargs.get("device")
+            if function.identity() in _device_constructors() and (device is None or _is_none(device)):
+                kwargs["device"] = mode.get_attr(tx, "device")
+            return function.call(tx, args, kwargs)
+        return mode.get_attr(tx, "__torch_function__").call(tx, [function, kinds, *arguments], {})
+
+    def torch_function_of(self, value: VariableTracker) -> VariableTracker:
+        tx: Any = self
+        cls = value.python_type()
+        owner, static = lookup(cls, "__torch_function__")
+        if isinstance(static, classmethod):
+            function = tx.class_attr(owner, "__torch_function__", value, part="__func__")
+            return BoundMethodVariable(function, tx.class_variable(cls, value))
+        if isinstance(static, staticmethod):
+            return tx.class_attr(owner, "__torch_function__", value, part="__func__")
+        unsupported("tensor-subclass", cls=cls.__qualname__, source="a __torch_function__ that is no class method")
+
+    def overridden_method(
+        self, tensor: VariableTracker, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker | None:
+        """As `overridden`, of `tensor.name(*args, **kwargs)`, a method of torch's own classes."""
+        static = lookup(torch.Tensor, name)[1]
+        if isinstance(static, types.FunctionType):
+            return self.overridden(static, [tensor, *args], kwargs)
+        if not isinstance(static, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+            return None
+        return self.overridden(static, [tensor, *args], kwargs)
+
+    def may_override(self, function: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> bool:
+        """Whether the overrides have to be asked at a call of a library function."""
+        tx: Any = self
+        if not is_overridable(function):
+            return False
+        state = tx.trace.overrides
+        return state.active or any(map(_has_overrides, _parts([*args, *kwargs.values()])))
+
+    def as_subclass(self, tensor: VariableTracker, cls: VariableTracker) -> VariableTracker:
+        tx: Any = self
+        if not isinstance(tensor, TensorVariable) or not isinstance(cls, ClassVariable):
+            unsupported("call-arguments", error="as_subclass takes a class")
+        return as_subclass(tx, tensor, cls.value)
+
+    def new_tensor(self, cls: type, args: list[VariableTracker]) -> VariableTracker:
+        """cls(*args), as the old constructor of tensors makes it."""
+        tx: Any = self
+        if torch._C._len_torch_function_stack() or tx.trace.overrides.modes:
+            unsupported("tensor-subclass", cls=cls.__qualname__, source="a constructor call under a mode")
+        if len(args) == 1 and isinstance(args[0], TensorVariable):
+            return as_subclass(tx, args[0], cls)
+        dtype: VariableTracker = ConstantVariable(torch.get_default_dtype())
+        if len(args) == 1 and type(args[0]) in (ListVariable, TupleVariable):
+            plain = tx.call_library(CallableVariable(torch.tensor), args, {"dtype": dtype})
+        elif all(is_number(arg) and arg.python_type() is int for arg in args):
+            plain = tx.call_library(CallableVariable(torch.empty), args or [ConstantVariable(0)], {"dtype": dtype})
+        else:
+            unsupported("tensor-subclass", cls=cls.__qualname__, source="a constructor call")
+        return plain if cls is torch.Tensor else as_subclass(tx, plain, cls)
+
+    @contextlib.contextmanager
+    def without_overrides(self) -> Iterator[None]:
+        """torch._C.DisableTorchFunctionSubclass"""
+        tx: Any = self
+        state = tx.trace.overrides
+        before, state.disabled = state.disabled, max(state.disabled, 1)
+        try:
+            yield
+        finally:
+            state.disabled = before
+
+
+def is_overridable(function: Any) -> bool:
+    """Whether a callable is one of torch's that may ask `__torch_function__`."""
+    if id(function) in graph_operations() or function is torch._C._set_grad_enabled:
+        return True
+    return getattr(function, "__objclass__", None) in _OF_TENSORS
+
+
+class _StandIns:
+    """The arguments of one call, exchanged for what torch can be called with, and back."""
+
+    def __init__(self, tx: Any) -> None:
+        self.tx = tx
+        self.state = tx.trace.overrides
+        self._originals: dict[int, tuple[Any, VariableTracker]] = {}
+        self._overriding: dict[type, VariableTracker] = {}
+
+    def of(self, value: VariableTracker) -> Any:
+        tx = self.tx
+        if self.state.is_overriding(value):
+            make = tensor_stand_in if isinstance(value, TensorVariable) else object_stand_in
+            known = next((cls for cls, other in self._overriding.items() if other is value), None)
+            stand_in = make(len(self._overriding) if known is None else list(self._overriding).index(known))
+            self._overriding[type(stand_in)] = value
+            return self._remember(stand_in, value)
+        if isinstance(value, TensorVariable):
+            return self._remember(value.fake, value)
+        if isinstance(value, SequenceVariable) and not isinstance(value, SizeVariable):
+            items = [self.of(item) for item in value.items(tx)]
+            return self._remember(tuple(items) if issubclass(value.cls, tuple) else items, value)
+        if isinstance(value, DictVariable):
+            pairs = value.pairs(tx)
+            return self._remember({key.constant(): self.of(item) for key, item in pairs if key.is_constant()}, value)
+        if isinstance(value, SymNodeVariable):
+            return self._remember(value.example, value)
+        if isinstance(value, ClassVariable):
+            return self._remember(value.value, value)
+        if value.is_constant():
+            return value.constant()
+        try:
+            return self._remember(value.graph_arg(), value)
+        except Exception:
+            return self._remember(types.SimpleNamespace(), value)
+
+    def _remember(self, stand_in: Any, value: VariableTracker) -> Any:
+        self._originals.setdefault(id(stand_in), (stand_in, value))
+        return stand_in
+
+    def original(self, value: Any) -> VariableTracker:
+        known = self._originals.get(id(value))
+        if known is not None:
+            return known[1]
+        if type(value) is tuple:
+            return TupleVariable([self.original(item) for item in value])
+        if type(value) is list:
+            return ListVariable([self.original(item) for item in value])
+        if type(value) is dict:
+            return self.tx.new_dict({key: self.original(item) for key, item in value.items()})  # type: ignore[no-any-return]
+        if callable(value):
+            return self.tx.wrap(value, ObjectSource(value, _name(value)))  # type: ignore[no-any-return]
+        return self.tx.literal(value)  # type: ignore[no-any-return]
+
+    def overriding(self, kinds: Any) -> tuple[list[VariableTracker], list[type]]:
+        """The arguments whose classes are `kinds`; torch's own Python functions name plain tensors too."""
+        plain = [value for _, value in self._originals.values() if value.python_type() is torch.Tensor]
+        values = [self._overriding.get(cls) or plain[0] for cls in kinds]
+        return values, [value.python_type() for value in values]
+
+    def class_names(self) -> list[str]:
+        return [value.python_type().__qualname__ for value in self._overriding.values()]
+
+
+def _parts(values: list[VariableTracker]) -> Iterator[VariableTracker]:
+    for value in values:
+        yield value
+        if isinstance(value, (SequenceVariable, DictVariable)):
+            yield from _parts(list(value.children()))
+
+
+def _has_overrides(value: VariableTracker) -> bool:
+    """Whether a value of a class of the program's own has overrides."""
+    if not isinstance(value, UserObjectVariable):
+        return False
+    return lookup(value.cls, "__torch_function__")[1] is not MISSING
+
+
+def _keywords(tx: Any, rest: list[VariableTracker]) -> dict[str, VariableTracker]:
+    if not rest or _is_none(rest[0]):
+        return {}
+    assert isinstance(rest[0], DictVariable)
+    return {key.constant(): value for key, value in rest[0].pairs(tx)}
+
+
+def _is_none(value: VariableTracker) -> bool:
+    return value.is_constant() and value.constant() is None
+
+
+def _is_not_implemented(value: VariableTracker) -> bool:
+    return isinstance(value, ConstantVariable) and value.value is NotImplemented
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)
