@@ -75,7 +75,7 @@ DOORS: dict[str, set[str]] = {
     "torch._inductor": {"tracer.backends.torch_compilers"},
     "torch._numpy": {"tracer.graph.array_operations"},
     "torch._subclasses": {"tracer.graph", BRIDGE},
-    "torch.utils._device": {"tracer.preserve"},
+    "torch.utils._device": {"tracer.preserve", "tracer.interpreter.overriding", "tracer.library.torch_.overrides"},
     "torch.utils._pytree": {"tracer.api.export", "tracer.graph.transformed", "tracer.library", BRIDGE},
     "torch.utils._python_dispatch": {"tracer.graph", BRIDGE},
     "torch.utils._sympy": {"tracer.graph.torch_sympy", "tracer.graph.shape_env_adapter", BRIDGE},
