@@ -37,17 +37,19 @@ ROOMS: dict[str, set[str]] = {
     "preserve": {"graph_breaks", "_C", *LEAVES},
     "backends": {"graph", *LEAVES},
     "cache": {"_C", "guards"},
+    "stances": {"_C"},
+    "misses": {"cache", "frame_state", "stances", "log_texts", "guards", "sources", "_C", *LEAVES},
     "shape_spec": {"sources", "guards", *LEAVES},
     "frame_state": {"sources", *LEAVES},
     "log_texts": {"guards", "locations", "errors"},
-    "api": {"backends", "convert_frame", "shape_spec", "_C", *LEAVES},
-    "serving": {"api", "convert_frame", "cache", "shape_spec", "guards", "sources", "_C", *LEAVES},
+    "api": {"backends", "convert_frame", "shape_spec", "serving", "stances", "_C", *LEAVES},
+    "serving": {"api", "convert_frame", "cache", "preserve", "shape_spec", "guards", "sources", "_C", *LEAVES},
 }  # fmt: skip
 KNOWN_BY_ALL_OF = {
     "convert_frame": {"api", "serving"},
     "api": {"__init__", "library", "serving"},
     "codegen": {"convert_frame"},
-    "serving": {"__init__"},
+    "serving": {"__init__", "api"},
 }
 
 # Imports inside functions: what takes long to load and is needed by few.
@@ -57,6 +59,7 @@ LATE = {
     ("tracer.platform_check", "tracer._C"),
     ("tracer.api.settings", "tracer.convert_frame"),
     ("tracer.api.settings", "tracer.shape_spec"),
+    ("tracer.api.region_methods", "tracer.serving"),
     ("tracer.backends.calling", "tracer.backends"),
     ("tracer.backends.torch_compilers", "torch._inductor"),
     ("tracer.backends.torch_compilers", "torch._inductor.compile_fx"),

@@ -28,12 +28,14 @@ from tracer.api.marks import (
 )
 from tracer.api.modules import OptimizedModule
 from tracer.api.settings import region_of, reset
+from tracer.api.stances import set_stance
 from tracer.backends.registry import list_backends, register_backend
 from tracer.logs import set_logs
-from tracer.metrics import counters
+from tracer.metrics import add_callback, counters
 
 if TYPE_CHECKING:
     from tracer.serving.coverage import Coverage, coverage, precompile
+    from tracer.serving.sealing import seal, unseal
     from tracer.shape_spec import ShapeSpec
 
 __version__ = "0.1.0"
@@ -43,6 +45,8 @@ _LATE = {  # name -> the module that has it, loaded when the name is first used
     "ShapeSpec": "tracer.shape_spec",
     "coverage": "tracer.serving.coverage",
     "precompile": "tracer.serving.coverage",
+    "seal": "tracer.serving.sealing",
+    "unseal": "tracer.serving.sealing",
 }
 
 __all__ = [
@@ -51,6 +55,7 @@ __all__ = [
     "ExportResult",
     "OptimizedModule",
     "ShapeSpec",
+    "add_callback",
     "allow_in_graph",
     "assume_constant_result",
     "compile",
@@ -78,7 +83,10 @@ __all__ = [
     "register_backend",
     "reset",
     "run",
+    "seal",
     "set_logs",
+    "set_stance",
+    "unseal",
 ]
 
 

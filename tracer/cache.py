@@ -35,6 +35,12 @@ def entries_of(region: _C.Region, code: types.CodeType, globals_: dict[str, Any]
     return [entry for entry in region.entries(code) if entry.valid and entry.globals is globals_]
 
 
+def failures_of(entries: list[_C.Entry], function: types.FunctionType, args: tuple[Any, ...]) -> list[Any]:
+    """The first guard that fails in each entry."""
+    failures = [entry.guarded_code.manager.explain(args, function.__closure__) for entry in entries]
+    return [failure for failure in failures if failure is not None]
+
+
 def make_entry(
     function: types.FunctionType,
     guarded: GuardedCode,

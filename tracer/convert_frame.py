@@ -14,13 +14,14 @@ import traceback
 import types
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from shapes import ConstraintViolationError, GuardText, emission
-from tracer import _C, config, errors, graph_breaks, guards, log_texts, logs, user_marks
+from tracer import _C, config, errors, graph_breaks, guards, log_texts, logs, metrics, misses, user_marks
 from tracer.backends.calling import Backend
 from tracer.cache import GuardedCode, entries_of, make_entry
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
@@ -98,6 +99,9 @@ class RegionState:
         self.guard_export_fn = guard_export_fn
         self.guard_filter_fn = guard_filter_fn
         self.shapes = shapes  # what the user declares of the sizes of the decorated function's arguments
+        self.at_miss: Callable[[types.FunctionType, tuple[Any, ...]], None] | None = None  # in place of a trace: a seal
+        self.coverage: Any = None  # what was last proved of the entries, or found to be missing
+        self.stats: Counter[str] = Counter()  # how often what happened
         self.frames: dict[tuple[int, int], FrameState] = {}
         self.roots: set[int] = set()  # ids of code objects that the user decorated, traced wherever they are defined
         self.resumes: dict[tuple[int, int], _C.Dispatcher] = {}  # by code and globals, which they keep alive
@@ -112,6 +116,7 @@ class RegionState:
         self.region.clear()
         self.frames.clear()
         self.resumes.clear()
+        self.coverage = None
 
     def add_root(self, code: types.CodeType) -> None:
         self.roots.add(id(code))
@@ -128,9 +133,15 @@ class RegionState:
                 return None
         if shows_operations():
             return None
+        self.happened("miss", function)
+        return None if misses.is_answered(self, function, args) else self.traced(function, args)
+
+    def traced(self, function: types.FunctionType, args: tuple[Any, ...], *, beside_others: bool = False) -> Any:
+        """As `on_miss`, whatever the stance and the seal. `beside_others`: the program goes on meanwhile in other threads."""
+        code = function.__code__
         with _tracing:
             try:
-                return self.convert(function, args)
+                return self.convert(function, args, beside_others)
             except (errors.Unsupported, errors.UserError, errors.BackendCompilerFailed, errors.RecompileError,
                     errors.FailOnRecompileLimitHit):  # fmt: skip
                 raise
@@ -146,31 +157,42 @@ class RegionState:
                 )
                 return _C.SKIP
 
-    def convert(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
+    def frame_state(self, function: types.FunctionType) -> FrameState:
+        return self.frames.setdefault((id(function.__code__), id(function.__globals__)), FrameState())
+
+    def happened(self, kind: str, function: types.FunctionType, detail: str = "", seconds: float = 0.0) -> None:
+        """Counts an event and tells those who listen."""
+        self.stats[kind] += 1
+        if metrics.listened:
+            metrics.tell(metrics.Event(kind, self.name, function.__qualname__, detail, seconds))
+
+    def convert(self, function: types.FunctionType, args: tuple[Any, ...], beside_others: bool = False) -> Any:
         code = function.__code__
-        state = self.frames.setdefault((id(code), id(function.__globals__)), FrameState())
         existing = entries_of(self.region, code, function.__globals__)
         declared = self.declared(function, args)
         if declared is not None:
             declared.point()
         if existing:
-            self._report_recompile(function, args, existing)
+            misses.report_recompile(self, function, args, existing)
         accumulated = _traces_of_code.get(code, 0)
         if len(existing) >= self.limit() or accumulated >= config.accumulated_recompile_limit:
-            return self._limit_hit(function, args, state, existing)
-        entry = self.make_entry(function, args)
+            misses.limit_hit(self, function, args, existing)
+            return None
+        if existing:
+            self.happened("recompile", function)
+        entry = self.make_entry(function, args, beside_others)
         _traces_of_code.set(code, accumulated + 1)
         return entry
 
-    def make_entry(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
+    def make_entry(self, function: types.FunctionType, args: tuple[Any, ...], beside_others: bool = False) -> Any:
         """A new entry for this call, whatever there is already; SKIP where the frame is left to CPython for good."""
-        code = function.__code__
-        state = self.frames.setdefault((id(code), id(function.__globals__)), FrameState())
         snapshot = _C.GlobalState()
         started = time.perf_counter()
         try:
-            with _tracing, preserve_global_state():
-                return self._trace(function, args, state, snapshot)
+            with _tracing, preserve_global_state(random_numbers=not beside_others):
+                entry = self._trace(function, args, self.frame_state(function), snapshot)
+            self.happened("compile", function, seconds=time.perf_counter() - started)
+            return entry
         except GaveUp as gave_up:
             counters["frames"]["skipped"] += 1
             return self._given_up(function, gave_up)
@@ -183,6 +205,10 @@ class RegionState:
     def entry_for(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
         """As `make_entry`, for a call that nobody makes now; it is not installed."""
         return _beside_dynamo(self.make_entry)(function, args)
+
+    def traced_beside(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
+        """As at a miss, for a thread that traces while others serve."""
+        return _beside_dynamo(self.traced)(function, args, beside_others=True)
 
     def declared(self, function: types.FunctionType, args: tuple[Any, ...]) -> Declared | None:
         """What was declared of the sizes of this call, if it is one of the decorated function itself."""
@@ -274,6 +300,9 @@ class RegionState:
         return frame.parent.step
 
     def _note_break(self, error: errors.Unsupported) -> None:
+        self.stats["break"] += 1
+        if metrics.listened:
+            metrics.tell(metrics.Event("break", self.name, str(error.where or ""), str(error), 0.0))
         counters["graph_break"][error.id] += 1
         logs.emit("graph_breaks", lambda: log_texts.graph_break(error))
         if self.on_break is not None:
@@ -416,39 +445,6 @@ class RegionState:
         dispatcher = self.resumes[id(code), id(globals_)] = _C.Dispatcher(self.region, function, RESUME_LIMIT)
         return dispatcher
 
-    # -- recompiles --------------------------------------------------------------------------------------------------
-
-    def _report_recompile(
-        self, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]
-    ) -> None:
-        if not (logs.is_on("recompiles") or self.guard_fail_fn or config.error_on_recompile):
-            return
-        failures = failures_of(existing, function, args)
-        text = log_texts.recompile(function.__code__, failures)
-        logs.emit("recompiles", lambda: text)
-        if self.guard_fail_fn is not None and failures:
-            self.guard_fail_fn(failures[0])
-        if config.error_on_recompile:
-            raise errors.RecompileError(text)
-
-    def _limit_hit(
-        self, function: types.FunctionType, args: tuple[Any, ...], state: FrameState, existing: list[_C.Entry]
-    ) -> Any:
-        if state.warned_of_limit and not config.fail_on_recompile_limit_hit:
-            return None
-        code = function.__code__
-        failures = "\n".join(f"    - {failure}" for failure in failures_of(existing, function, args))
-        text = (
-            f"recompile_limit ({self.limit()}) reached for {code.co_qualname} ({code.co_filename}:"
-            f"{code.co_firstlineno}); calls that none of its entries serves run uncompiled. Guards that fail:\n"
-            f"{failures}\n  Try: mark what varies with tracer.mark_dynamic, or raise config.recompile_limit."
-        )
-        if config.fail_on_recompile_limit_hit:
-            raise errors.FailOnRecompileLimitHit(text)
-        state.warned_of_limit = True
-        warnings.warn(text, stacklevel=2)
-        return None
-
     def _given_up(self, function: types.FunctionType, gave_up: GaveUp) -> Any:
         code = function.__code__
         log.debug("%s is left to CPython: %s", code.co_qualname, gave_up.reason)
@@ -521,12 +517,6 @@ def unhooked(compiled: Callable[..., Any]) -> Callable[..., Any]:
 
     _C.never_trace(run_graph.__code__)
     return run_graph
-
-
-def failures_of(entries: list[_C.Entry], function: types.FunctionType, args: tuple[Any, ...]) -> list[Any]:
-    """The first guard that fails in each entry."""
-    failures = [entry.guarded_code.manager.explain(args, function.__closure__) for entry in entries]
-    return [failure for failure in failures if failure is not None]
 
 
 def _name_resume(offset: int) -> str:

@@ -139,6 +139,12 @@ class RecompileError(TracerError):
     default_hint = "call with arguments that an entry covers, mark what varies with mark_dynamic, or allow recompiles."
 
 
+class SealedError(RecompileError):
+    """No entry serves a call of something that was sealed with `on_miss="error"`."""
+
+    default_hint = "call with a shape that is covered, or precompile this one too."
+
+
 class FailOnRecompileLimitHit(TracerError):
     """The recompile limit was reached while `config.fail_on_recompile_limit_hit` makes that an error."""
 

@@ -1,10 +1,56 @@
-"""`counters`: how often what happened in this process, as `tracer.counters["frames"]["total"]`.
+"""`counters`: how often what happened in this process, as `tracer.counters["frames"]["total"]`; and who is told as it happens.
 
 Any room may add to it; it is never reset by `tracer.reset()`, only by `counters.clear()`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import NamedTuple
 
 counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+EVENTS = ("compile", "recompile", "break", "miss")
+log = logging.getLogger("tracer")
+
+
+class Event(NamedTuple):
+    """Something that happened in a region. `kind` is one of EVENTS; `seconds` is what a compile took."""
+
+    kind: str
+    region: str
+    function: str
+    detail: str
+    seconds: float
+
+
+listened: list[tuple[str | None, Callable[[Event], None]]] = []  # (kind, or None for all, and who is told)
+
+
+def add_callback(callback: Callable[[Event], None], kind: str | None = None) -> Callable[[], None]:
+    """Calls back with an `Event` whenever something of this kind (all, by default) happens; returns what ends that.
+
+    What a callback raises is logged, and goes no further. It is called on the thread where it happened, and is not to
+    call compiled functions.
+    """
+    if kind is not None and kind not in EVENTS:
+        raise ValueError(f"there is no event {kind!r}; there are {', '.join(EVENTS)}")
+    listener = (kind, callback)
+    listened.append(listener)
+
+    def remove() -> None:
+        if listener in listened:
+            listened.remove(listener)
+
+    return remove
+
+
+def tell(event: Event) -> None:
+    for kind, callback in list(listened):
+        if kind is None or kind == event.kind:
+            try:
+                callback(event)
+            except Exception:
+                log.exception("a callback on %s failed", event.kind)

@@ -79,15 +79,14 @@ def shows_operations() -> bool:
 
 
 @contextlib.contextmanager
-def preserve_global_state() -> Iterator[None]:
-    """Around all that tracing runs, the backend included."""
+def preserve_global_state(random_numbers: bool = True) -> Iterator[None]:
+    """Around all that tracing runs, the backend included. `random_numbers`: also the generators, which all threads share: what
+    others draw meanwhile would be drawn again."""
     state = read_state()
     dtype = torch.get_default_dtype()
     deterministic = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    python_random = random.getstate()
-    cpu_random = torch.random.get_rng_state()
-    cuda_random = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    generators = _generators() if random_numbers else None
     try:
         with _no_saved_tensor_hooks():
             yield
@@ -95,10 +94,20 @@ def preserve_global_state() -> Iterator[None]:
         write_state(state)
         torch.set_default_dtype(dtype)
         torch._C._set_deterministic_algorithms(deterministic, warn_only=warn_only)
-        random.setstate(python_random)
-        torch.random.set_rng_state(cpu_random)
-        if cuda_random is not None:
-            torch.cuda.set_rng_state_all(cuda_random)
+        if generators is not None:
+            _set_generators(*generators)
+
+
+def _generators() -> tuple[Any, torch.Tensor, list[torch.Tensor] | None]:
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    return random.getstate(), torch.random.get_rng_state(), cuda
+
+
+def _set_generators(python: Any, cpu: torch.Tensor, cuda: list[torch.Tensor] | None) -> None:
+    random.setstate(python)
+    torch.random.set_rng_state(cpu)
+    if cuda is not None:
+        torch.cuda.set_rng_state_all(cuda)
 
 
 def _no_saved_tensor_hooks() -> contextlib.AbstractContextManager[Any]:

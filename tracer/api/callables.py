@@ -16,6 +16,7 @@ import torch
 from tracer._C import Dispatcher
 from tracer.api.module_proxy import ModuleProxy
 from tracer.api.modules import OptimizedModule, compile_module_with
+from tracer.api.region_methods import METHODS, method_of, own_method
 from tracer.api.settings import STATE, Settings, dispatcher_in, display_name
 from tracer.exc import UserError
 from tracer.user_marks import disabled
@@ -72,6 +73,9 @@ def _dispatcher(fn: Any, settings: Settings, shown_as: Any) -> Dispatcher:
     dispatcher = dispatcher_in(state, fn)
     functools.update_wrapper(dispatcher, shown_as)
     setattr(dispatcher, STATE, state)
+    for name in METHODS:
+        if not hasattr(dispatcher, name):
+            setattr(dispatcher, name, method_of(state, name))
     return dispatcher
 
 
@@ -146,7 +150,10 @@ class CompiledCallable:
     def __getattr__(self, name: str) -> Any:
         if name in ("__wrapped__", "_tracer_call"):  # only before __init__ ran, as while unpickling
             raise AttributeError(name)
-        return getattr(self.__wrapped__, name)
+        try:
+            return getattr(self.__wrapped__, name)
+        except AttributeError:
+            return own_method(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self.__wrapped__, name, value)

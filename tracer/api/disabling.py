@@ -16,9 +16,8 @@ from tracer import _C
 from tracer.api.callables import original_of
 from tracer.api.module_proxy import ModuleProxy
 from tracer.api.scopes import Scope
+from tracer.stances import RUN_ONLY
 from tracer.user_marks import Disabled, disabled
-
-RUN_ONLY = 1  # the stance of tracer._C under which a miss runs in CPython and nothing is traced
 
 
 class DisabledScope(Scope):

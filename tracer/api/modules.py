@@ -14,6 +14,7 @@ from torch.nn.modules import module as torch_module
 
 from tracer._C import Dispatcher
 from tracer.api.module_proxy import ModuleProxy
+from tracer.api.region_methods import own_method
 from tracer.api.settings import STATE, Settings, dispatcher_in
 
 if TYPE_CHECKING:
@@ -125,6 +126,12 @@ class OptimizedModule(ModuleProxy):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self._compiled(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return own_method(self, name)
 
     def _rebuild_args(self) -> tuple[Any, ...]:
         return self._orig_mod, self._compiled.settings

@@ -187,7 +187,9 @@ class _Search:
 
     def result(self, status: str, witness: Point | None = None, reason: str = "") -> Coverage:
         seconds = time.perf_counter() - self.started
-        return Coverage(self.domain, status, tuple(self.entries()), witness, reason, seconds)
+        found = Coverage(self.domain, status, tuple(self.entries()), witness, reason, seconds)
+        self.target.state.coverage = found
+        return found
 
     # -- filling -------------------------------------------------------------------------------------------------
 

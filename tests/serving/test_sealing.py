@@ -1,0 +1,307 @@
+"""seal: what a miss does instead of a trace; the worker that traces beside the requests; stances."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+
+import pytest
+import torch
+
+import tracer
+from tests.serving.test_coverage import branching
+from tracer import config
+from tracer.serving import background, sealing
+
+DOMAIN = "x: B, S; B in 1..256; S in 1..4096"
+
+
+def compiled():
+    """With one entry, for 2 <= B <= 8 and S % 128 != 0."""
+    made = tracer.optimize("eager", shapes=DOMAIN)(branching)
+    made(torch.randn(4, 5))
+    tracer.coverage(made, example=torch.randn(4, 5))
+    return made
+
+
+def entries(made):
+    return len(tracer.region_of(made).entries())
+
+
+def test_a_miss_of_a_sealed_function_is_an_error_with_the_nearest_covered_shape():
+    made = compiled()
+    made.seal()
+    assert torch.equal(made(x := torch.randn(8, 3)), branching(x))
+    with pytest.raises(tracer.exc.SealedError) as told:
+        made(torch.randn(9, 100))
+    text = str(told.value)
+    assert "at B = 9, S = 100 (the nearest covered shape is B = 8, S = 100)" in text
+    assert "2 <= L['x'].size()[0] <= 8" in text and "precompile" in text and entries(made) == 1
+
+
+def test_a_shape_outside_of_the_domain_and_another_difference_are_told_apart():
+    made = compiled()
+    made.seal("error")
+    with pytest.raises(tracer.exc.SealedError, match="is 999, but it was declared as 1 <= B <= 256"):
+        made(torch.randn(999, 3))
+    with pytest.raises(tracer.exc.SealedError, match="which is a covered shape: something else differs.*\n.*dtype mismatch"):
+        made(torch.randn(4, 3, dtype=torch.float64))
+
+
+def test_what_has_no_declared_shapes_is_sealed_too():
+    made = tracer.optimize("eager")(lambda x: x * 2)
+    made(torch.ones(3))
+    made.seal()
+    with pytest.raises(tracer.exc.SealedError, match="size mismatch"):
+        made(torch.ones(4))
+    made.unseal()
+    assert torch.equal(made(torch.ones(4)), torch.full((4,), 2.0))
+
+
+def test_a_sealed_miss_can_run_eagerly_and_warns_once():
+    made = compiled()
+    made.seal("eager")
+    with pytest.warns(UserWarning, match="is sealed, and no entry serves this call, at B = 9, S = 100"):
+        assert torch.equal(made(x := torch.randn(9, 100)), branching(x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.equal(made(x := torch.randn(19, 100)), branching(x))
+    assert entries(made) == 1
+
+
+def test_modules_and_objects_are_sealed_by_method_and_by_function():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return x + 1
+
+    class Adder:
+        def __call__(self, x):
+            return x + 1
+
+    class Own(Model):
+        def seal(self):
+            return "own"
+
+    for made in (tracer.compile(Model()), tracer.optimize()(Adder())):
+        made(torch.ones(2))
+        made.seal()
+        with pytest.raises(tracer.exc.SealedError):
+            made(torch.ones(3))
+    assert tracer.compile(Own()).seal() == "own"
+    with pytest.raises(AttributeError, match="sael"):
+        tracer.compile(Model()).sael()
+    own = tracer.compile(Own())
+    tracer.seal(own)
+    with pytest.raises(tracer.exc.SealedError, match="no entry"):
+        own(torch.ones(3))
+
+
+@pytest.mark.parametrize(("target", "policy"), [(branching, "error"), (None, "raise")])
+def test_what_cannot_be_sealed_is_refused(target, policy):
+    with pytest.raises(tracer.exc.UserError):
+        tracer.seal(target or tracer.optimize()(branching), policy)
+
+
+# -- in the background -------------------------------------------------------------------------------------------
+
+
+def test_a_miss_is_traced_beside_the_request_which_runs_eagerly():
+    made = compiled()
+    made.seal("background")
+    assert torch.equal(made(x := torch.randn(9, 100)), branching(x))
+    assert sealing.wait(60) and entries(made) == 2
+    assert made.lookup(torch.randn(200, 77)) is not None
+
+
+def test_many_threads_with_novel_shapes_compile_each_region_once_and_get_what_eager_gives():
+    made = compiled()
+    made.seal("background")
+    wrong = []
+
+    def client(seed):
+        chance = torch.Generator().manual_seed(seed)
+        for _ in range(60):
+            b, s = (int(torch.randint(1, high, (1,), generator=chance)) for high in (257, 300))
+            x = torch.randn(b, s)
+            if not torch.equal(made(x), branching(x)):
+                wrong.append((b, s))
+
+    threads = [threading.Thread(target=client, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sealing.wait(60) and not wrong
+    found = tracer.coverage(made, example=torch.randn(4, 5))
+    assert len(found.covering) == entries(made) <= 6
+    assert len(set(found.regions())) == entries(made)  # none was compiled twice
+    assert tracer.region_of(made).stats["compile"] == entries(made)
+
+
+def test_the_worker_traces_under_the_torch_state_of_the_request():
+    made = tracer.optimize("eager", shapes="x: B; B in 2..9")(lambda x: x * 2)
+    made.seal("background")
+    for scope in (torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu", dtype=torch.bfloat16), torch.enable_grad):
+        with scope():
+            made(torch.ones(3))
+            assert sealing.wait(60)
+            assert made.lookup(torch.ones(5)) is not None
+    assert torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+
+
+def test_settings_of_the_request_hold_for_its_trace():
+    made = tracer.optimize("eager")(lambda x: x * 2)
+    made.seal("background")
+    with config.patch(assume_static_by_default=False):
+        made(torch.ones(3))
+    assert sealing.wait(60) and made.lookup(torch.ones(7)) is not None
+
+
+def test_random_numbers_that_are_drawn_meanwhile_are_not_drawn_again():
+    drawn = []
+
+    def slow_backend(gm, example_inputs):
+        drawn.append(torch.rand(1).item())  # as a request would on its thread
+        return gm.forward
+
+    made = tracer.optimize(slow_backend, shapes="x: B; B in 2..9")(lambda x: x * 2)
+    made.seal("background")
+    torch.manual_seed(0)
+    made(torch.ones(3))
+    assert sealing.wait(60)
+    torch.manual_seed(0)
+    assert drawn == [torch.rand(1).item()]
+    made(torch.ones(3))
+    torch.manual_seed(0)
+    first = torch.rand(1).item()
+    assert torch.rand(1).item() != first
+
+
+def test_what_lies_outside_of_the_domain_is_not_queued():
+    made = compiled()
+    made.seal("background")
+    assert torch.equal(made(x := torch.randn(300, 5)), branching(x))
+    assert sealing.wait(60) and entries(made) == 1 and tracer.region_of(made).stats["undeclared"] == 1
+
+
+def test_a_request_does_not_suffer_from_a_backend_that_fails():
+    def failing(gm, example_inputs):
+        raise RuntimeError("no")
+
+    made = tracer.optimize(failing)(lambda x: x * 2)
+    made.seal("background")
+    for _ in range(3):
+        assert torch.equal(made(torch.ones(3)), torch.full((3,), 2.0))
+        assert sealing.wait(60)
+    assert entries(made) == 0
+
+
+def test_more_calls_than_can_wait_are_left_alone(monkeypatch):
+    monkeypatch.setattr(background, "MOST_WAITING", 0)
+    made = compiled()
+    made.seal("background")
+    made(torch.randn(9, 100))
+    assert sealing.wait(60) and entries(made) == 1
+
+
+# -- stances -----------------------------------------------------------------------------------------------------
+
+
+def test_force_eager_runs_the_original_whatever_there_is():
+    made = tracer.optimize("eager")(lambda x: x * 2 if not tracer.is_compiling() else x * 3)
+    assert made(torch.ones(2)).tolist() == [3, 3]
+    with tracer.set_stance("force_eager"):
+        assert made(torch.ones(2)).tolist() == [2, 2]
+    assert made(torch.ones(2)).tolist() == [3, 3]
+
+
+def test_eager_on_recompile_uses_entries_and_makes_none():
+    made = tracer.optimize("eager")(lambda x: x * 2 if not tracer.is_compiling() else x * 3)
+    made(torch.ones(2))
+    with tracer.set_stance("eager_on_recompile"):
+        assert made(torch.ones(2)).tolist() == [3, 3] and made(torch.ones(1)).tolist() == [2]
+    assert entries(made) == 1
+
+
+def test_fail_on_recompile_raises_at_a_miss_with_the_guards_that_fail():
+    made = tracer.optimize("eager")(lambda x: x * 2)
+    made(torch.ones(2))
+    with tracer.set_stance("fail_on_recompile"):
+        made(torch.ones(2))
+        with pytest.raises(tracer.exc.RecompileError, match="size mismatch"):
+            made(torch.ones(3))
+    made(torch.ones(3))
+
+
+def test_eager_then_compile_learns_from_the_first_call_what_varies():
+    def f(x, parts, n):
+        return x.sum() * n + parts[0].sum()
+
+    made = tracer.optimize("eager")(f)
+    with tracer.set_stance("eager_then_compile"):
+        made(torch.ones(4), [torch.ones(2)], 3)
+        assert entries(made) == 0
+        made(torch.ones(5), [torch.ones(3)], 4)
+        made(torch.ones(6), [torch.ones(8)], 7)
+    assert entries(made) == 1
+
+
+def test_a_stance_is_of_its_thread():
+    made = tracer.optimize("eager")(lambda x: x * 2)
+    with tracer.set_stance("fail_on_recompile"):
+        thread = threading.Thread(target=made, args=(torch.ones(3),))
+        thread.start()
+        thread.join()
+    assert entries(made) == 1
+
+
+def test_stances_nest_stay_and_decorate():
+    from tracer import stances
+
+    tracer.set_stance("force_eager")
+    try:
+        with tracer.set_stance("eager_on_recompile"):
+            with tracer.set_stance("default"):
+                assert stances.current() == "default"
+            assert stances.current() == "eager_on_recompile"
+        assert stances.current() == "force_eager"
+    finally:
+        tracer.set_stance("default")
+
+    @tracer.set_stance("fail_on_recompile")
+    def inside():
+        return stances.current()
+
+    assert stances.current() == "default" and inside() == "fail_on_recompile" and stances.current() == "default"
+    with pytest.raises(tracer.exc.UserError, match="no stance 'eager'"):
+        tracer.set_stance("eager")
+
+
+# -- what happens is told ----------------------------------------------------------------------------------------
+
+
+def test_callbacks_are_told_what_happens_and_their_errors_go_no_further():
+    def f(x):
+        tracer.graph_break()
+        return x * 2
+
+    seen, compiles = [], []
+
+    def failing(event):
+        raise RuntimeError("of a callback")
+
+    removes = [tracer.add_callback(seen.append), tracer.add_callback(compiles.append, "compile"), tracer.add_callback(failing)]
+    try:
+        made = tracer.optimize("eager", name="mine")(f)
+        made(torch.ones(3))
+        made(torch.ones(4))
+    finally:
+        for remove in removes:
+            remove()
+    made(torch.ones(5, 5))
+    kinds = [event.kind for event in seen]
+    assert {"miss", "compile", "recompile", "break"} == set(kinds)
+    assert kinds.count("compile") == len(compiles) >= 2
+    assert all(event.region == "mine" for event in seen) and all(event.seconds > 0 for event in compiles)
+    with pytest.raises(ValueError, match="no event 'hit'"):
+        tracer.add_callback(print, "hit")

@@ -1,0 +1,48 @@
+"""`set_stance`: what compiled functions do on this thread when no entry serves a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tracer import stances
+from tracer.api.scopes import Scope
+from tracer.exc import UserError
+
+
+class Stance(Scope):
+    """Taken when it is made; as a context manager it ends with the block, as a decorator it holds for the calls."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._before: Any = stances.switch(name)
+
+    def switch(self) -> Any:
+        if self._before is not None:  # `with set_stance(...)`: already taken, by the call
+            before, self._before = self._before, None
+            return before
+        return stances.switch(self.name)
+
+    def restore(self, before: Any) -> None:
+        stances.restore(before)
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        if self._before is not None:
+            stances.restore(self._before)
+            self._before = None
+        return self.wrap(fn)
+
+
+def set_stance(stance: str = "default") -> Stance:
+    """From now on, on this thread:
+
+    "default": a miss is traced. "force_eager": the originals run. "eager_on_recompile": entries that match are used, else the
+    original runs. "fail_on_recompile": a miss is a RecompileError. "eager_then_compile": the first call of a frame runs
+    the original and shows its sizes, the next is traced with those that vary as symbols.
+
+    `with set_stance(...):` ends with the block; `@set_stance(...)` holds for the calls of a function.
+    """
+    if stance not in stances.STANCES:
+        known = ", ".join(map(repr, stances.STANCES))
+        raise UserError(f"there is no stance {stance!r}", hint=f"there are {known}.")
+    return Stance(stance)

@@ -1,0 +1,87 @@
+"""What a miss is answered with instead of a trace: by a stance of the thread, by the seal of a region, by a limit."""
+
+from __future__ import annotations
+
+import types
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from tracer import _C, config, errors, log_texts, logs, stances
+from tracer.cache import entries_of, failures_of
+from tracer.frame_state import FrameState
+from tracer.guards import argument_slots
+from tracer.sources import ItemSource, LocalSource, Source
+
+
+def is_answered(region: Any, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
+    """Whether the call of a missed frame is not to be traced: CPython runs it. Raises where a miss is an error.
+
+    `region` is the RegionState.
+    """
+    stance = stances.current()
+    if stance == "fail_on_recompile":
+        existing = entries_of(region.region, function.__code__, function.__globals__)
+        raise errors.RecompileError(log_texts.recompile(function.__code__, failures_of(existing, function, args)))
+    if stance == "eager_then_compile" and id(function.__code__) in region.roots:
+        state = region.frame_state(function)
+        if not state.shown:
+            state.shown = True
+            _show(state, function, args)
+            return True
+    if region.at_miss is not None:
+        region.at_miss(function, args)
+        return True
+    return False
+
+
+def _show(state: FrameState, function: types.FunctionType, args: tuple[Any, ...]) -> None:
+    """Notes the sizes and ints of a call that is not traced, so that what differs in the next is seen to vary."""
+    for name, value in zip(argument_slots(function.__code__), args):
+        for source, leaf in _leaves(LocalSource(name), value):
+            state.history.observe(source.name, tuple(leaf.shape) if isinstance(leaf, torch.Tensor) else (leaf,))
+
+
+def _leaves(source: Source, value: Any) -> Iterator[tuple[Source, Any]]:
+    if type(value) in (list, tuple):
+        for index, item in enumerate(value):
+            yield from _leaves(ItemSource(source, index), item)
+    elif type(value) is dict:
+        for key, item in value.items():
+            if type(key) in (str, int):
+                yield from _leaves(ItemSource(source, key), item)
+    elif isinstance(value, torch.Tensor) or type(value) is int:
+        yield source, value
+
+
+def report_recompile(region: Any, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]) -> None:
+    """Says why no entry served a call that is about to be traced; RecompileError where the settings forbid it."""
+    if not (logs.is_on("recompiles") or region.guard_fail_fn or config.error_on_recompile):
+        return
+    failures = failures_of(existing, function, args)
+    text = log_texts.recompile(function.__code__, failures)
+    logs.emit("recompiles", lambda: text)
+    if region.guard_fail_fn is not None and failures:
+        region.guard_fail_fn(failures[0])
+    if config.error_on_recompile:
+        raise errors.RecompileError(text)
+
+
+def limit_hit(region: Any, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]) -> None:
+    """Says once that calls that no entry serves run in CPython from now on."""
+    state = region.frame_state(function)
+    if state.warned_of_limit and not config.fail_on_recompile_limit_hit:
+        return
+    code = function.__code__
+    failures = "\n".join(f"    - {failure}" for failure in failures_of(existing, function, args))
+    text = (
+        f"recompile_limit ({region.limit()}) reached for {code.co_qualname} ({code.co_filename}:"
+        f"{code.co_firstlineno}); calls that none of its entries serves run uncompiled. Guards that fail:\n"
+        f"{failures}\n  Try: mark what varies with tracer.mark_dynamic, or raise config.recompile_limit."
+    )
+    if config.fail_on_recompile_limit_hit:
+        raise errors.FailOnRecompileLimitHit(text)
+    state.warned_of_limit = True
+    warnings.warn(text, stacklevel=3)

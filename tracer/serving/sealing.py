@@ -1,0 +1,110 @@
+"""`seal`: no more compiles in a request. What a miss does instead is a policy: an error, the original, or a trace beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import warnings
+from typing import Any
+
+from shapes.domain import at
+from tracer.api.settings import region_of
+from tracer.cache import entries_of, failures_of
+from tracer.convert_frame import RegionState
+from tracer.errors import SealedError, UserError
+from tracer.serving import background
+from tracer.serving.coverage import Coverage
+from tracer.shape_spec import Declared
+
+POLICIES = ("error", "eager", "background")
+
+
+def seal(fn: Any, on_miss: str = "error") -> None:
+    """From now on a call that no entry serves is not traced in its request.
+
+    `on_miss="error"`: it raises `exc.SealedError`, which names the shape, the nearest one that is covered, and the guards that
+    fail. "eager": the original runs; the first time warns. "background": the original runs, and one worker traces the call
+    and installs the entry. Raises UserError for what was not compiled.
+    """
+    state = region_of(fn)
+    if state is None:
+        raise UserError(f"{fn!r} was not compiled", hint="compile it first: tracer.compile(fn).")
+    seal_region(state, on_miss)
+
+
+def seal_region(state: RegionState, on_miss: str) -> None:
+    if on_miss not in POLICIES:
+        raise UserError(f"on_miss={on_miss!r} is no policy", hint=f"there are {', '.join(map(repr, POLICIES))}.")
+    state.at_miss = Seal(state, on_miss)
+
+
+def unseal(fn: Any) -> None:
+    """Misses are traced again."""
+    state = region_of(fn)
+    if state is not None:
+        state.at_miss = None
+
+
+def wait(timeout: float | None = None) -> bool:
+    """Until the worker of `on_miss="background"` has traced all that waits; False if that takes longer."""
+    return background.WORKER.wait(timeout)
+
+
+@dataclasses.dataclass
+class Seal:
+    """What a sealed region does at a miss. `state` is the region that holds it."""
+
+    state: RegionState
+    policy: str
+    warned: bool = False
+
+    def __call__(self, function: types.FunctionType, args: tuple[Any, ...]) -> None:
+        """None: the original runs. Callees that nobody knew are left to CPython: the call they are part of was served."""
+        if id(function.__code__) not in self.state.roots:
+            return
+        self.state.stats["sealed miss"] += 1
+        if self.policy == "error":
+            message, hint = self.told(function, args)
+            raise SealedError(message, hint=hint)
+        if self.policy == "background":
+            if self.is_declared(function, args):
+                background.WORKER.add(self.state, function, args)
+        elif not self.warned:
+            self.warned = True
+            message, hint = self.told(function, args)
+            warnings.warn(f"{message}\n  Such calls run uncompiled. Hint: {hint}", stacklevel=3)
+
+    def is_declared(self, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
+        """Whether an entry for the call can be made at all."""
+        try:
+            declared = self.state.declared(function, args)
+            return declared is None or bool(declared.point())
+        except UserError:
+            self.state.stats["undeclared"] += 1
+            return False
+
+    def told(self, function: types.FunctionType, args: tuple[Any, ...]) -> tuple[str, str]:
+        """What missed, and what to do about it."""
+        name = f"{function.__qualname__} ({function.__code__.co_filename}:{function.__code__.co_firstlineno})"
+        message = f"{name} is sealed, and no entry serves this call"
+        hint = "call with a shape that is covered, precompile this one too, or seal with on_miss='background'."
+        try:
+            declared = self.state.declared(function, args)
+            point = None if declared is None else declared.point()
+        except UserError as error:
+            return f"{message}: {error.message}", error.hint or hint
+        if declared is not None and point is not None:
+            message += f", at {at(point)}{self.nearest(declared, point)}"
+        entries = entries_of(self.state.region, function.__code__, function.__globals__)
+        failures = failures_of(entries, function, args)
+        lines = "".join(f"\n    - {failure}" for failure in failures[:8])
+        return f"{message}. Guards that fail:{lines or ' none, there is no entry'}", hint
+
+    def nearest(self, declared: Declared, point: Any) -> str:
+        found: Coverage | None = self.state.coverage
+        if found is None or found.domain.variables != declared.domain.variables:
+            return ""
+        near = found.nearest(point)
+        if near == point:
+            return ", which is a covered shape: something else differs"
+        return "" if near is None else f" (the nearest covered shape is {at(near)})"
