@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tests.comparing import Comparison, deep_copied, is_made
+from tracer import _C
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 
@@ -23,6 +24,7 @@ class Checked:
     result: Any = None
     error: BaseException | None = None
     recompiles: int = 0
+    raised: list[Exception] = dataclasses.field(default_factory=list)  # by graphs: the program ran again in CPython
 
     @property
     def break_ids(self) -> list[str]:
@@ -63,7 +65,16 @@ def check_made(
 
     def keep(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         checked.graphs.append(gm)
-        return gm.forward
+
+        def run_graph(*inputs: Any) -> Any:
+            try:
+                return gm.forward(*inputs)
+            except Exception as error:
+                checked.raised.append(error)
+                raise
+
+        _C.never_trace(run_graph.__code__)
+        return run_graph
 
     hooks: dict[str, Callable[..., Any]] = {
         "on_break": checked.breaks.append,
@@ -95,6 +106,8 @@ def captured_made(fn: Callable[..., Any], make: Callable[[], Any], **options: An
     checked = check_made(fn, make, **options)
     assert not checked.breaks, "\n".join(map(str, checked.breaks))
     assert len(checked.graphs) == 1, f"{len(checked.graphs)} graphs"
+    if checked.error is None and checked.raised:
+        raise checked.raised[0]
     assert not checked.recompiles, "the second call traced again"
     return checked
 

@@ -35,6 +35,7 @@ class FakeWorld:
         self.torch_env = TorchShapeEnv(self.env)
         self.fake_mode = FakeMode(self.torch_env)
         self._memory = RealMemory()
+        self._rules: dict[Any, Callable[..., Any]] = {}  # what runs on fakes in place of a function
 
     # -- inputs --------------------------------------------------------------------------------------------------
 
@@ -146,8 +147,20 @@ class FakeWorld:
 
     def run(self, function: Callable[..., Any], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
         """`function(*args, **kwargs)` on fakes."""
+        if self._rules:
+            function = self._rules.get(function, function)
         with self.fake_mode, enable_python_dispatcher():
             return function(*args, **(kwargs or {}))
+
+    @contextlib.contextmanager
+    def as_if(self, function: Callable[..., Any], rule: Callable[..., Any]) -> Iterator[None]:
+        """Within, `rule` is run on fakes in place of `function`."""
+        before = self._rules
+        self._rules = {**before, function: rule}
+        try:
+            yield
+        finally:
+            self._rules = before
 
 
 @contextlib.contextmanager

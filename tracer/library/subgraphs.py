@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from tracer.graph.fake_tensors import storage_of, symbols_in
-from tracer.graph.graph_module import module_of
+from tracer.graph.graph_module import module_of, with_graph
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
 from tracer.preserve import read_state
@@ -34,6 +34,24 @@ class Subgraph:
 
     read: list[fx.Node]
     module: fx.GraphModule
+
+
+def argument_of_function() -> None:
+    """Stands, while a function is traced, for a tensor that it will be called with."""
+
+
+def rearranged(subgraph: Subgraph, read: Sequence[fx.Node], *, single: bool = False) -> fx.GraphModule:
+    """The subgraph with an input for each of `read`, in this order: what it reads is among them. `single`: it gives its one
+    result by itself."""
+    graph = fx.Graph()
+    inputs = {node: graph.placeholder(node.name) for node in read}
+    for node, copy in inputs.items():
+        copy.meta = dict(node.meta)
+    own = dict(zip((node for node in subgraph.module.graph.nodes if node.op == "placeholder"), subgraph.read))
+    copies = {placeholder: inputs[node] for placeholder, node in own.items()}
+    results: Any = graph.graph_copy(subgraph.module.graph, copies)
+    graph.output(results[0] if single else results)
+    return with_graph(subgraph.module, graph)
 
 
 def part_begins() -> None:

@@ -6,6 +6,8 @@ from tracer.library.torch_ import (  # noqa: F401
     autograd_functions,
     compiling,
     creation,
+    flex_attention,
+    higher_order,
     metadata,
     modules,
     numbers,

@@ -5,6 +5,7 @@ ask about TorchScript, FX tracing or export say no.
 """
 from __future__ import annotations
 
+import contextlib
 import inspect
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import torch
 from tracer.api import inside
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models, named_models
-from tracer.sources import ObjectSource
+from tracer.sources import ModuleGlobalsSource, ObjectSource
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, boolean
 
@@ -68,3 +69,9 @@ def _module_init(tx: Tracer, module: Value, *args: Value, **kwargs: Value) -> Va
     replaced = torch.nn.Module.__init__
     original = inspect.getclosurevars(replaced).nonlocals["init"]
     return tx.wrap(original, ObjectSource(original, "torch.nn.Module.__init__")).call(tx, [module, *args], kwargs)
+
+
+@models(torch.fx.traceback.annotate)
+def _annotate_nodes(tx: Tracer, annotations: Value) -> Value:
+    """What FX notes beside the nodes that it records; this tracer's nodes are not among them."""
+    return tx.wrap(contextlib.nullcontext, ModuleGlobalsSource("contextlib", "nullcontext")).call(tx, [], {})

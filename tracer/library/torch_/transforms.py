@@ -18,7 +18,7 @@ from tracer.graph.transformed import Cotangents, Transformed, call_transformed, 
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import code_models, models, transparent
 from tracer.library.structures import argument_of_leaf, containers_of, example_of_leaf, is_value_of_graph, tracked
-from tracer.library.subgraphs import Subgraph, recording, refuse_new_symbols
+from tracer.library.subgraphs import Subgraph, argument_of_function, recording, refuse_new_symbols
 from tracer.sources import CellContentsSource, ClosureCellSource
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import CallableVariable
@@ -145,10 +145,6 @@ class _Application:
         for node in reversed(nodes):
             tx.output.graph.erase_node(node)
         return pytree.tree_unflatten([example_of_leaf(leaf) for leaf in leaves], self.gives)
-
-
-def argument_of_function() -> None:
-    """Stands, while a function is traced, for a tensor that the transform calls it with."""
 
 
 class _VjpVariable(VariableTracker):

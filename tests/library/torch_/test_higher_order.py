@@ -1,0 +1,225 @@
+"""Operators that take functions, which become graphs in the graph: `torch.cond`, `while_loop`, `scan`, `map`, flex attention."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch._higher_order_ops import associative_scan, map, scan, while_loop
+from torch.nn.attention import flex_attention as flex
+
+import tracer
+from tests.support import breaks, captured, check
+
+wrap = torch.ops.higher_order.wrap
+X = torch.linspace(-1, 1, 3)
+ROWS = torch.linspace(-1, 1, 12).reshape(4, 3)
+YES, NO = torch.tensor(True), torch.tensor(False)
+Y = torch.full((3,), 2.0)
+SEEN: list[torch.Tensor] = []
+
+
+@pytest.mark.parametrize("pred", [YES, NO])
+def test_both_branches_of_a_condition_are_in_the_graph(pred):
+    def program(p, x):
+        z = x + 1
+        return torch.cond(p, lambda a: a.cos() + z, lambda a: a.sin() * Y, (x,)) * 2
+
+    assert captured(program, pred, X).operations == ["add", "cond", "getitem", "mul"]
+    module = tracer.export(program)(pred, X).graph_module
+    assert torch.equal(module(YES, X), (X.cos() + X + 1) * 2)
+    assert torch.equal(module(NO, X), X.sin() * Y * 2)
+
+
+def test_a_condition_on_a_number_is_its_branch():
+    assert captured(lambda x: torch.cond(x.dim() > 1, torch.cos, torch.sin, (x,)), X).operations == ["sin"]
+
+
+def test_branches_return_containers():
+    def program(p, x):
+        def more(x):
+            return x + 1, [x * 2, {"s": x.sum()}]
+
+        def less(x):
+            return x - 1, [x / 2, {"s": x.mean()}]
+
+        a, (b, named) = torch.cond(p, more, less, (x,))
+        return a + b + named["s"]
+
+    captured(program, YES, X)
+
+
+def test_conditions_nest():
+    def inner(x, q):
+        return torch.cond(q, lambda a: a + 1, lambda a: a - 1, (x,))
+
+    def program(p, q, x):
+        return torch.cond(p, lambda a: inner(a, q) * 2, lambda a: a * 3, (x,))
+
+    module = tracer.export(program)(YES, NO, X).graph_module
+    for p in (YES, NO):
+        for q in (YES, NO):
+            assert torch.equal(module(p, q, X), (X + 1 if q else X - 1) * 2 if p else X * 3)
+
+
+def _noting(x):
+    SEEN.append(x)
+    return x + 1
+
+
+REFUSED = {
+    "a change of an object": _noting,
+    "a write to its input": lambda x: x.add_(1),
+    "its input": lambda x: x,
+    "a view of its input": lambda x: x[:],
+    "another shape": lambda x: x.sum(),
+    "another dtype": lambda x: x.double(),
+    "another structure": lambda x: (x + 1,),
+    "a size that depends on data": lambda x: x[x > 0],
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_branches_that_give_something_else_are_refused(kind):
+    with pytest.raises(tracer.exc.Unsupported):
+        tracer.export(lambda p, x: torch.cond(p, REFUSED[kind], lambda x: x * 2, (x,)))(YES, X)
+    SEEN.clear()
+
+
+def test_a_loop_goes_on_while_its_condition_holds():
+    def program(x, limit):
+        def body(count, total):
+            return count + 1, total * 2 + x
+
+        return while_loop(lambda count, total: count < limit, body, (torch.tensor(0), x + 1))
+
+    checked = captured(program, X, torch.tensor(3))
+    assert "while_loop" in checked.operations
+    module = tracer.export(program)(X, torch.tensor(3)).graph_module
+    assert torch.equal(module(X, torch.tensor(0))[1], X + 1)
+    assert module(X, torch.tensor(5))[0] == 5
+
+
+LOOPS = {
+    "a carried number": lambda x: while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x + i), (0, x)),
+    "another shape": lambda x: while_loop(lambda x: x.sum() < 3, lambda x: (x.sum(),), (x,)),
+    "a condition of several": lambda x: while_loop(lambda x: x < 3, lambda x: (x + 1,), (x,)),
+}
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_loops_that_are_no_graphs_are_refused(kind):
+    with pytest.raises(tracer.exc.Unsupported):
+        tracer.export(LOOPS[kind])(X)
+
+
+def test_a_scan_carries_and_stacks():
+    def program(x, w):
+        def step(carry, row):
+            carry = {"total": carry["total"] + row, "last": row * w}
+            return carry, (carry["total"].sin(), row.sum())
+
+        return scan(step, {"total": x[0], "last": x[1]}, x)
+
+    assert "scan" in captured(program, ROWS, X).operations
+
+
+@pytest.mark.parametrize("options", [{"reverse": True}, {"dim": 1}], ids=str)
+def test_a_scan_goes_along_any_dim_and_backwards(options):
+    captured(lambda x: scan(lambda c, a: (c + a, c * a), x.select(options.get("dim", 0), 0) * 0, x, **options), ROWS)
+
+
+def test_an_associative_scan():
+    captured(lambda x: associative_scan(lambda a, b: a * b + a, x, dim=0, combine_mode="generic"), ROWS)
+
+
+def test_a_map_stacks():
+    program = lambda x, y: map(lambda row, y: (row * y, [row.sum()]), x, y)
+    assert "map_impl" in captured(program, ROWS, X).operations
+
+
+def test_lengths_stay_dynamic():
+    graphs = []
+
+    def program(x):
+        return map(lambda row: row * row.shape[0], x), scan(lambda c, row: (c + row, c * 2), x[0], x)
+
+    traced = tracer.optimize(lambda gm, _: (graphs.append(gm), gm.forward)[1], dynamic=True)(program)
+    for rows in (4, 6, 3):
+        x = torch.linspace(-1, 1, 5 * rows).reshape(rows, 5)
+        (mapped, (last, steps)), (mapped_0, (last_0, steps_0)) = traced(x), program(x)
+        assert torch.equal(mapped, mapped_0) and torch.equal(last, last_0) and torch.equal(steps, steps_0)
+    assert len(graphs) == 1
+
+
+def _gradients(program, *leaves):
+    graphs, outcomes = [], []
+    traced = tracer.optimize(lambda gm, _: (graphs.append(gm), gm.forward)[1])(program)
+    for run in (program, traced):
+        inputs = [leaf.clone().requires_grad_() for leaf in leaves]
+        result = run(*inputs)
+        result.sum().backward()
+        outcomes.append((result.detach(), *(leaf.grad for leaf in inputs)))
+    assert len(graphs) == 1
+    assert all(torch.equal(one, other) for one, other in zip(*outcomes))
+
+
+def test_gradients_flow_through_a_condition():
+    def program(x, w):
+        return torch.cond(x.sum() > 0, lambda a: a.cos() * w, lambda a: a.sin() + w, (x,)) * 2
+
+    _gradients(program, X, Y)
+    _gradients(program, X + 1, Y)
+
+
+def test_gradients_flow_through_a_map():
+    _gradients(lambda x, w: map(lambda row: row.sin() * w, x), ROWS, Y)
+
+
+def test_a_wrapped_function_is_a_graph_inside_the_graph():
+    def program(x):
+        z = x * 2
+        return wrap(lambda a, *, scale: (a + z + Y).sin() * scale, x, scale=3) + 1
+
+    assert captured(program, X).operations == ["mul", "wrap", "getitem", "add"]
+
+
+def test_a_wrapped_function_with_effects_breaks_the_graph():
+    def program(x, seen):
+        def body(a):
+            seen.append(a)
+            return a + 1
+
+        return wrap(body, x) * 2
+
+    assert check(program, X, []).break_ids[0] == "effect-in-subgraph"
+
+
+def test_what_a_wrapped_function_returns_unchanged_stays_the_very_object():
+    def program(x):
+        y = wrap(lambda a: a, x)
+        return y is x, x + 1
+
+    captured(program, X)
+
+
+Q = torch.linspace(-1, 1, 2 * 2 * 16 * 8).reshape(2, 2, 16, 8)
+BIAS = torch.linspace(0, 1, 2)
+MASK = flex.create_block_mask(lambda b, h, i, j: i >= j, None, None, 16, 16, device="cpu")
+SCORES = {
+    "plain": {},
+    "by place": {"score_mod": lambda score, b, h, i, j: score + (i - j)},
+    "by a tensor": {"score_mod": lambda score, b, h, i, j: score * BIAS[h]},
+    "masked": {"block_mask": MASK},
+    "with statistics": {"return_aux": flex.AuxRequest(lse=True), "scale": 0.5},
+}
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("kind", SCORES)
+def test_flex_attention(kind):
+    options = SCORES[kind]
+    assert "flex_attention" in captured(lambda q: flex.flex_attention(q, q * 2, q + 1, **options), Q).operations
+
+
+def test_other_higher_order_operators_break():
+    assert breaks(lambda x: torch.ops.higher_order.hints_wrapper(torch.sin, (x,), {}, hints={}), X).break_ids

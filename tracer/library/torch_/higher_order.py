@@ -1,0 +1,291 @@
+"""Models of torch's higher-order operators, which take functions: `cond`, `while_loop`, `scan`, `map`, `wrap`, `flex_attention`.
+
+What wraps them in torch (`torch.cond` and so on) is traced through. The functions become graphs, which the operator is given with
+what they read of the graph around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from tracer import guards
+from tracer.graph.fake_tensors import storage_of
+from tracer.graph.opaque_results import fresh, result_of
+from tracer.graph.output_graph import EXAMPLE
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import models
+from tracer.library.structures import containers_of, tracked
+from tracer.library.subgraphs import Subgraph, argument_of_function, rearranged, recording, refuse_new_symbols
+from tracer.sources import Source
+from tracer.variables.base import VariableTracker
+from tracer.variables.builder import VariableBuilder, tracks_subclasses
+from tracer.variables.callables import CallableVariable
+from tracer.variables.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+_OPERATORS: Any = torch.ops.higher_order
+
+
+@tracks_subclasses(torch._ops.HigherOrderOperator)
+def _operator(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> Value:
+    builder.guard(guards.IdMatch(source, value))
+    return CallableVariable(value, source)
+
+
+class _Body(NamedTuple):
+    """A function as a graph, and what it returned."""
+
+    subgraph: Subgraph
+    leaves: list[Value]
+    gives: pytree.TreeSpec
+
+    @property
+    def tensors(self) -> list[TensorVariable]:
+        return [leaf for leaf in self.leaves if isinstance(leaf, TensorVariable)]
+
+    @property
+    def fakes(self) -> list[torch.Tensor]:
+        return [tensor.fake for tensor in self.tensors]
+
+
+class HigherOrderCall:
+    """A call of a higher-order operator."""
+
+    def __init__(self, tx: Tracer, name: str) -> None:
+        self.tx = tx
+        self.name = f"a function given to {name}"
+
+    def refuse(self, why: str) -> Any:
+        unsupported("effect-in-subgraph", name=self.name, value=why)
+
+    def tensors(self, value: Value) -> list[TensorVariable]:
+        """The items of a sequence, all of them tensors."""
+        items = value.unpack(self.tx)
+        if not all(isinstance(item, TensorVariable) for item in items):
+            self.refuse("it is called with something else than tensors")
+        return items  # type: ignore[return-value]
+
+    def argument(self, like: torch.Tensor) -> TensorVariable:
+        """A tensor that a function is called with while it is traced: it stands for many."""
+        tx = self.tx
+        example = tx.output.run_fake(fresh, (like,), {}, self.name)
+        example.requires_grad_(like.requires_grad and torch.is_grad_enabled())
+        node = tx.output.create_node("call_function", argument_of_function, (), {}, example)
+        tensor = TensorVariable(node, example)
+        tx.output.track(example, tensor)
+        return tensor
+
+    def body(
+        self, function: Value, args: Sequence[Value], arguments: Sequence[TensorVariable] = (), *, makes: bool = True
+    ) -> _Body:
+        """`function(*args)` as a graph. `arguments` are its first inputs. `makes`: it returns tensors that it made."""
+        tx = self.tx
+        with recording(tx, self.name, args) as part:
+            result = function.call(tx, list(args), {})
+            leaves, gives = pytree.tree_flatten(containers_of(tx, result))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, TensorVariable)]
+        if len(tensors) + sum(leaf.is_constant() for leaf in leaves) != len(leaves):
+            self.refuse("it returns something else than tensors and constants")
+        if makes:
+            self._check_new(part.nodes(), tensors)
+        subgraph = part.cut([tensor.node for tensor in tensors], [argument.node for argument in arguments])
+        refuse_new_symbols(subgraph, self.name)
+        return _Body(subgraph, leaves, gives)
+
+    def _check_new(self, made: list[fx.Node], tensors: list[TensorVariable]) -> None:
+        nodes, inside = {tensor.node for tensor in tensors}, set(made)
+        examples = (node.meta.get(EXAMPLE) for node in self.tx.output.graph.nodes if node not in inside)
+        before = {storage_of(example) for example in examples if isinstance(example, torch.Tensor)}
+        storages = {storage_of(tensor.fake) for tensor in tensors}
+        if len(nodes) != len(tensors) or len(storages) != len(tensors) or not nodes <= inside or storages & before:
+            self.refuse("it returns one of its inputs, or shares memory with one")
+
+    def captured(self, bodies: Iterable[_Body], count: int = 0) -> list[fx.Node]:
+        """What the functions read besides their first `count` inputs."""
+        return list(dict.fromkeys(node for body in bodies for node in body.subgraph.read[count:]))
+
+    def module(
+        self,
+        name: str,
+        body: _Body,
+        captured: Sequence[fx.Node],
+        arguments: Sequence[TensorVariable] = (),
+        *,
+        single: bool = False,
+    ) -> fx.Node:
+        """The graph of a function, which takes `arguments`, then all of `captured`. It gives a tuple, or one tensor: `single`."""
+        if single and len(body.tensors) != 1:
+            self.refuse("it does not return one tensor")
+        read = [*(argument.node for argument in arguments), *captured]
+        return self.tx.output.add_module(name, rearranged(body.subgraph, read, single=single))
+
+    def forget(self, arguments: Sequence[TensorVariable]) -> None:
+        for argument in reversed(arguments):
+            self.tx.output.graph.erase_node(argument.node)
+
+    def result(
+        self,
+        operator: Any,
+        args: tuple[Any, ...],
+        likes: Sequence[torch.Tensor],
+        read: Iterable[fx.Node],
+        differentiable: int | None = None,
+    ) -> list[Value]:
+        """The node of the operator, and its results; `read` are the tensors on which the first `differentiable` depend."""
+        tx = self.tx
+        fakes = [node.meta[EXAMPLE] for node in read]
+        tensors = [fake for fake in fakes if isinstance(fake, torch.Tensor)]
+        sources = [tensors if differentiable is None or index < differentiable else [] for index in range(len(likes))]
+        examples = tuple(tx.output.run_fake(result_of, pair, {}, self.name) for pair in zip(likes, sources))
+        node = tx.output.create_node("call_function", operator, args, {}, examples)
+        return [tx.output.wrap(tx.output.item(node, index, example), example) for index, example in enumerate(examples)]
+
+    def like(self, body: _Body, results: Iterable[Value]) -> Value:
+        """What the function returned, with `results` in place of its tensors."""
+        given = iter(results)
+        leaves = [next(given) if isinstance(leaf, TensorVariable) else leaf for leaf in body.leaves]
+        return tracked(self.tx, pytree.tree_unflatten(leaves, body.gives), lambda leaf: leaf)
+
+    def check_alike(self, fakes: Sequence[torch.Tensor], others: Sequence[torch.Tensor], what: str) -> None:
+        if list(map(_kind, fakes)) != list(map(_kind, others)):
+            self.refuse(f"it returns other kinds of tensors than {what}")
+
+
+def _kind(fake: torch.Tensor) -> tuple[Any, ...]:
+    return fake.dtype, fake.device, fake.layout, *fake.shape, *fake.stride()
+
+
+@models(_OPERATORS.cond)
+def _cond(tx: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Value) -> Value:
+    args = operands.unpack(tx)
+    if not isinstance(pred, TensorVariable):
+        return (true_fn if pred.truth(tx) else false_fn).call(tx, args, {})
+    call = HigherOrderCall(tx, "cond")
+    if pred.fake.numel() != 1:
+        call.refuse("the condition has more than one element")
+    bodies = [call.body(function, args) for function in (true_fn, false_fn)]
+    call.check_alike(bodies[0].fakes, bodies[1].fakes, "the other branch")
+    if bodies[0].gives != bodies[1].gives or _constants(bodies[0]) != _constants(bodies[1]):
+        call.refuse("it returns another structure than the other branch")
+    read = call.captured(bodies)
+    modules = [call.module(name, body, read) for name, body in zip(("true_fn", "false_fn"), bodies)]
+    results = call.result(_OPERATORS.cond, (pred.node, *modules, tuple(read)), bodies[0].fakes, [pred.node, *read])
+    return call.like(bodies[0], results)
+
+
+def _constants(body: _Body) -> list[Any]:
+    return [None if isinstance(leaf, TensorVariable) else (type(leaf.constant()), leaf.constant()) for leaf in body.leaves]
+
+
+@models(_OPERATORS.while_loop)
+def _while_loop(tx: Tracer, cond_fn: Value, body_fn: Value, carried: Value, additional: Value) -> Value:
+    call = HigherOrderCall(tx, "while_loop")
+    before, others = call.tensors(carried), additional.unpack(tx)
+    arguments = [call.argument(tensor.fake) for tensor in before]
+    bodies = [call.body(function, [*arguments, *others], arguments) for function in (cond_fn, body_fn)]
+    decision = bodies[0].fakes
+    if len(decision) != 1 or len(bodies[0].leaves) != 1 or decision[0].dtype is not torch.bool or decision[0].dim():
+        call.refuse("its condition is no tensor of one bool")
+    call.check_alike(bodies[1].fakes, [tensor.fake for tensor in before], "it is called with")
+    if len(bodies[1].leaves) != len(before):
+        call.refuse("it returns something else than tensors")
+    nodes = tuple(tensor.node for tensor in before)
+    read = call.captured(bodies, len(arguments))
+    cond_module = call.module("cond_fn", bodies[0], read, arguments, single=True)
+    body_module = call.module("body_fn", bodies[1], read, arguments)
+    call.forget(arguments)
+    results = call.result(_OPERATORS.while_loop, (cond_module, body_module, nodes, tuple(read)), bodies[1].fakes, [*nodes, *read])
+    return call.like(bodies[1], results)
+
+
+@models(_OPERATORS.scan)
+def _scan(tx: Tracer, combine_fn: Value, init: Value, xs: Value, additional_inputs: Value) -> Value:
+    call = HigherOrderCall(tx, "scan")
+    carry, stacked, others = call.tensors(init), call.tensors(xs), additional_inputs.unpack(tx)
+    arguments = [*map(call.argument, (tensor.fake for tensor in carry)), *_slices(call, stacked)]
+    body = call.body(combine_fn, [*arguments, *others], arguments)
+    if len(body.tensors) != len(body.leaves):
+        call.refuse("it returns something else than tensors")
+    last, steps = body.fakes[: len(carry)], body.fakes[len(carry) :]
+    call.check_alike(last, [tensor.fake for tensor in carry], "it carries")
+    read = call.captured([body], len(arguments))
+    module = call.module("combine_fn", body, read, arguments)
+    call.forget(arguments)
+    nodes = [tuple(tensor.node for tensor in tensors) for tensors in (carry, stacked)]
+    likes = [*last, *(_stacked(call, step, stacked[0].fake.shape[0]) for step in steps)]
+    return call.like(body, call.result(_OPERATORS.scan, (module, *nodes, tuple(read)), likes, [*nodes[0], *nodes[1], *read]))
+
+
+@models(_OPERATORS.map_impl)
+def _map(tx: Tracer, function: Value, xs: Value, pos_args: Value) -> Value:
+    call = HigherOrderCall(tx, "map")
+    stacked, others = call.tensors(xs), pos_args.unpack(tx)
+    arguments = _slices(call, stacked)
+    body = call.body(function, [*arguments, *others], arguments)
+    read = call.captured([body], len(arguments))
+    module = call.module("map_body", body, read, arguments)
+    call.forget(arguments)
+    nodes = tuple(tensor.node for tensor in stacked)
+    likes = [_stacked(call, step, stacked[0].fake.shape[0]) for step in body.fakes]
+    return call.like(body, call.result(_OPERATORS.map_impl, (module, nodes, tuple(read)), likes, [*nodes, *read]))
+
+
+def _slices(call: HigherOrderCall, stacked: Iterable[TensorVariable]) -> list[TensorVariable]:
+    def first(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.select(0, 0)
+
+    run = call.tx.output.run_fake
+    return [call.argument(run(first, (tensor.fake,), {}, call.name)) for tensor in stacked]
+
+
+def _stacked(call: HigherOrderCall, step: torch.Tensor, length: Any) -> torch.Tensor:
+    def stack(step: torch.Tensor) -> torch.Tensor:
+        return step.new_empty((length, *step.shape))
+
+    return call.tx.output.run_fake(stack, (step,), {}, call.name)  # type: ignore[no-any-return]
+
+
+@models(_OPERATORS.wrap)
+def _wrap(tx: Tracer, function: Value, *args: Value, **kwargs: Value) -> Value:
+    call = HigherOrderCall(tx, "wrap")
+    bound = _Bound(function, kwargs)
+    body = call.body(bound, args, makes=False)
+    read = call.captured([body])
+    module = call.module("wrap_body", body, read)
+    node = tx.output.create_node("call_function", _OPERATORS.wrap, (module, *read), {}, tuple(body.fakes))
+    outer = set(read)
+    return call.like(
+        body,
+        [
+            tensor if tensor.node in outer else _replaced(tx, tx.output.item(node, index, tensor.fake), tensor)
+            for index, tensor in enumerate(body.tensors)
+        ],
+    )
+
+
+def _replaced(tx: Tracer, node: fx.Node, tensor: TensorVariable) -> TensorVariable:
+    """A tensor that a part made, as another node gives it."""
+    made = TensorVariable(node, tensor.fake, None, tensor.cls)
+    tx.output.track(tensor.fake, made)
+    return made
+
+
+class _Bound(VariableTracker):
+    """A function with its keyword arguments."""
+
+    def __init__(self, function: Value, kwargs: dict[str, Value]) -> None:
+        self.function = function
+        self.kwargs = kwargs
+
+    def call(self, tx: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.function.call(tx, args, {**self.kwargs, **kwargs})
+
+
