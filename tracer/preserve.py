@@ -146,6 +146,7 @@ class ContextKind:
     enter: Callable[..., Any]
     leave: Callable[[Any], None]
     attributes: tuple[str, ...]  # of the manager, in the order in which `enter` takes them
+    in_graph: bool = True
 
 
 CONTEXT_KINDS = (
@@ -163,6 +164,14 @@ CONTEXT_KINDS = (
         autocast_mode._exit_autocast,
         ("device", "fast_dtype", "_enabled", "_cache_enabled"),
     ),
+    ContextKind(  # what a profiler shows beside operations changes none of them
+        torch.autograd.profiler.record_function.__enter__,
+        torch.autograd.profiler.record_function.__exit__,
+        lambda *attributes: None,
+        lambda entered: None,
+        (),
+        in_graph=False,
+    ),
 )
 for _kind in CONTEXT_KINDS:  # where the graph breaks inside of one, CPython runs these
     _C.never_trace(_kind.manager_enter.__code__)
@@ -174,7 +183,7 @@ _OPEN_OBJECTS = (torch._C._InferenceMode, autocast_mode._UnmanagedAutocast)
 class OpenContext:
     kind: ContextKind
     manager: VariableTracker
-    node: fx.Node
+    node: fx.Node | None
     real: Any
     cache_before: bool
 
@@ -261,7 +270,8 @@ class TorchState:
 
     def enter(self, kind: ContextKind, manager: VariableTracker, args: tuple[Any, ...]) -> None:
         self.output.refuse_on_trial()
-        context = OpenContext(kind, manager, self._add_node(kind.enter, args), kind.enter(*args), self.cache_enabled)
+        node = self._add_node(kind.enter, args) if kind.in_graph else None
+        context = OpenContext(kind, manager, node, kind.enter(*args), self.cache_enabled)
         if kind.enter is autocast_mode._enter_autocast:
             self.cache_enabled = args[-1]
             torch.set_autocast_cache_enabled(False)
@@ -274,7 +284,8 @@ class TorchState:
             unsupported("with-block", value="a context that is left while an inner one is open")
         context.kind.leave(context.real)
         self.cache_enabled = context.cache_before
-        self._add_node(context.kind.leave, (context.node,))
+        if context.node is not None:
+            self._add_node(context.kind.leave, (context.node,))
 
     def _add_node(self, function: Callable[..., Any], args: tuple[Any, ...]) -> fx.Node:
         node = self.output.create_node("call_function", function, args, {}, None)

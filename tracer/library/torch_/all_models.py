@@ -11,6 +11,7 @@ from tracer.library.torch_ import (  # noqa: F401
     metadata,
     modules,
     numbers,
+    optimizers,
     overrides,
     state,
     tensor_functions,

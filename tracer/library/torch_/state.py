@@ -103,7 +103,7 @@ def _enter(kind: ContextKind) -> Any:
             unsupported("with-block", value=manager.describe())
         args = tuple(manager.get_attr(tx, name).constant() for name in kind.attributes)
         tx.trace.torch_state.enter(kind, manager, args)
-        return manager if kind.manager_enter is torch.autocast.__enter__ else NONE
+        return NONE if kind.manager_enter is torch.inference_mode.__enter__ else manager
 
     return enter
 

@@ -1,0 +1,88 @@
+"""Optimizers' steps in a traced function: one graph, and the parameters are eager's to the bit."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.optim import SGD, Adagrad, Adam, Adamax, AdamW, NAdam, RAdam, RMSprop
+
+import tracer
+from tests.support import captured, check
+from tracer.api.callables import compiled
+from tracer.api.settings import Settings
+
+STEPS = {
+    "SGD": (SGD, {}),
+    "SGD with momentum": (SGD, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+    "SGD foreach": (SGD, {"momentum": 0.9, "foreach": True}),
+    "Adam": (Adam, {"amsgrad": True}),
+    "Adam foreach": (Adam, {"foreach": True}),
+    "AdamW": (AdamW, {}),
+    "AdamW foreach": (AdamW, {"foreach": True, "maximize": True}),
+    "AdamW fused": (AdamW, {"fused": True}),
+    "RMSprop": (RMSprop, {"momentum": 0.9}),
+    "Adagrad": (Adagrad, {}),
+    "NAdam": (NAdam, {}),
+    "Adamax": (Adamax, {}),
+}
+
+
+def _trained(cls, options, decorate, warm):
+    torch.manual_seed(0)
+    parameters = [torch.nn.Parameter(torch.randn(3, 2)), torch.nn.Parameter(torch.randn(2))]
+    optimizer = cls(parameters, lr=0.1, **options)
+
+    def step(scale):
+        for parameter in parameters:
+            parameter.grad = parameter.detach() * scale
+        optimizer.step()
+        return scale + 1
+
+    traced = decorate(step)
+    for count in range(4):
+        (step if warm and count == 0 else traced)(torch.tensor(count + 0.5))
+    state = [value for held in optimizer.state.values() for value in held.values() if isinstance(value, torch.Tensor)]
+    return [*parameters, *state]
+
+
+@pytest.mark.parametrize("warm", [True, False], ids=["after a step", "from the first step on"])
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_is_captured(name, warm):
+    cls, options = STEPS[name]
+    graphs, breaks = [], []
+
+    def backend(gm, example_inputs):
+        graphs.append(gm)
+        return gm.forward
+
+    def decorate(step):
+        return compiled(step, Settings(backend=backend, name="check", hooks={"on_break": breaks.append}))
+
+    expected = _trained(cls, options, lambda step: step, warm)
+    seen = _trained(cls, options, decorate, warm)
+    assert len(expected) == len(seen) and all(map(torch.equal, expected, seen))
+    assert not breaks
+    assert len(graphs) <= (1 if warm else 2)  # the first step makes the state
+
+
+def test_a_step_that_decides_by_its_count_breaks_and_goes_on():
+    expected, seen = (_trained(RAdam, {}, decorate, True) for decorate in (lambda step: step, tracer.optimize("eager")))
+    assert all(map(torch.equal, expected, seen))
+
+
+def test_a_recorded_function_is_captured():
+    def program(x):
+        with torch.profiler.record_function("part"):
+            return x + 1
+
+    assert captured(program, torch.ones(3)).operations == ["add"]
+
+
+def test_a_graph_break_in_a_recorded_function():
+    def program(x):
+        with torch.profiler.record_function("part"):
+            y = x + 1
+            print(end="")
+            return y * 2
+
+    check(program, torch.ones(3))

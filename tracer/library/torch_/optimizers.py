@@ -1,0 +1,64 @@
+"""Models for `torch.optim`: steps are traced through, as they run in CPython.
+
+What torch changes there for compilers (counters that stay tensors, graph breaks around a step) would change results in the
+last bit: counters become numbers of the graph.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.optim import optimizer
+
+from tracer import config
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import code_models, models
+from tracer.sources import CellContentsSource, ClosureCellSource
+from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.callables import CallableVariable
+from tracer.variables.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+
+
+@code_models(optimizer._use_grad_for_differentiable(lambda self: None).__code__)
+def _step(tx: Tracer, callee: CallableVariable, instance: Value, *args: Value, **kwargs: Value) -> Value:
+    """The step in the grad mode that the optimizer wants."""
+    if callee.source is None:
+        unsupported("unsupported-call", value=callee.describe())
+    index = callee.value.__code__.co_freevars.index("func")
+    source = CellContentsSource(ClosureCellSource(callee.source, index))
+    function = tx.wrap(callee.value.__closure__[index].cell_contents, source)
+    wanted = instance.get_attr(tx, "defaults").get_item(tx, tx.literal("differentiable")).truth(tx)
+    before, state = torch.is_grad_enabled(), tx.trace.torch_state
+    state.change(torch._C._set_grad_enabled, wanted)
+    try:
+        result = function.call(tx, [instance, *args], kwargs)
+    except ObservedException:
+        state.change(torch._C._set_grad_enabled, before)
+        raise
+    state.change(torch._C._set_grad_enabled, before)
+    return result
+
+
+@models(optimizer._get_value)
+def _get_value(tx: Tracer, value: Value) -> Value:
+    if not isinstance(value, TensorVariable):
+        return value
+    shape_env: Any = tx.output.world.fake_mode.shape_env
+    before = shape_env.allow_scalar_outputs
+    shape_env.allow_scalar_outputs = True
+    try:
+        with config.patch(capture_scalar_outputs=True):
+            return value.call_method(tx, "item", [], {})
+    finally:
+        shape_env.allow_scalar_outputs = before
+
+
+@models(optimizer._stack_if_compiling)
+def _stack_if_compiling(tx: Tracer, values: Value) -> Value:
+    return values
