@@ -276,8 +276,9 @@ class RegionState:
     def _next_break(self, trace: Trace, error: errors.Unsupported, break_at: int | None) -> int:
         """The step to break at because of `error`; a break that was tried already moves out to the caller."""
         error.at(trace.user_stack())
-        abandoned = error.id == "abandoned-generator" and not self.fullgraph
-        step = trace.abandons_generator() if abandoned else None
+        step = None
+        if not self.fullgraph:
+            step = trace.abandons_generator() if error.id == "abandoned-generator" else error.break_step
         if step == 0:
             raise GaveUp(error)
         if step is not None and step != break_at:

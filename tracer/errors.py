@@ -63,6 +63,7 @@ class Unsupported(TracerError):
     ) -> None:
         self.reason = reason
         self.details = details or {}
+        self.break_step: int | None = None  # where to break the graph, if that is not where the trace stands
         super().__init__(reason.title(self.details), hint=reason.hint, stack=stack)
 
     @property

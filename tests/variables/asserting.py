@@ -1,6 +1,8 @@
 """Programs that assert. They stand outside of the tests' own modules, whose assertions pytest writes anew."""
 from __future__ import annotations
 
+import torch
+
 
 def first_is_three(x):
     b = x.sin()
@@ -36,3 +38,13 @@ def with_a_text(x):
 def of_many(x):
     assert x > 0
     return x * 2
+
+
+def all_checked(x):
+    torch._check_tensor_all(x > 0, lambda: f"{x} is not positive")
+    return x + 1
+
+
+def all_checked_of_no_booleans(x):
+    torch._check_tensor_all(x)
+    return x + 1

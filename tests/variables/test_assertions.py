@@ -39,3 +39,14 @@ def test_a_message_that_is_worked_out_breaks_the_graph():
 
 def test_an_assertion_on_many_elements_is_ambiguous_as_ever():
     assert type(breaks(asserting.of_many, torch.ones(2)).error) is RuntimeError
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_check_of_all_elements_is_part_of_the_graph(sign):
+    found = check(asserting.all_checked, sign * torch.ones(2, 3))
+    assert not found.breaks
+    assert (found.error is None) == (sign == 1)
+
+
+def test_a_check_of_all_elements_of_no_booleans_raises_as_ever():
+    assert type(check(asserting.all_checked_of_no_booleans, torch.ones(2)).error) is TypeError

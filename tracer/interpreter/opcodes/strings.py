@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 from tracer.bytecode import Instruction
 from tracer.interpreter.registry import handles
 from tracer.variables.constant import ConstantVariable
+from tracer.variables.runtime_text import RuntimeTextVariable, parts_of, piece
 from tracer.variables.text import formatted
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
+    from tracer.variables.base import VariableTracker
 
 _STR, _REPR, _ASCII, _SPEC = 1, 2, 3, 4
-_CONVERSIONS: dict[int, Callable[[Any], Any]] = {0: lambda value: value, _STR: str, _REPR: repr, _ASCII: ascii}
+_CONVERSIONS: dict[int, Callable[[Any], str] | None] = {0: None, _STR: str, _REPR: repr, _ASCII: ascii}
 
 
 @handles("FORMAT_VALUE", until=(3, 13))
@@ -22,11 +24,21 @@ def format_value(tx: Frame, inst: Instruction) -> None:
     flags = inst.arg
     assert flags is not None
     spec = tx.pop().constant() if flags & _SPEC else ""
-    conversion = _CONVERSIONS[flags & 3]
-    tx.push(formatted(tx, lambda value: format(conversion(value), spec), [tx.pop()], {}))
+    tx.push(_formatted(tx, tx.pop(), _CONVERSIONS[flags & 3], spec))
+
+
+def _formatted(tx: Frame, value: VariableTracker, conversion: Callable[[Any], str] | None, spec: str) -> VariableTracker:
+    later = piece(tx, value, conversion, spec)
+    if later is not None:
+        return RuntimeTextVariable(tx, (later,))
+    return formatted(tx, lambda value: format(value if conversion is None else conversion(value), spec), [value], {})
 
 
 @handles("BUILD_STRING")
 def build_string(tx: Frame, inst: Instruction) -> None:
     """strings... -> str"""
-    tx.push(ConstantVariable("".join(part.constant() for part in tx.pop_many(inst.arg))))  # type: ignore[arg-type]
+    parts = tx.pop_many(inst.arg)  # type: ignore[arg-type]
+    if any(isinstance(part, RuntimeTextVariable) for part in parts):
+        tx.push(RuntimeTextVariable(tx, (each for part in parts for each in parts_of(part))))
+    else:
+        tx.push(ConstantVariable("".join(part.constant() for part in parts)))

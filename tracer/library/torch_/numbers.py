@@ -75,6 +75,18 @@ def _check_with(tx: Tracer, error: Value, cond: Value, message: Value = NONE) ->
     return NONE
 
 
+@models(torch._check_tensor_all, torch._check_tensor_all_with)
+def _check_tensor_all(tx: Tracer, *args: Value, message: Value = NONE) -> Value:
+    """Tested when the graph runs, where that can tell of it at once: a frame whose graph fails is run by CPython, which
+    raises what the program asked for."""
+    cond = next((each for each in args if isinstance(each, TensorVariable)), None)
+    if cond is None or cond.fake.dtype is not torch.bool or cond.fake.device.type != "cpu":
+        unsupported("call-arguments", error="torch._check_tensor_all needs a bool tensor in the memory of the CPU")
+    holds = tx.output.call_function(torch.Tensor.all, (cond.graph_arg(),), {})
+    tx.output.call_function(torch._assert_async, (holds.graph_arg(), "torch._check_tensor_all does not hold"), {})
+    return NONE
+
+
 @models(torch._check_is_size)
 def _check_is_size(tx: Tracer, number: Value, message: Value = NONE, *, max: Value = NONE) -> Value:
     assume(tx, tx.compare(">=", number, ConstantVariable(0)))
