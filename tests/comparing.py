@@ -7,6 +7,8 @@ import copy
 import functools
 import types
 from collections.abc import Iterable
+from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,8 @@ _FUNCTION_FIELDS = (
     "__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__", "__annotations__",
 )  # fmt: skip
 MOST_ITEMS = 1000
+_ROOT = Path(__file__).parents[1]
+_OTHER_FILES = (_ROOT / "tracer", _ROOT / "shapes", _ROOT / "tests/support.py", Path(__file__), Path(torch.__file__).parent)
 
 
 class Comparison:
@@ -170,6 +174,8 @@ class Comparison:
 
     def exception(self, expected: BaseException, seen: BaseException, path: str) -> None:
         assert str(expected) == str(seen), f"{path}: expected {expected!r}, saw {seen!r}"
+        lines, seen_lines = user_lines(expected.__traceback__), user_lines(seen.__traceback__)
+        assert lines == seen_lines, f"{path}: expected the traceback {lines}, saw {seen_lines}"
         self.sequence(list(expected.args), list(seen.args), f"{path}.args")
         for name in ("__cause__", "__context__", "__suppress_context__"):
             self.same(getattr(expected, name), getattr(seen, name), f"{path}.{name}")
@@ -195,6 +201,16 @@ class Comparison:
 
     def _sparse(self, expected: torch.Tensor, seen: torch.Tensor, path: str) -> None:
         assert torch.equal(_bits(expected.to_dense()), _bits(seen.to_dense())), f"{path}: expected {expected}, saw {seen}"
+
+
+def user_lines(traceback: types.TracebackType | None) -> list[tuple[str, str, int]]:
+    """File, function and line of each frame of the program in a traceback."""
+    lines = []
+    for frame, line in walk_tb(traceback):
+        path = Path(frame.f_code.co_filename)
+        if not any(path.is_relative_to(other) for other in _OTHER_FILES):
+            lines.append((path.name, frame.f_code.co_name, line))
+    return lines
 
 
 def is_made(value: Any) -> bool:

@@ -74,6 +74,11 @@ def shows_operations() -> bool:
     of the program's, a transform of torch.func. Tracing would show them its own."""
     if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack() is not None:
         return True
+    return has_function_modes()
+
+
+def has_function_modes() -> bool:
+    """Whether a torch-function mode of the program's is active; a default device is none."""
     modes = map(torch._C._get_function_stack_at, range(torch._C._len_torch_function_stack()))
     return any(type(mode) is not DeviceContext for mode in modes)
 

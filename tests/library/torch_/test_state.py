@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 import tracer
 from tests.library.torch_.many_calls import many_calls, one_graph
+from tests.support import breaks, captured, check
 
 X = torch.randn(3, 3)
 W = torch.randn(3, 3, requires_grad=True)
@@ -306,3 +307,72 @@ def test_hooks_on_what_autograd_saves_see_no_fakes():
         traced(W).backward()
     assert kinds == {"Tensor"}
     W.grad = None
+
+
+# -- default devices --------------------------------------------------------------------------
+
+
+def test_a_block_with_a_default_device():
+    def fn(x):
+        with torch.device("meta"):
+            inside = torch.ones(3), torch.get_default_device()
+        return inside[0].device, inside[1], torch.zeros(2) + x, torch.get_default_device()
+
+    checked = captured(fn, torch.ones(2))
+    assert "ones" in checked.operations
+
+
+def test_blocks_with_default_devices_in_each_other():
+    def fn(x):
+        with torch.device("meta"):
+            with torch.device("cpu") as device:
+                inner = torch.ones(2)
+            outer = torch.ones(2)
+        return inner + x, outer.device, device
+
+    captured(fn, torch.ones(2))
+
+
+def test_a_break_in_a_block_with_a_default_device():
+    def fn(x):
+        with torch.device("meta"):
+            before = torch.ones(2)
+            print(end="")
+            after = torch.ones(2)
+        return before.device, after.device, x + torch.ones(2), torch.get_default_device()
+
+    breaks(fn, torch.ones(2))
+
+
+def test_an_exception_in_a_block_with_a_default_device():
+    def fn(x, index):
+        with torch.device("meta"):
+            torch.ones(2)
+            y = x[index] + 1
+        return y, torch.get_default_device()
+
+    check(fn, torch.ones(2), 7)
+    assert torch.get_default_device() == torch.device("cpu")
+
+
+def test_autocast_under_a_default_device():
+    def fn(x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return x @ torch.ones(2, 2)
+
+    torch.set_default_device("cpu")
+    try:
+        captured(fn, torch.ones(2, 2))
+    finally:
+        torch.set_default_device(None)
+
+
+def test_a_break_under_a_label():
+    def fn(x):
+        with torch.profiler.record_function("label"):
+            y = x + 1
+            print(end="")
+            y = y * 2
+        return y
+
+    breaks(fn, torch.ones(2))

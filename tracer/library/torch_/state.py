@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._device import DeviceContext
 
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
-from tracer.preserve import CONTEXT_KINDS, ContextKind
+from tracer.preserve import CONTEXT_KINDS, ContextKind, has_function_modes
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, boolean
 
@@ -32,7 +33,6 @@ _QUESTIONS: tuple[Any, ...] = (
     torch.get_autocast_cpu_dtype,
     torch.get_autocast_gpu_dtype,
     torch.get_default_dtype,
-    torch.get_default_device,
     torch.are_deterministic_algorithms_enabled,
     torch.is_deterministic_algorithms_warn_only_enabled,
     torch.get_deterministic_debug_mode,
@@ -83,6 +83,21 @@ for _function in _SETTERS:
     models(_function)(_set(_function))
 
 
+@models(torch.get_default_device)
+def _default_device(tx: Tracer) -> Value:
+    contexts = _device_contexts(tx)
+    if not contexts:
+        return tx.literal(torch.get_default_device())  # type: ignore[no-any-return]
+    device = contexts[-1].get_attr(tx, "device")
+    if device.constant().index is None and device.constant().type not in ("cpu", "meta"):
+        unsupported("unsupported-builtin", function="torch.get_default_device where the index is that of the current device")
+    return device
+
+
+def _device_contexts(tx: Tracer) -> list[Value]:
+    return [mode for mode in tx.trace.overrides.modes if mode.python_type() is DeviceContext]
+
+
 @models(torch.is_autocast_cache_enabled)
 def _is_autocast_cache_enabled(tx: Tracer) -> Value:
     return boolean(tx.trace.torch_state.cache_enabled)
@@ -99,7 +114,7 @@ def _set_autocast_cache_enabled(tx: Tracer, enabled: Value) -> Value:
 
 def _enter(kind: ContextKind) -> Any:
     def enter(tx: Tracer, manager: Value) -> Value:
-        if torch._C._is_torch_function_mode_enabled() or tx.trace.overrides.modes:
+        if has_function_modes() or len(_device_contexts(tx)) != len(tx.trace.overrides.modes):
             unsupported("with-block", value=manager.describe())
         args = tuple(manager.get_attr(tx, name).constant() for name in kind.attributes)
         tx.trace.torch_state.enter(kind, manager, args)
