@@ -94,6 +94,8 @@ class ShapeEnv:
             return known.expr
         if policy is DimPolicy.UNBACKED:
             return self._unbacked_size(label, constraint)
+        if hint in (0, 1) and policy is DimPolicy.DUCK:  # what sizes are when they are none: that two are is no coincidence
+            policy = DimPolicy.DYNAMIC
         if policy is DimPolicy.DUCK and self.policy.duck_shape and constraint is None:
             twin = self._duck.get(hint)
             if twin is not None:

@@ -25,13 +25,14 @@ class Key(NamedTuple):
     type: type
     default: Any
     doc: str
+    choices: tuple[str, ...] = ()  # of a setting that is one of a few words
 
 
 KEYS: dict[str, Key] = {}
 
 
-def _key(name: str, default: Any, doc: str) -> None:
-    KEYS[name] = Key(name, type(default), default, doc)
+def _key(name: str, default: Any, doc: str, *choices: str) -> None:
+    KEYS[name] = Key(name, type(default), default, doc, choices)
 
 
 _key("recompile_limit", 8, "Entries of one code object in one region; past it, what no entry matches runs in CPython.")
@@ -41,6 +42,13 @@ _key("fail_on_recompile_limit_hit", False, "Reaching a recompile limit raises Fa
 _key("automatic_dynamic_shapes", True, "A dim or an int that was seen to change becomes symbolic at the recompile.")
 _key("assume_static_by_default", True, "Sizes and ints are constants in the first trace; off: symbolic from the start.")
 _key("duck_shape", True, "Symbolic sizes that are equal at the trace share one symbol.")
+_key(
+    "specialize_zero_one",
+    "always",
+    "Whether sizes 0 and 1 are traced on their own: `always`, or `by_need`, where the program asks, or a layout depends on it.",
+    "always",
+    "by_need",
+)
 _key("capture_scalar_outputs", False, "item() and tolist() become unbacked symbols in the graph and do not break it.")
 _key("capture_dynamic_output_shape_ops", False, "Operators whose size depends on data enter the graph.")
 _key("specialize_int", False, "Python ints are always constants, also those that were seen to change.")
@@ -65,6 +73,8 @@ def parse(key: Key, text: str) -> Any:
         if text.strip().lower() in _TRUE | _FALSE:
             return text.strip().lower() in _TRUE
         raise ValueError(f"{name}={text!r}: expected 1 or 0")
+    if key.choices and text not in key.choices:
+        raise ValueError(f"{name}={text!r}: expected {' or '.join(key.choices)}")
     try:
         return key.type(text)
     except ValueError:
@@ -105,6 +115,8 @@ def _checked(name: str, value: Any) -> Any:
         return bool(value)
     if type(value) is not key.type:
         raise TypeError(f"tracer.config.{name} is {key.type.__name__}, not {type(value).__name__} ({value!r})")
+    if key.choices and value not in key.choices:
+        raise ValueError(f"tracer.config.{name} is one of {', '.join(map(repr, key.choices))}, not {value!r}")
     return value
 
 

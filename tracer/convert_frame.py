@@ -254,7 +254,8 @@ class RegionState:
             trace = current()
             return None if trace is None else trace.location()
 
-        world = FakeWorld(duck_shape=config.duck_shape, where=where)
+        always = config.specialize_zero_one == "always"
+        world = FakeWorld(duck_shape=config.duck_shape, specialize_zero_one=always, where=where)
         policy = DynamismPolicy(state.history, self.dynamic, frozenset() if declared is None else declared.domain.places)
         trace = Trace(policy, world, break_at, runs_as_written=self.compiler_fn.runs_as_written)
         current = weakref.ref(trace)

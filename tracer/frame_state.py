@@ -105,7 +105,7 @@ class DynamismPolicy:
             return False
         varying = self.history.observe(source.name, (value,))
         if data and (self.dynamic or not config.assume_static_by_default):
-            return value not in (0, 1)
+            return value not in (0, 1) or config.specialize_zero_one == "by_need"
         return bool(varying) and config.automatic_dynamic_shapes
 
 
