@@ -366,9 +366,17 @@ def _function(builder: VariableBuilder, tx: Tracer, value: types.FunctionType, s
     if _is_library_function(value):
         builder.guard(guards.FunctionMatch(source, value))
         return builder.remember(value, CallableVariable(value, source))
+    inner = value.__dict__.get(_COMPILED)
+    if inner is not None and not value.__dict__.get("_torchdynamo_disable"):  # what torch.compile made
+        builder.guard(guards.IdMatch(source, value))
+        function = tx.wrap(inner, GenericAttrSource(source, _COMPILED))
+        return builder.remember(value, CompiledFunctionVariable(value, function, source))
     nested = is_nested_function(value)
     builder.guard(guards.CodeMatch(source, value) if nested else guards.FunctionMatch(source, value))
     return builder.remember(value, UserFunctionVariable(value, source))
+
+
+_COMPILED = "_torchdynamo_orig_callable"
 
 
 def _is_library_function(value: types.FunctionType) -> bool:

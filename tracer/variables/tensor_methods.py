@@ -11,6 +11,7 @@ import torch
 from tracer import config
 from tracer.graph.storage_offsets import offset_in_storage
 from tracer.graph_breaks import unsupported
+from tracer.variables.backward import backward
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import FALSE, NONE, ConstantVariable, boolean, fold
 from tracer.variables.ranges import as_int
@@ -290,7 +291,19 @@ def _drives_autograd(name: str) -> Method:
     return method
 
 
-_each("backward register_hook register_post_accumulate_grad_hook retain_grad", _drives_autograd)
+@_methods("backward")
+def _backward(
+    tx: Tracer,
+    self: TensorVariable,
+    gradient: VariableTracker = NONE,
+    retain_graph: VariableTracker = NONE,
+    create_graph: VariableTracker = NONE,
+    inputs: VariableTracker = NONE,
+) -> VariableTracker:
+    return backward(tx, self, gradient, retain_graph, create_graph, inputs)
+
+
+_each("register_hook register_post_accumulate_grad_hook retain_grad", _drives_autograd)
 
 
 # -- metadata of inputs --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Models of what drives autograd: checkpointing is traced through, backward passes inside a region break the graph."""
+"""Models of what drives autograd: checkpointing is traced through, backward passes are operations of the graph."""
 from __future__ import annotations
 
 import inspect
@@ -9,6 +9,7 @@ from torch.utils import checkpoint
 
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
+from tracer.variables.backward import backward, gradients
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, TRUE
 
@@ -47,12 +48,19 @@ def _effects(tx: Tracer) -> tuple[Any, ...]:
     return {storage for storage in inputs if storage in written}, len(tx.effects.mutated)
 
 
-def _breaks(name: str) -> Any:
-    def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
-        unsupported("autograd-in-trace", name=name)
-
-    return model
+models(torch.autograd.grad)(gradients)
 
 
-for _name in ("grad", "backward"):
-    models(getattr(torch.autograd, _name))(_breaks(f"torch.autograd.{_name}"))
+@models(torch.autograd.backward)
+def _backward(
+    tx: Tracer,
+    tensors: Value,
+    grad_tensors: Value = NONE,
+    retain_graph: Value = NONE,
+    create_graph: Value = NONE,
+    grad_variables: Value = NONE,
+    inputs: Value = NONE,
+) -> Value:
+    if grad_variables is not NONE:
+        unsupported("autograd-in-trace", name="torch.autograd.backward with grad_variables")
+    return backward(tx, tensors, grad_tensors, retain_graph, create_graph, inputs)

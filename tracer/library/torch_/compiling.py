@@ -75,3 +75,15 @@ def _module_init(tx: Tracer, module: Value, *args: Value, **kwargs: Value) -> Va
 def _annotate_nodes(tx: Tracer, annotations: Value) -> Value:
     """What FX notes beside the nodes that it records; this tracer's nodes are not among them."""
     return tx.wrap(contextlib.nullcontext, ModuleGlobalsSource("contextlib", "nullcontext")).call(tx, [], {})
+
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+@named_models("torch._dynamo.eval_frame.OptimizedModule.__call__")
+def _compiled_module(tx: Tracer, module: Value, *args: Value, **kwargs: Value) -> Value:
+    """A call of what torch.compile makes of a module is one of the module, as a compiled function is the function."""
+    if any(module.get_attr(tx, name).truth(tx) for name in _HOOKS):
+        unsupported("skipped-function", function="a compiled module with hooks", file="torch._dynamo")
+    inner = module.get_attr(tx, "_modules").get_item(tx, tx.literal("_orig_mod"))
+    return inner.call(tx, list(args), kwargs)

@@ -6,6 +6,7 @@ last bit: counters become numbers of the graph.
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,9 +15,10 @@ from torch.optim import optimizer
 from tracer import config
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import code_models, models
-from tracer.sources import CellContentsSource, ClosureCellSource
+from tracer.sources import CellContentsSource, ClosureCellSource, ObjectSource
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import CallableVariable
+from tracer.variables.functions import UserFunctionVariable
 from tracer.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
@@ -62,3 +64,14 @@ def _get_value(tx: Tracer, value: Value) -> Value:
 @models(optimizer._stack_if_compiling)
 def _stack_if_compiling(tx: Tracer, values: Value) -> Value:
     return values
+
+
+_ZERO_GRAD: Any = optimizer.Optimizer.zero_grad
+_zero_grad_itself = inspect.unwrap(_ZERO_GRAD)
+
+
+@models(_zero_grad_itself)
+def _zero_grad(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+    """torch tells compilers to leave it alone; tracing through it is what CPython does."""
+    function = UserFunctionVariable(_zero_grad_itself, ObjectSource(_zero_grad_itself, _zero_grad_itself.__qualname__))
+    return tx.inline(function, list(args), kwargs)

@@ -1,0 +1,53 @@
+"""What `torch.compile` and `torch.compiler` made of functions that traced code meets."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.support import breaks, captured
+
+X = torch.ones(3)
+layer = torch.nn.Linear(3, 3)
+compiled_layer = torch.compile(layer, backend="eager")
+
+
+@torch.compile(backend="eager")
+def compiled_function(x, scale=2):
+    return x * scale
+
+
+@torch.compiler.disable
+def disabled(x):
+    return x * 2
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(3, 3)
+        self.inner.compile(backend="eager")
+
+    @torch.compile(backend="eager")
+    def forward(self, x):
+        return self.inner(x)
+
+
+model = Model()
+
+
+def test_a_compiled_function_is_traced_through():
+    assert captured(lambda x: compiled_function(x, scale=3) + 1, X).operations == ["mul", "add"]
+
+
+def test_compiled_modules_and_methods_are_traced_through():
+    assert captured(lambda x: compiled_layer(x) + model(x), X.requires_grad_(False)).operations == ["linear", "linear", "add"]
+
+
+def test_a_compiled_module_with_hooks_is_left_to_torch():
+    hooked = torch.compile(torch.nn.Linear(3, 3), backend="eager")
+    hooked.register_forward_hook(lambda module, args, result: result * 2)
+    breaks(lambda x: hooked(x) + 1, X)
+
+
+def test_a_disabled_function_breaks_the_graph():
+    assert breaks(lambda x: disabled(x + 1) + 1, X).break_ids == ["skipped-function"]

@@ -1,0 +1,210 @@
+"""Backward passes inside a traced function: one graph, and the gradients are eager's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import tracer
+from tests.support import breaks, captured, check, check_made
+from tracer.api.callables import compiled
+from tracer.api.settings import Settings
+
+X = torch.linspace(-1, 1, 12).reshape(4, 3)
+
+
+def leaf(*shape):
+    count = torch.Size(shape).numel()
+    return torch.linspace(0.5, 1.5, count).reshape(shape).requires_grad_()
+
+
+def test_grad_is_captured():
+    def program(x, w):
+        y = (x @ w).sin()
+        (first,) = torch.autograd.grad(y.sum(), w)
+        return first, torch.autograd.grad([y.sum(), w.sum()], (w,), [torch.tensor(2.0), None]) if y.dim() > 2 else first * 2
+
+    assert "grad" in captured(program, X, leaf(3, 2)).operations
+
+
+def test_grad_of_grad():
+    def program(w):
+        (first,) = torch.autograd.grad((w**3).sum(), w, create_graph=True)
+        return torch.autograd.grad(first.sum(), w)[0], torch.autograd.grad((w * 2).sum(), [w, leaf(2)], allow_unused=True)
+
+    check(program, leaf(3))
+
+
+def test_grad_with_respect_to_what_the_region_made():
+    def program(x):
+        middle = (x * 2).requires_grad_()
+        return torch.autograd.grad((middle * middle).sum(), middle)[0]
+
+    captured(program, X)
+
+
+def test_backward_stores_gradients():
+    def program(x, w, b):
+        loss = ((x @ w).relu() + b).sum()
+        loss.backward()
+        return loss.detach(), w.grad * 2
+
+    captured(program, X, leaf(3, 2), leaf(2))
+
+
+def test_backward_adds_to_gradients_in_place():
+    def program(w, kept):
+        (w * w).sum().backward()
+        (w * 3).sum().backward()
+        return w.grad is kept, w.grad.sum()
+
+    def make():
+        w = leaf(3)
+        w.grad = torch.ones(3)
+        return (w, w.grad), {}
+
+    checked = check_made(program, make)
+    assert checked.result[0] and not checked.breaks and len(checked.graphs) == 1
+
+
+def test_gradients_share_no_memory():
+    def program(a, b):
+        (a + b).sum().backward()
+        a.grad.add_(1)
+        return b.grad
+
+    captured(program, leaf(3), leaf(3))
+
+
+def test_backward_of_several_and_with_given_gradients():
+    def program(a, b, gradient):
+        torch.autograd.backward((a * 2, (b * 3).sum()), (gradient, None))
+        (a * b).backward(gradient, inputs=[a])
+        return a.grad
+
+    captured(program, leaf(3), leaf(3), torch.ones(3))
+
+
+def test_a_graph_that_is_kept_is_walked_twice():
+    def program(w):
+        y = (w * w).sum()
+        y.backward(retain_graph=True)
+        y.backward()
+        return w.grad
+
+    captured(program, leaf(3))
+
+
+def test_a_graph_that_is_gone_is_eagers_error():
+    def program(w):
+        y = (w * w).sum()
+        y.backward()
+        y.backward()
+
+    assert isinstance(check(program, leaf(3)).error, RuntimeError)
+
+
+def _steps(decorate, backend_of=None):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8), nn.GELU(), nn.Dropout(0.1), nn.Linear(8, 2))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    traced = decorate(step)
+    torch.manual_seed(1)
+    losses = [traced(X, torch.tensor([0, 1, 1, 0])) for _ in range(5)]
+    return [*losses, *model.parameters(), *(parameter.grad for parameter in model.parameters())]
+
+
+def test_a_training_step_is_one_graph():
+    graphs, found = [], []
+
+    def backend(gm, example_inputs):
+        graphs.append(gm)
+        return gm.forward
+
+    def decorate(step):
+        return compiled(step, Settings(backend=backend, name="check", hooks={"on_break": found.append}))
+
+    assert all(map(torch.equal, _steps(lambda step: step), _steps(decorate)))
+    assert not found
+    assert len(graphs) == 2  # the first makes gradients and state
+
+
+def test_a_training_step_under_another_backend():
+    for expected, seen in zip(_steps(lambda step: step), _steps(tracer.optimize("aot_eager"))):
+        torch.testing.assert_close(seen, expected)
+
+
+class Hooked(nn.Module):
+    def __init__(self, hook):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        hook(self.weight)
+
+    def forward(self, x):
+        (x * self.weight).sum().backward()
+        return self.weight.grad
+
+
+SEEN: list[torch.Tensor] = []
+BREAKING = {
+    "an input that was computed before": (lambda w: (w * 2).sum().backward(), lambda: leaf(3) * 2),
+    "a gradient that is differentiated": (lambda w: (w**3).sum().backward(create_graph=True), lambda: leaf(3)),
+    "a hook on a tensor": (lambda w: (w * 2).register_hook(SEEN.append), lambda: leaf(3)),
+    "a tensor that keeps its gradient": (lambda w: (w * 2).retain_grad(), lambda: leaf(3)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+@pytest.mark.parametrize("name", BREAKING)
+def test_what_is_left_to_torch(name):
+    program, make = BREAKING[name]
+
+    def run(w):
+        program(w)
+        return w + 1
+
+    checked = check_made(run, lambda: ((make(),), {}))
+    assert checked.break_ids[0] == "autograd-in-trace"
+    SEEN.clear()
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [lambda p: p.register_hook(lambda g: g * 2), lambda p: p.register_post_accumulate_grad_hook(SEEN.append)],
+    ids=["hook", "post-accumulate hook"],
+)
+def test_hooks_on_leaves_are_left_to_torch(hook):
+    torch.manual_seed(0)
+    expected, module = Hooked(hook), Hooked(hook)
+    assert torch.equal(tracer.optimize("eager")(module)(torch.ones(3)), expected(torch.ones(3)))
+
+
+def test_a_hook_that_comes_later_is_seen():
+    weight = leaf(3)
+
+    def program(x):
+        weight.grad = None
+        (x * weight).sum().backward()
+        return weight.grad
+
+    traced = tracer.optimize("eager")(program)
+    assert torch.equal(traced(torch.ones(3)), torch.ones(3))
+    weight.register_hook(lambda gradient: gradient * 5)
+    assert torch.equal(traced(torch.ones(3)), torch.full((3,), 5.0))
+
+
+def test_backward_under_no_grad_breaks_as_eager_raises():
+    def program(w):
+        with torch.no_grad():
+            (w * 2).sum().backward()
+
+    assert isinstance(breaks(program, leaf(3)).error, RuntimeError)

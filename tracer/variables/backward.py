@@ -1,0 +1,134 @@
+"""Backward passes inside a traced function: `torch.autograd.grad` is an operation of the graph, and `backward()` is that, and
+what is done with the gradients of leaves.
+
+Autograd's own record of the region is what both follow, in CPython and on fakes. A backend that compiles the graph sees nothing
+of what led to its inputs: they have to be leaves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+
+from tracer import guards
+from tracer.graph.gradients import first_gradient, keeps_layout
+from tracer.graph.output_graph import EXAMPLE
+from tracer.graph_breaks import unsupported
+from tracer.sources import GenericAttrSource
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import NONE
+from tracer.variables.tuples import TupleVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+
+
+def _refuse(name: str, why: str) -> NoReturn:
+    unsupported("autograd-in-trace", name=f"{name}, {why},")
+
+
+def _need_leaves(tx: Tracer, name: str) -> list[VariableTracker]:
+    """The inputs that gradients may flow to."""
+    if torch._C._are_functorch_transforms_active():
+        _refuse(name, "under a transform of torch.func")
+    leaves = []
+    for tensor in tx.trace.input_tensors:
+        if tensor.fake.requires_grad:
+            if not tensor.fake.is_leaf:
+                _refuse(name, f"where {tensor.source.name} was computed before")
+            tx.guard(guards.LeafMatch(tensor.source, True))
+            leaves.append(tensor)
+    return leaves
+
+
+def gradients(tx: Tracer, outputs: VariableTracker, inputs: VariableTracker, *args: Any, **kwargs: Any) -> VariableTracker:
+    """torch.autograd.grad"""
+    _need_leaves(tx, "torch.autograd.grad")
+    return tx.call_in_graph(torch.autograd.grad, [_tuple(tx, outputs), _tuple(tx, inputs), *args], kwargs)  # type: ignore[no-any-return]
+
+
+def _tuple(tx: Tracer, value: VariableTracker) -> VariableTracker:
+    return value if issubclass(value.python_type(), torch.Tensor) else TupleVariable(value.unpack(tx))
+
+
+def backward(
+    tx: Tracer,
+    tensors: VariableTracker,
+    grad_tensors: VariableTracker = NONE,
+    retain_graph: VariableTracker = NONE,
+    create_graph: VariableTracker = NONE,
+    inputs: VariableTracker = NONE,
+) -> VariableTracker:
+    """torch.autograd.backward"""
+    if create_graph.truth(tx):
+        _refuse("backward", "which is to be differentiated itself")
+    leaves = _leaves(tx) if inputs is NONE else _tuple_of_leaves(tx, inputs)
+    used = _used(tx, tensors, grad_tensors, leaves)
+    if not used:
+        _refuse("backward", "which leads to no leaf that is known here")
+    for leaf in used:
+        _refuse_hooks(tx, leaf)
+    result = tx.call_in_graph(torch.autograd.grad, [tensors, TupleVariable(used), grad_tensors], {"retain_graph": retain_graph})
+    for leaf, gradient in zip(used, result.unpack(tx)):
+        _accumulate(tx, leaf, gradient)
+    return NONE
+
+
+def _tuple_of_leaves(tx: Tracer, inputs: VariableTracker) -> list[Any]:
+    _need_leaves(tx, "backward")
+    given = _tuple(tx, inputs)
+    tensors: list[Any] = given.unpack(tx) if isinstance(given, TupleVariable) else [given]
+    if not all(tensor.fake.is_leaf for tensor in tensors):
+        _refuse("backward", "with inputs that are no leaves")
+    return tensors
+
+
+def _leaves(tx: Tracer) -> list[Any]:
+    """All that the region knows: its inputs, and what it made itself."""
+    leaves: list[Any] = _need_leaves(tx, "backward")
+    for node in tx.output.graph.nodes:
+        example = node.meta.get(EXAMPLE)
+        if isinstance(example, torch.Tensor) and example.requires_grad and example.is_leaf:
+            leaf = tx.output.tracked(example)
+            if leaf is None:
+                _refuse("backward", "to a tensor that is no variable")
+            leaves.append(leaf)
+    return list(dict.fromkeys(leaves))
+
+
+def _used(tx: Tracer, tensors: VariableTracker, grad_tensors: VariableTracker, leaves: list[Any]) -> list[Any]:
+    """The leaves that gradients arrive at."""
+
+    def fakes(value: VariableTracker) -> Any:
+        if isinstance(value, TupleVariable):
+            return [fakes(item) for item in value.unpack(tx)]
+        return value.constant() if value.is_constant() else value.fake  # type: ignore[attr-defined]
+
+    args = fakes(tensors), [leaf.fake for leaf in leaves], fakes(grad_tensors)
+    found = tx.output.run_fake(torch.autograd.grad, args, {"retain_graph": True, "allow_unused": True}, "backward")
+    for gradient in found:
+        if gradient is not None and gradient.layout is not torch.strided:
+            _refuse("backward", "which gives a sparse gradient")
+    return [leaf for leaf, gradient in zip(leaves, found) if gradient is not None]
+
+
+def _refuse_hooks(tx: Tracer, leaf: Any) -> None:
+    if not keeps_layout(leaf.fake):
+        _refuse("backward", "to a leaf with gaps in its memory")
+    if leaf.source is not None:
+        for name in _HOOKS:
+            hooks = tx.wrap(getattr(leaf.real(tx), name), GenericAttrSource(leaf.source, name))
+            if not hooks.is_constant():
+                _refuse("backward", "to a leaf with hooks")
+
+
+def _accumulate(tx: Tracer, leaf: Any, gradient: VariableTracker) -> None:
+    before = leaf.get_attr(tx, "grad")
+    if before.is_constant():
+        made = tx.output.call_function(first_gradient, (leaf.node, gradient.graph_arg()), {})
+        tx.effects.store_attribute(leaf, "grad", made)
+    else:
+        before.call_method(tx, "add_", [gradient], {})
