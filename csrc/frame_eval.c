@@ -144,6 +144,7 @@ offer(ThreadContext *context, PyThreadState *thread, Frame *frame)
     if (readable <= 0) {
         return readable < 0 ? NULL : evaluate_below(thread, frame, 0);
     }
+    site.region->offered++;
     PyObject *result = NULL;
     Entry *entry = NULL;
     switch (cache_lookup(context, &site, NULL, &entry)) {
@@ -151,6 +152,7 @@ offer(ThreadContext *context, PyThreadState *thread, Frame *frame)
         call_site_clear(&site);
         return evaluate_below(thread, frame, 0);
     case LOOKUP_ENTRY:
+        site.region->served++;
         result = run_entry(context, &site, entry, 0);
         Py_DECREF(entry);
         break;

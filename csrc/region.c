@@ -363,6 +363,8 @@ static PyMethodDef region_methods[] = {
 
 static PyMemberDef region_members[] = {
     {"callback", T_OBJECT_EX, offsetof(Region, callback), READONLY, "callback(region, func, args)"},
+    {"offered", T_PYSSIZET, offsetof(Region, offered), READONLY, "How many frames the hook brought here."},
+    {"served", T_PYSSIZET, offsetof(Region, served), READONLY, "How many of these ran from an entry."},
     {NULL},
 };
 

@@ -13,6 +13,8 @@ struct Region {
     PointerMap records;  /* code object -> CodeRecord */
     PyObject *on_death;  /* called when one of the code objects dies; made at the first */
     PyObject *weakrefs;
+    Py_ssize_t offered;  /* frames that the hook brought here */
+    Py_ssize_t served;   /* those of them that ran from an entry */
 };
 
 extern PyTypeObject Region_Type;

@@ -60,6 +60,7 @@ _key("verify_correctness", False, "Each graph's first result is compared with th
 _key("verbose", False, "Errors of the tracer show its own stack beside the user's.")
 _key("prune_guards", True, "Shape guards that the solver proves implied by the others are dropped.")
 _key("skip_messages", False, "Warnings and calls of loggers in traced code are left out of it.")
+_key("convert_every_frame", False, "Frames without tensors are replaced too, also the library's: tries the tracer on any Python.")
 _key("max_trace_instructions", 5_000_000, "A trace longer than this breaks the graph.")
 
 _TRUE = {"1", "true", "yes", "on"}

@@ -25,14 +25,13 @@ from tracer import _C, config, errors, graph_breaks, guards, log_texts, logs, me
 from tracer.backends.calling import Backend
 from tracer.cache import GuardedCode, entries_of, make_entry
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
-from tracer.frame_filter import concerns_tensors
+from tracer.frame_filter import TRACE, answer_without_tracing
 from tracer.frame_state import DynamismPolicy, FrameState
 from tracer.graph.fake_tensors import FakeWorld
 from tracer.graph.graph_module import build_graph_module
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.trace import BreakHere, Trace
 from tracer.interpreter.translator import InstructionTranslator
-from tracer.library.registry import may_be_root
 from tracer.metrics import counters
 from tracer.preserve import plainly, preserve_global_state, restoring, shows_operations
 from tracer.shape_spec import Declared, ShapeSpec
@@ -127,10 +126,9 @@ class RegionState:
         """The region's callback: an entry to run, None (not now) or SKIP (never)."""
         code = function.__code__
         if id(code) not in self.roots:  # a callee that nobody knew, which the hook offers
-            if not may_be_root(function.__globals__.get("__name__")):
-                return _C.SKIP
-            if not concerns_tensors(function, args):
-                return None
+            answer = answer_without_tracing(function, args)
+            if answer is not TRACE:
+                return answer
         if shows_operations():
             return None
         self.happened("miss", function)
@@ -322,6 +320,7 @@ class RegionState:
     ) -> Any:
         if body is None:
             return self._entry(function, args, trace, None, snapshot, None, None)
+        trace.hashed.ask_again(builder.root)
         nodes = builder.learn_outputs(body)
         _outlive_no_loop(trace)
         if trace.abandons_generator() is not None:  # one that is alive afterwards was rebuilt by now
@@ -333,7 +332,7 @@ class RegionState:
         broken = trace.break_at is not None
         if self.on_inputs is not None:
             self.on_inputs([item.source.name for item in inputs], _changed(trace))
-        if output.operation_count() == 0 and not broken:
+        if output.operation_count() == 0 and not broken and not config.convert_every_frame:
             return self._without_operations(function, args, trace, snapshot)
         graph_name, compiled, gm = None, None, None
         if output.operation_count() or nodes:
@@ -458,9 +457,11 @@ def _outlive_no_loop(trace: Trace) -> None:
     as long as the caller of that does: where that could be seen, it is not rebuilt."""
     frames = [] if trace.frame is None else trace.frame.frames()
     todo = [value for frame in frames for value in frame.stack]
+    seen: set[int] = set()
     while todo:
         value = todo.pop()
-        if isinstance(value, IteratorVariable):
+        if isinstance(value, IteratorVariable) and id(value) not in seen:
+            seen.add(id(value))  # a generator may hold itself
             todo += [part for part in value.children() if isinstance(part, IteratorVariable)]
             if isinstance(value, GeneratorVariable):
                 value.rebuilt = False

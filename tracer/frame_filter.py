@@ -1,4 +1,7 @@
-"""Which frames are worth a trace: what the hook offers is mostly Python that has nothing to do with tensors."""
+"""Which frames are worth a trace: what the hook offers is mostly Python that has nothing to do with tensors.
+
+With `config.convert_every_frame` all are, but for the tracer's own and torch's: a trial of the tracer on any Python.
+"""
 from __future__ import annotations
 
 import types
@@ -7,12 +10,27 @@ from typing import Any
 
 import torch
 
-from tracer import _C
+from tracer import _C, config
+from tracer.library.registry import may_be_root
 
+TRACE = object()
 _DEPTH = 3
 _WIDTH = 20  # items of a container that are looked at
 _TORCH = (torch.Tensor, torch.nn.Module)
 _names_torch: weakref.WeakKeyDictionary[types.FunctionType, bool] = weakref.WeakKeyDictionary()
+
+
+_MACHINERY = frozenset(("tracer", "shapes", "torch", "sympy", "z3"))  # what a trace itself runs on
+
+
+def answer_without_tracing(function: types.FunctionType, args: tuple[Any, ...]) -> Any:
+    """For a frame that nobody decorated: SKIP (never), None (not for these arguments), or TRACE."""
+    name = function.__globals__.get("__name__")
+    if config.convert_every_frame:
+        return _C.SKIP if isinstance(name, str) and name.partition(".")[0] in _MACHINERY else TRACE
+    if not may_be_root(name):
+        return _C.SKIP
+    return TRACE if concerns_tensors(function, args) else None
 
 
 def concerns_tensors(function: types.FunctionType, args: tuple[Any, ...]) -> bool:

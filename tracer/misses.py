@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import types
 import warnings
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from tracer.cache import entries_of, failures_of
 from tracer.frame_state import FrameState
 from tracer.guards import argument_slots
 from tracer.sources import ItemSource, LocalSource, Source
+
+log = logging.getLogger("tracer")
 
 
 def is_answered(region: Any, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
@@ -84,4 +87,7 @@ def limit_hit(region: Any, function: types.FunctionType, args: tuple[Any, ...], 
     if config.fail_on_recompile_limit_hit:
         raise errors.FailOnRecompileLimitHit(text)
     state.warned_of_limit = True
-    warnings.warn(text, stacklevel=3)
+    if config.convert_every_frame:  # the program under trial is not to be shown a warning of ours
+        log.debug(text)
+    else:
+        warnings.warn(text, stacklevel=3)

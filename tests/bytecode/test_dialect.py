@@ -1,20 +1,18 @@
 """Dialects against the running interpreter and against the opcode maps saved for other versions."""
 
+import ast
 import dis
-import json
+import inspect
 import opcode
 import sys
-from pathlib import Path
+import textwrap
 
 import pytest
 
+from tools.opcode_report import MAPS, changed, new, report
 from tracer.bytecode import DIALECT, dialect_of, opcode_report
 from tracer.bytecode.dialect import DIALECTS, ENCODING_ONLY
-
-MAPS = {
-    path.stem: json.loads(path.read_text(encoding="utf-8"))
-    for path in sorted((Path(__file__).parent / "opcode_maps").glob("*.json"))
-}
+from tracer.interpreter.registry import OPCODES
 
 
 def test_every_dialect_has_an_opcode_map():
@@ -66,3 +64,28 @@ def test_what_a_coming_version_lacks_is_told():
 def test_an_unknown_version_is_refused():
     with pytest.raises(ImportError, match=r"no bytecode dialect for Python 3.9: known are 3.11, 3.12"):
         dialect_of((3, 9))
+
+
+def test_every_opcode_of_this_python_is_handled_or_listed_as_a_break_with_its_reason():
+    assert not report("3.11").missing
+    assert set(OPCODES.breaks) <= set(MAPS["3.11"]["opmap"])
+    assert all(why.strip() for why in OPCODES.breaks.values())
+    breaking = {name for name in OPCODES.names() if _always_breaks(name)}
+    assert breaking == set(OPCODES.breaks), "a handler that does nothing but break is listed with `breaks(...)`"
+
+
+def _always_breaks(name):
+    """Whether the handler is nothing but one call of unsupported()."""
+    handler = OPCODES.table()[dis.opmap[name]]
+    text = ast.parse(textwrap.dedent(inspect.getsource(handler))).body[0].body
+    statements = [node for node in text if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
+    calls = [node.value for node in statements if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
+    return len(statements) == len(calls) == 1 and getattr(calls[0].func, "id", None) == "unsupported"
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.13", "3.14"])
+def test_the_report_on_a_coming_version_tells_new_opcodes_from_those_that_mean_something_else(version):
+    missing = set(report(version).missing)
+    assert missing == set(new(version)) | set(changed(version))
+    assert not set(new(version)) & set(MAPS["3.11"]["opmap"])
+    assert "FOR_ITER" in changed(version) and "LOAD_FAST_CHECK" in new(version)

@@ -225,6 +225,6 @@ def opcode_report(opcode_map: Mapping, handled: Collection[str]) -> OpcodeReport
     return OpcodeReport(
         version=opcode_map["version"],
         missing=tuple(sorted(names.difference(handled))),
-        absent=tuple(sorted(set(handled).difference(names))),
+        absent=tuple(sorted(set(handled).difference(names, ENCODING_ONLY))),
         total=len(names),
     )

@@ -7,7 +7,7 @@ import itertools
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import fx
@@ -46,6 +46,13 @@ class GraphInput:
         return self.node.meta[EXAMPLE]
 
 
+class Refusal(NamedTuple):
+    """The break that an effect is of code that is only tried."""
+
+    id: str
+    value: str
+
+
 class OutputGraph:
     """What one trace produces. Knows FX and fake tensors; nothing of bytecode."""
 
@@ -62,7 +69,7 @@ class OutputGraph:
         self._tracked_fakes: dict[int, tuple[Any, VariableTracker]] = {}
         self._symbol_nodes: dict[Any, fx.Node] = {}
         self._last_placeholder: fx.Node | None = None
-        self.on_trial = False  # whether what runs is only looked at, and must not become part of the graph
+        self.on_trial: Refusal | None = None  # while what runs is only looked at, and must not become part of the graph
 
     # -- inputs --------------------------------------------------------------------------------------------------
 
@@ -123,8 +130,8 @@ class OutputGraph:
     # -- operations ----------------------------------------------------------------------------------------------
 
     def refuse_on_trial(self) -> None:
-        if self.on_trial:
-            unsupported("abandoned-generator", value="closing it has an effect")
+        if self.on_trial is not None:
+            unsupported(self.on_trial.id, value=self.on_trial.value)
 
     def call_function(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> VariableTracker:
         """Records `target(*args, **kwargs)`; arguments are FX arguments (nodes and constants)."""

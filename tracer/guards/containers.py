@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
@@ -121,15 +121,15 @@ class DictKeysMatch(Guard):
 
     def explain(self, *seen: Any) -> Mismatch:
         name = self.source.name
-        expected = f"[{', '.join(_key_text(key) for key in self.keys)}]"
+        expected = f"[{_few(self.keys, _key_text)}]"
         if dict not in type_mro(type(seen[0])):
             return Mismatch(f"{name} was a dict", expected, shown(seen[0]))
         now = list(dict.keys(seen[0]))
-        text = f"[{', '.join(map(shown, now))}]"
+        text = f"[{_few(now, shown)}]"
         known = {constant_key(key) if type(key) is not ObjectRef else key.id for key in self.keys}
         added = [k for k in now if (constant_key(k) if is_guardable_constant(k) else id(k)) not in known]
         if added:
-            return Mismatch(f"keys of {name} changed: {', '.join(map(shown, added))} is new", expected, text)
+            return Mismatch(f"keys of {name} changed: {_few(added, shown)} is new", expected, text)
         gone = len(self.keys) - len(now)
         words = f"{gone} fewer" if gone > 0 else "another order"
         return Mismatch(f"keys of {name} changed: {words}", expected, text)
@@ -144,6 +144,12 @@ class DictKeysMatch(Guard):
 def _is_held(key: Any) -> bool:
     """Whether a key can stand in a guard as it is."""
     return type(key) is ObjectRef or is_guardable_constant(key)
+
+
+def _few(items: Sequence[Any], text: Callable[[Any], str], most: int = 20) -> str:
+    """Items for a message, the first of many."""
+    words = ", ".join(map(text, items[:most]))
+    return words if len(items) <= most else f"{words}, ... ({len(items)} in all)"
 
 
 def _key_text(key: Any) -> str:

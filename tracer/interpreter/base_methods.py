@@ -9,7 +9,6 @@ from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BuiltinMethodVariable
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import NONE, ConstantVariable, boolean, plain_value
-from tracer.variables.deques import DequeVariable
 from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.lookups import lookup, rely_on_bases
 from tracer.variables.mappings import DictVariable
@@ -67,8 +66,10 @@ class BaseMethods:
         """`base.name(owner, ...)` where `base` is a built-in class in the MRO of `owner`'s class."""
         tx: Any = self
         if name == "__new__" and args and isinstance(args[0], ClassVariable):
-            return tx.new_object(args[0], args[1:])
+            return tx.new_object(args[0], args[1:], kwargs)
         if isinstance(owner, UserObjectVariable):
+            if base is object and name == "__init__":
+                return self._object_init(owner, bool(args or kwargs))
             if base is object:
                 return self._object_method(owner, name, args)
             if isinstance(owner, ExceptionVariable):
@@ -85,9 +86,17 @@ class BaseMethods:
             return base_method(tx, owner, name, args, kwargs)
         unsupported("unsupported-method", value=owner.describe(), name=name)
 
+    def _object_init(self, owner: UserObjectVariable, given: bool) -> VariableTracker:
+        tx: Any = self
+        if given and lookup(owner.cls, "__init__")[0] is not object:
+            tx.raise_error(TypeError, "object.__init__() takes exactly one argument (the instance to initialize)")
+        if given and lookup(owner.cls, "__new__")[0] is object:
+            tx.raise_error(TypeError, f"{owner.cls.__name__}() takes no arguments")
+        return NONE
+
     def _object_method(self, owner: UserObjectVariable, name: str, args: list[VariableTracker]) -> VariableTracker:
         tx: Tracer = cast(Any, self)
-        if name in ("__init__", "__init_subclass__"):
+        if name == "__init_subclass__":
             return NONE
         if name == "__setattr__":
             owner.default_set_attr(tx, args[0].constant(), args[1])
@@ -124,10 +133,11 @@ class BaseMethods:
                 return ConstantVariable(NotImplemented)  # an operator
             return storage.call_method(tx, name, args, kwargs)
         if name == "__init__":
+            filled = not isinstance(storage, DictVariable) and (kwargs or storage.truth(tx))  # which empties it first
+            if len(args) > 1 or filled:
+                unsupported("unsupported-method", value=owner.describe(), name=name)
             if isinstance(storage, (DictVariable, SetVariable)):
                 return storage.call_method(tx, "update", args, kwargs)
-            if isinstance(storage, DequeVariable) and (len(args) > 1 or kwargs):
-                unsupported("unsupported-method", value=owner.describe(), name=name)
             return storage.call_method(tx, "extend", args, kwargs) if args else NONE
         if name == "__getitem__" and isinstance(storage, DictVariable):
             found = storage.find(tx, args[0])

@@ -194,7 +194,7 @@ class ObjectModel(BaseMethods):
         elif kwargs and issubclass(value, torch.Tensor):
             unsupported("tensor-subclass", cls=value.__qualname__, source="a constructor call with keywords")
         else:
-            instance = self.new_object(cls, args)
+            instance = self.new_object(cls, args, kwargs)
         owner, static = lookup(value, "__init__")
         if isinstance(static, types.FunctionType):
             result = self.class_attr(owner, "__init__", cls).call(tx, [instance, *args], kwargs)  # type: ignore[arg-type]
@@ -204,14 +204,18 @@ class ObjectModel(BaseMethods):
             self.call_base_method(owner, "__init__", instance, args, kwargs)  # type: ignore[arg-type]
         return instance
 
-    def new_object(self, cls: ClassVariable, args: list[VariableTracker]) -> VariableTracker:
+    def new_object(
+        self, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
         """An instance as the `__new__` of a built-in base makes it."""
-        made = self._new_object(cls, args)
+        made = self._new_object(cls, args, kwargs)
         if isinstance(cls, MadeClassVariable):
             made.made_class = cls
         return made
 
-    def _new_object(self, cls: ClassVariable, args: list[VariableTracker]) -> UserObjectVariable:
+    def _new_object(
+        self, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> UserObjectVariable:
         tx: Any = self
         value = cls.value
         if getattr(value, "__abstractmethods__", None):
@@ -228,6 +232,10 @@ class ObjectModel(BaseMethods):
         if not issubclass(base, lookup(value, "__new__")[0]) and not _has_python_new(value):  # type: ignore[arg-type]
             unsupported("unsupported-call", value=f"class {value.__qualname__}, whose instances are made in C")
         if base is object:
+            if (args or kwargs) and lookup(value, "__new__")[0] is not object:
+                tx.raise_error(TypeError, "object.__new__() takes exactly one argument (the type to instantiate)")
+            if (args or kwargs) and lookup(value, "__init__")[0] is object:
+                tx.raise_error(TypeError, f"{value.__name__}() takes no arguments")
             return UserObjectVariable(value)
         if base is tuple:
             return UserObjectVariable(value, storage=TupleVariable(args[0].unpack(tx) if args else []))

@@ -1,12 +1,15 @@
 """The operators of Python on tracked values: which operand is asked first, and what happens when none answers."""
 from __future__ import annotations
 
+import types
 from typing import Any
 
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import DUNDER, boolean
 from tracer.variables.functions import UserFunctionVariable
+from tracer.variables.lookups import lookup
+from tracer.variables.objects import UserObjectVariable
 from tracer.variables.symbolic import SymNodeVariable
 
 _MIRROR = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
@@ -49,7 +52,7 @@ class Operators:
             result = left.compare(tx, op, right) or right.compare(tx, _MIRROR[op], left)
         if result is not None:
             return result
-        if op in ("==", "!="):
+        if op in ("==", "!=") and not _has_equality_of_its_own(left, right):
             return boolean((left.identity() is right.identity()) is (op == "=="))
         unsupported("unsupported-operator", left=left.describe(), op=op, right=right.describe())
 
@@ -124,3 +127,9 @@ def _prefers_right(left: VariableTracker, right: VariableTracker) -> bool:
     return left_type is not right_type and issubclass(right_type, left_type)
 
 
+def _has_equality_of_its_own(left: VariableTracker, right: VariableTracker) -> bool:
+    """Whether C code compares the two in a way that is not modelled, as it does bound methods and cells."""
+    cls = left.python_type()
+    if cls is not right.python_type() or left is right or isinstance(left, UserObjectVariable):
+        return False
+    return isinstance(lookup(cls, "__eq__")[1], types.WrapperDescriptorType) and lookup(cls, "__eq__")[0] is not object

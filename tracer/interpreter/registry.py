@@ -20,6 +20,7 @@ _FOREVER: Version = (99, 0)
 class OpcodeRegistry:
     def __init__(self) -> None:
         self._windows: dict[str, list[tuple[Version, Version, Handler]]] = {}
+        self.breaks: dict[str, str] = {}  # those at which the graph always breaks, and why
 
     def register(self, *names: str, since: Version = (3, 11), until: Version = _FOREVER) -> Callable[[Handler], Handler]:
         """`until` is exclusive. Overlapping windows of one opcode are an error at import."""
@@ -34,9 +35,18 @@ class OpcodeRegistry:
 
         return add
 
+    def break_at(self, *names: str, why: str, since: Version = (3, 11), until: Version = _FOREVER) -> None:
+        """Lists opcodes at which the graph breaks, whatever their operands are."""
+        self.register(*names, since=since, until=until)(_break)
+        self.breaks.update(dict.fromkeys(names, why))
+
     def names(self, version: Version = sys.version_info[:2]) -> set[str]:
         """The opcodes with a handler in this version of Python."""
         return {n for n, windows in self._windows.items() if any(s <= version < u for s, u, _ in windows)}
+
+    def changed_since(self, version: Version) -> set[str]:
+        """The opcodes whose handlers end before this version: they mean something else there, or are gone."""
+        return {n for n, windows in self._windows.items() if all(until <= version for _, until, _ in windows)}
 
     def table(self) -> list[Handler]:
         """Handlers by opcode number, for the running Python."""
@@ -53,5 +63,10 @@ def _no_handler(tx: InstructionTranslator, inst: Instruction) -> None:
     unsupported("unsupported-opcode", opcode=inst.opname)
 
 
+def _break(tx: InstructionTranslator, inst: Instruction) -> None:
+    unsupported("unsupported-opcode", opcode=inst.opname)
+
+
 OPCODES = OpcodeRegistry()
 handles = OPCODES.register
+breaks = OPCODES.break_at

@@ -10,7 +10,7 @@ from tracer import config, user_marks
 from tracer.effects.log import Effects
 from tracer.graph.fake_tensors import FakeWorld
 from tracer.graph.input_memory import InputMemory
-from tracer.graph.output_graph import OutputGraph
+from tracer.graph.output_graph import OutputGraph, Refusal
 from tracer.guards import Findings, MemoryApart, MemoryShared, TensorMatch
 from tracer.interpreter.results import wrap_result
 from tracer.locations import UserLocation
@@ -20,6 +20,7 @@ from tracer.variables import iterator_builders, object_builders  # noqa: F401  (
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder
 from tracer.variables.exceptions import HandledOutsideVariable
+from tracer.variables.hashed import HashedKeys
 from tracer.variables.made_classes import let_go
 from tracer.variables.overrides import OverrideState
 from tracer.variables.tensor import TensorVariable
@@ -66,6 +67,7 @@ class Trace:
         self.marks: dict[Source, dict[int, user_marks.DimMark]] = {}  # of each of them
         self.findings = Findings()
         self.stand_ins: dict[int, tuple[Any, VariableTracker]] = {}  # what prototypes of classes hold, by its id
+        self.hashed = HashedKeys()
         self.ids_are_keys = False  # whether id() was called
         self.marks_counted = user_marks.changes.count
 
@@ -75,6 +77,7 @@ class Trace:
         self.frame = self.handled_at_entry = None
         self.handled = HandledOutsideVariable()
         self.generators.clear()
+        self.hashed.clear()
         self.input_tensors.clear()
         self.builder.forget()
         self.stand_ins.clear()
@@ -89,15 +92,16 @@ class Trace:
         return next((step for generator, step in self.generators if not generator.closes_quietly()), None)
 
     @contextlib.contextmanager
-    def trial(self) -> Iterator[None]:
+    def trial(self, refusal: Refusal) -> Iterator[None]:
         """Within, code of the program can be run to see what it would do: an effect, or an operation of the graph, breaks."""
         before = self.frame, self.handled, self.steps, self.break_at
+        outer = self.effects.observer, self.output.on_trial
         self.break_at = None
-        self.effects.observer, self.output.on_trial = self._refuse, True
+        self.effects.observer, self.output.on_trial = self._refuse, refusal
         try:
             yield
         finally:
-            self.effects.observer, self.output.on_trial = None, False
+            self.effects.observer, self.output.on_trial = outer
             self.frame, self.handled, self.steps, self.break_at = before
 
     def _refuse(self, target: VariableTracker | None) -> None:

@@ -116,6 +116,19 @@ def _introspection(tx: Tracer, *args: Value) -> Value:
     unsupported("frame-introspection", function="locals(), globals() or dir()")
 
 
+@models(eval, exec)
+def _evaluation(tx: Tracer, source: Value, *namespaces: Value, **options: Value) -> Value:
+    """Without a namespace the code sees the locals of the frame."""
+    if not namespaces or namespaces[0].is_constant():
+        unsupported("frame-introspection", function="eval() or exec() without a namespace")
+    unsupported("side-effect-call", name="eval or exec", value=source.describe())
+
+
+@models(breakpoint)
+def _breakpoint(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+    unsupported("frame-introspection", function="breakpoint()")
+
+
 # -- making objects ----------------------------------------------------------------------------------------------------
 
 
@@ -145,7 +158,7 @@ def _new(base: type) -> Any:
             unsupported("unsupported-builtin", function=f"{base.__name__}.__new__")
         if base is tuple and hasattr(cls.value, "_fields"):
             return NamedTupleVariable(args[0].unpack(tx), cls.value)
-        return tx.new_object(cls, list(args))  # type: ignore[attr-defined,no-any-return]
+        return tx.new_object(cls, list(args), kwargs)  # type: ignore[attr-defined,no-any-return]
 
     return model
 

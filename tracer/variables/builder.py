@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 Build = Callable[["VariableBuilder", "Tracer", Any, Source], VariableTracker]
+_MOST_KEYS = 10_000  # of a dict or set that is looked into: its guard compares all of them at every call
 _EXACT: dict[type, Build] = {}
 _SUBCLASSES: dict[type, Build] = {}
 
@@ -285,6 +286,8 @@ def _tuple_subclass(builder: VariableBuilder, tx: Tracer, value: Any, source: So
 
 @tracks(dict, collections.OrderedDict, collections.defaultdict)
 def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    if len(value) > _MOST_KEYS:
+        return opaque(builder, value, source)
     builder.guard(guards.TypeMatch(source, type(value)))
     variable = builder.remember(value, DictVariable({}, source, type(value)))
     fill_dict(builder, tx, variable, value, source)
@@ -313,6 +316,8 @@ def fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, valu
 
 @tracks(set, frozenset)
 def _set(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    if len(value) > _MOST_KEYS:
+        return opaque(builder, value, source)
     if not all(map(is_guardable_constant, value)):
         return _set_of_callables(builder, tx, value, source)
     builder.guard(guards.TypeMatch(source, type(value)))
@@ -415,7 +420,8 @@ def _callable(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) 
     owner = getattr(value, "__self__", None)
     if isinstance(value, types.BuiltinFunctionType) and _is_method_of(owner, value.__name__):
         builder.guard(guards.TypeMatch(source, type(value)))
-        return BuiltinMethodVariable(tx.wrap(owner, GenericAttrSource(source, "__self__")), value.__name__)
+        builder.guard(guards.EqualsMatch(GenericAttrSource(source, "__name__"), value.__name__))
+        return BuiltinMethodVariable(tx.wrap(owner, GenericAttrSource(source, "__self__")), value.__name__, source)
     if isinstance(value, types.MethodWrapperType) and isinstance(owner, types.GetSetDescriptorType):  # made at each access
         builder.guard(guards.TypeMatch(source, types.MethodWrapperType))
         builder.guard(guards.IdMatch(GenericAttrSource(source, "__self__"), owner))

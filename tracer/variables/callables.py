@@ -87,9 +87,10 @@ class BoundMethodVariable(VariableTracker):
 class BuiltinMethodVariable(VariableTracker):
     """A method of a built-in type, bound to a tracked value that models it (`[].append`)."""
 
-    def __init__(self, owner: VariableTracker, name: str) -> None:
+    def __init__(self, owner: VariableTracker, name: str, source: Source | None = None) -> None:
         self.owner = owner
         self.name = name
+        self.source = source
 
     def python_type(self) -> type:
         return types.BuiltinMethodType

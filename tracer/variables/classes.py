@@ -64,14 +64,9 @@ class ClassVariable(VariableTracker):
         if pending is not None:
             return pending
         refuse_changed_class(tx, self.value, name)
-        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
-            return ConstantVariable(getattr(self.value, name))
-        if name == "__class__":
-            return tx.class_variable(type(self.value))
-        if name in ("__mro__", "__bases__"):
-            return tx.class_tuple(self, getattr(self.value, name))
-        if name == "__dict__":
-            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        described = self._data_attr(tx, name)
+        if described is not None:
+            return described
         if isinstance(self.value, enum.EnumMeta):
             member = member_of_name(tx, self.value, name)
             if member is not None:
@@ -97,12 +92,29 @@ class ClassVariable(VariableTracker):
                     unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
         return tx.class_attr(owner, name, self)
 
+    def _data_attr(self, tx: Tracer, name: str) -> VariableTracker | None:
+        """What a data descriptor of the metaclass answers: it comes before the attributes of the class."""
+        owner, static = lookup(type(self.value), name)
+        if static is MISSING or not is_data_descriptor(static):
+            return None
+        if isinstance(static, property):
+            return tx.class_attr(owner, name, tx.class_variable(type(self.value), self), part="fget").call(tx, [self], {})
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            value = type.__getattribute__(self.value, name)
+            if value is None or type(value) is str:
+                return ConstantVariable(value)
+        elif name == "__class__":
+            return tx.class_variable(type(self.value))
+        elif name in ("__mro__", "__bases__"):
+            return tx.class_tuple(self, type.__getattribute__(self.value, name))
+        elif name == "__annotations__" and lookup(self.value, name)[0] is self.value:  # else reading makes them
+            return tx.class_attr(self.value, name, self)
+        unsupported("unsupported-attribute", value=self.describe(), name=name)
+
     def _metaclass_attr(self, tx: Tracer, name: str) -> VariableTracker:
         owner, static = lookup(type(self.value), name)
         if isinstance(static, types.FunctionType):
             return BoundMethodVariable(tx.class_attr(owner, name, None), self)
-        if isinstance(static, property):
-            return tx.class_attr(owner, name, None, part="fget").call(tx, [self], {})
         if static is MISSING:
             tx.raise_error(AttributeError, f"type object {self.value.__name__!r} has no attribute {name!r}")
         if isinstance(static, C_METHOD_TYPES):

@@ -36,6 +36,13 @@ def _of_every_function(name: str) -> Any:
     return _MISSING
 
 
+def _is_settable(name: str, value: VariableTracker) -> bool:
+    """Whether a function takes the value for an attribute that every function has."""
+    if name in ("__name__", "__qualname__"):
+        return value.is_constant() and type(value.constant()) is str
+    return name in ("__doc__", "__module__") or name == "__annotations__" and value.python_type() is dict
+
+
 def _attribute_of_every_function(tx: Tracer, function: FunctionVariable, name: str) -> VariableTracker | None:
     """A method of functions, bound; None if functions have no such attribute."""
     static = _of_every_function(name)
@@ -187,7 +194,7 @@ class UserFunctionVariable(FunctionVariable):
         tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
-        if _of_every_function(name) is not _MISSING and name not in READABLE:
+        if _of_every_function(name) is not _MISSING and not _is_settable(name, value):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         tx.effects.store_attribute(self, name, value)
 
@@ -282,7 +289,7 @@ class NestedFunctionVariable(FunctionVariable):
         return self._annotations
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
-        if name in ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__globals__"):
+        if _of_every_function(name) is not _MISSING and not _is_settable(name, value):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         tx.effects.store_attribute(self, name, value)
 

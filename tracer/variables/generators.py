@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.errors import Unsupported
+from tracer.graph.output_graph import Refusal
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import ObservedException, VariableTracker, no_keywords
 from tracer.variables.constant import NONE, ConstantVariable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 
+_CLOSING = Refusal("abandoned-generator", "closing it has an effect")
 _YIELD_FROM = 2  # the argument of RESUME behind a `yield from`
 
 
@@ -163,7 +165,7 @@ class GeneratorVariable(IteratorVariable):
         double.started = True
         tx = self.frame.parent
         try:
-            with tx.trace.trial():
+            with tx.trace.trial(_CLOSING):
                 double.close(tx)
         except (ObservedException, Unsupported, RecursionError):
             return False

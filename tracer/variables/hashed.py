@@ -1,13 +1,54 @@
-"""Keys whose class defines `__hash__` in Python: both it and `__eq__` are traced, when CPython's own tables ask."""
+"""Keys whose class defines `__hash__` in Python: both it and `__eq__` are traced, when CPython's own tables ask.
+
+CPython asks again when the output code puts the key into a table. So both must have no effect, and must still answer the
+same when the trace is over.
+"""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tracer.errors import Unsupported
+from tracer.graph.output_graph import Refusal
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
+
+_ASKING = Refusal("unhashable-in-trace", "an object whose __hash__ or __eq__ has an effect")
+
+
+class HashedKeys:
+    """What the `__hash__` and the `__eq__` of keys answered in one trace."""
+
+    def __init__(self) -> None:
+        self._hashes: list[tuple[VariableTracker, int]] = []
+        self._equalities: list[tuple[VariableTracker, VariableTracker, bool]] = []
+
+    def hash(self, tx: Tracer, value: VariableTracker) -> HashedObject:
+        hashed = _hash(tx, value)
+        self._hashes.append((value, hashed))
+        return HashedObject(tx, value, hashed)
+
+    def equal(self, tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+        answer = _equal(tx, left, right)
+        self._equalities.append((left, right, answer))
+        return answer
+
+    def ask_again(self, tx: Tracer) -> None:
+        """At the end of the trace; breaks where an answer is another one by now."""
+        try:
+            same = all(_hash(tx, value) == hashed for value, hashed in self._hashes) and all(
+                _equal(tx, left, right) is answer for left, right, answer in self._equalities
+            )
+        except (ObservedException, Unsupported):
+            same = False
+        if not same:
+            unsupported("unhashable-in-trace", value="an object whose __hash__ or __eq__ depends on what was changed")
+
+    def clear(self) -> None:
+        self._hashes.clear()
+        self._equalities.clear()
 
 
 class HashedObject:
@@ -27,4 +68,17 @@ class HashedObject:
         if self.value is other.value:
             return True
         frame: Any = self._trace.frame  # the one that asks now
-        return frame.same_or_equal(self.value, other.value)  # type: ignore[no-any-return]
+        return self._trace.hashed.equal(frame, self.value, other.value)
+
+
+def _hash(tx: Tracer, value: VariableTracker) -> int:
+    with tx.trace.trial(_ASKING):
+        hashed = value.call_special(tx, "__hash__")  # type: ignore[attr-defined]
+    if not (hashed.is_constant() and isinstance(hashed.constant(), int)):
+        unsupported("unhashable-in-trace", value=value.describe())
+    return hash(hashed.constant())
+
+
+def _equal(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    with tx.trace.trial(_ASKING):
+        return tx.same_or_equal(left, right)  # type: ignore[no-any-return]

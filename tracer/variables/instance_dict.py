@@ -37,10 +37,7 @@ class InstanceDictVariable(VariableTracker):
         return {} if self.value is None else (_C.instance_dict(self.value) or {})
 
     def find(self, tx: Tracer, key: VariableTracker) -> VariableTracker | None:
-        if not key.is_constant() or not isinstance(key.constant(), str):
-            unsupported("unsupported-subscript", value="__dict__", key=key.describe())
-        name = key.constant()
-        self._refuse_descriptor(name)
+        name = self._name(key)
         pending = tx.effects.attribute(self.owner, name)
         if pending is not None or tx.effects.is_deleted(self.owner, name):
             return pending
@@ -88,17 +85,17 @@ class InstanceDictVariable(VariableTracker):
         return found
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
-        self._refuse_descriptor(key.constant())
-        tx.effects.store_attribute(self.owner, key.constant(), value)
+        tx.effects.store_attribute(self.owner, self._name(key), value)
+
+    def _name(self, key: VariableTracker) -> str:
+        """The attribute that a key is; not one that a class attribute shadows, which is another than stands in the dict."""
+        if not key.is_constant() or type(key.constant()) is not str or self._is_slot(key.constant()):
+            unsupported("unsupported-subscript", value="__dict__", key=key.describe())
+        return key.constant()  # type: ignore[no-any-return]
 
     def _is_slot(self, name: str) -> bool:
         """Whether an attribute lies elsewhere."""
         return isinstance(self.owner, UserObjectVariable) and is_data_descriptor(lookup(self.owner.cls, name)[1])
-
-    def _refuse_descriptor(self, name: str) -> None:
-        """An attribute that a class attribute shadows is not what stands in the dict under that name."""
-        if self._is_slot(name):
-            unsupported("unsupported-subscript", value="__dict__", key=name)
 
     def del_item(self, tx: Tracer, key: VariableTracker) -> None:
         if self.find(tx, key) is None:

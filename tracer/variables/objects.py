@@ -17,7 +17,6 @@ from tracer.sources import AttrSource
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.constant import ConstantVariable, boolean
-from tracer.variables.hashed import HashedObject
 from tracer.variables.lookups import (
     C_METHOD_TYPES,
     HEAP_TYPE,
@@ -424,12 +423,11 @@ class UserObjectVariable(VariableTracker):
             tx.raise_error(TypeError, f"unhashable type: {self.cls.__name__!r}")
         if owner in (object, torch.nn.Module) and lookup(self.cls, "__eq__")[0] is object:
             return self.identity()
-        if self.storage is not None and isinstance(static, types.WrapperDescriptorType):
+        builtin = isinstance(lookup(self.cls, "__eq__")[1], types.WrapperDescriptorType)
+        if self.storage is not None and builtin and isinstance(static, types.WrapperDescriptorType):
             return self.storage.hash_key(tx)
         if isinstance(static, types.FunctionType):
-            hashed = self._call_class_function(tx, "__hash__", [])
-            if hashed.is_constant() and isinstance(hashed.constant(), int):
-                return HashedObject(tx, self, hash(hashed.constant()))
+            return tx.trace.hashed.hash(tx, self)
         unsupported("unhashable-in-trace", value=self.describe())
 
     # -- code ----------------------------------------------------------------------------------------------------

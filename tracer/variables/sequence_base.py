@@ -157,7 +157,9 @@ class SequenceVariable(VariableTracker):
         position = 0
         while position < min(len(self._items), len(other._items)):
             left, right = self.item(tx, position), other.item(tx, position)
-            if not tx.same_or_equal(left, right):
+            if not tx.same_or_equal(left, right):  # which may have shortened them
+                if position >= min(len(self._items), len(other._items)):
+                    break
                 return boolean(op == "!=") if op in ("==", "!=") else tx.compare(op, left, right)
             position += 1
         return boolean(COMPARE[op](len(self._items), len(other._items)))

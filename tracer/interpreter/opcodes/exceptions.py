@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
-from tracer.interpreter.registry import handles
+from tracer.interpreter.registry import breaks, handles
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import boolean
@@ -82,7 +82,4 @@ def reraise(tx: Frame, inst: Instruction) -> None:
     raise ObservedException(value, again=True)
 
 
-@handles("CHECK_EG_MATCH", "PREP_RERAISE_STAR")
-def exception_groups(tx: Frame, inst: Instruction) -> None:
-    """except* splits a group"""
-    unsupported("unsupported-opcode", opcode=inst.opname)
+breaks("CHECK_EG_MATCH", "PREP_RERAISE_STAR", why="except* splits a group; CPython splits it between two parts of the trace")

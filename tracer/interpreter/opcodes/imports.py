@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
-from tracer.interpreter.registry import handles
+from tracer.interpreter.registry import breaks, handles
 from tracer.sources import ModuleSource
 
 if TYPE_CHECKING:
@@ -40,7 +40,4 @@ def import_from(tx: Frame, inst: Instruction) -> None:
     tx.push(tx.stack[-1].get_attr(tx, inst.argval))
 
 
-@handles("IMPORT_STAR")
-def import_star(tx: Frame, inst: Instruction) -> None:
-    """module ->"""
-    unsupported("unsupported-opcode", opcode=inst.opname)
+breaks("IMPORT_STAR", why="found in the code of modules only")

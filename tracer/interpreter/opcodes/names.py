@@ -8,7 +8,7 @@ from tracer import guards
 from tracer.bytecode import Instruction
 from tracer.effects.log import DELETED
 from tracer.graph_breaks import unsupported
-from tracer.interpreter.registry import handles
+from tracer.interpreter.registry import breaks, handles
 from tracer.sources import BuiltinSource, FunctionGlobalsSource, GlobalSource, ModuleGlobalsSource, Source
 from tracer.variables.base import NULL, VariableTracker
 from tracer.variables.literals import from_python
@@ -202,7 +202,4 @@ def setup_annotations(tx: Frame, inst: Instruction) -> None:
     _namespace(tx, inst).setdefault("__annotations__", from_python({}))
 
 
-@handles("PRINT_EXPR")
-def print_expr(tx: Frame, inst: Instruction) -> None:
-    """value ->; of code compiled as a single statement"""
-    unsupported("unsupported-opcode", opcode=inst.opname)
+breaks("PRINT_EXPR", why="found in code that is compiled as a single statement, as an interactive session does")

@@ -4,8 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
-from tracer.graph_breaks import unsupported
-from tracer.interpreter.registry import handles
+from tracer.interpreter.registry import breaks, handles
 from tracer.variables.base import VariableTracker
 from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.objects import UserObjectVariable
@@ -42,7 +41,7 @@ def with_except_start(tx: Frame, inst: Instruction) -> None:
     tx.push(leave.call(tx, details, {}))
 
 
-@handles("BEFORE_ASYNC_WITH", "GET_AITER", "GET_ANEXT", "END_ASYNC_FOR", "GET_AWAITABLE", "ASYNC_GEN_WRAP")
-def asynchronous(tx: Frame, inst: Instruction) -> None:
-    """coroutines are not traced"""
-    unsupported("unsupported-opcode", opcode=inst.opname)
+breaks(
+    "BEFORE_ASYNC_WITH", "GET_AITER", "GET_ANEXT", "END_ASYNC_FOR", "GET_AWAITABLE", "ASYNC_GEN_WRAP",
+    why="found in coroutines and asynchronous generators only, which an event loop resumes: CPython runs them",
+)  # fmt: skip

@@ -1,0 +1,328 @@
+"""Differences from CPython that its own tests have shown, each as a program of its own."""
+
+from __future__ import annotations
+
+import gc
+from collections import UserDict
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from tests.support import breaks, captured, check, check_made
+from tracer.api.callables import compiled
+from tracer.api.settings import Settings
+
+
+class Counting:
+    """Counts how often it is hashed and compared."""
+
+    def __init__(self, value):
+        self.value, self.hashed, self.compared, self.fails = value, 0, 0, False
+
+    def __hash__(self):
+        if self.fails:
+            raise KeyError("not now")
+        self.hashed += 1
+        return hash(self.value)
+
+    def __eq__(self, other):
+        self.compared += 1
+        return isinstance(other, Counting) and self.value == other.value
+
+
+class Failing:
+    def __init__(self):
+        self.fails = False
+
+    def __hash__(self):
+        if self.fails:
+            raise KeyError("not now")
+        return 7
+
+    def __eq__(self, other):
+        return self is other
+
+
+def test_hash_of_a_key_runs_as_often_as_in_cpython():
+    def fn(x):
+        key, again = Counting(3), Counting(3)
+        table = {key: 1}
+        table.setdefault(again, 5)
+        return x + key.hashed + 10 * again.hashed + 100 * (key.compared + again.compared), table
+
+    check(fn, torch.ones(2))
+
+
+def test_key_whose_hash_fails_after_it_was_stored():
+    def fn(x):
+        key = Failing()
+        table = {key: 1}
+        key.fails = True
+        return x + 1, list(table.values())
+
+    check(fn, torch.ones(2))
+
+
+def test_int_key_in_an_instance_dict():
+    class Plain:
+        pass
+
+    def fn(x):
+        plain = Plain()
+        plain.__dict__[1] = x
+        return x + 1, plain.__dict__
+
+    check(fn, torch.ones(2))
+
+
+def test_methods_of_one_dict_are_told_apart_when_they_are_arguments():
+    table = {"a": 1, "b": 2}
+
+    def fn(x, method):
+        return x + sum(len(str(item)) for item in method())
+
+    traced = compiled(fn, Settings())
+    x = torch.ones(2)
+    for method in (table.keys, table.items, table.values):
+        assert torch.equal(traced(x, method), fn(x, method))
+
+
+def test_method_of_a_list_keeps_its_identity():
+    def fn(x, method):
+        return x + 1, method
+
+    method = [].append
+    assert compiled(fn, Settings())(torch.ones(2), method)[1] is method
+
+
+def test_class_has_no_annotations_of_its_base():
+    class Base:
+        attr: int
+
+    class Derived(Base):
+        pass
+
+    def fn(x):
+        return x + 1, Base.__annotations__, Derived.__annotations__
+
+    check(fn, torch.ones(2))
+
+
+def test_property_of_a_metaclass_comes_before_the_class_attribute():
+    class Meta(type):
+        @property
+        def size(cls):
+            return 3
+
+    class Sized(metaclass=Meta):
+        size = 5
+
+    def fn(x):
+        return x + Sized.size, Sized().size
+
+    captured(fn, torch.ones(2))
+
+
+def test_lists_that_a_comparison_empties():
+    def make():
+        class Emptying:
+            def __eq__(self, other):
+                lists[0].clear()
+                lists[1].clear()
+                return NotImplemented
+
+        lists = [[Emptying()], [1]]
+        return (torch.ones(2), lists[0], lists[1]), {}
+
+    def fn(x, left, right):
+        return x + 1, left == right
+
+    check_made(fn, make)
+
+
+@pytest.mark.parametrize("base", [object, list, dict, set])
+def test_arguments_that_a_constructor_does_not_take(base):
+    class Plain(base):
+        pass
+
+    class Passing(base):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+
+    class Making(base):
+        def __new__(cls, *args, **kwargs):
+            return super().__new__(cls, *args, **kwargs)
+
+    def fn(x):
+        words = []
+        for cls in (Plain, Passing, Making):
+            for args, kwargs in (((), {}), ((1,), {}), (((), ()), {}), ((), {"sequence": ()})):
+                try:
+                    words.append(len(cls(*args, **kwargs)) if base is not object else cls(*args, **kwargs) is None)
+                except TypeError as error:
+                    words.append(str(error))
+        return x + len(words), words
+
+    check(fn, torch.ones(2))
+
+
+def test_list_that_is_initialised_again_is_emptied_first():
+    class Items(list):
+        pass
+
+    def fn(x):
+        items = Items([1, 2])
+        items.__init__([3])
+        return x + len(items), list(items)
+
+    check(fn, torch.ones(2))
+
+
+def test_dict_of_a_hundred_thousand_keys_is_not_looked_into():
+    table = dict.fromkeys(range(100_000), 1)
+
+    def fn(x, table):
+        return x + table[5] + len(table)
+
+    breaks(fn, torch.ones(2), table)
+
+
+def test_generator_that_holds_itself():
+    def fn(x):
+        def numbers():
+            yield 1
+            yield held[0] is None
+
+        held = [None]
+        held[0] = numbers()
+        total = x + next(held[0])
+        for item in held[0]:
+            total = total + item
+            break
+        gc.collect()
+        return total
+
+    check(fn, torch.ones(2))
+
+
+class Point:
+    __match_args__ = ("a", "b")
+
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+
+class NoTuple:
+    __match_args__ = ["a"]
+
+
+class NotOnlyNames:
+    __match_args__ = ("a", 1)
+    a = 1
+
+
+@pytest.mark.parametrize("make", [lambda: Point(1, 2), NoTuple, NotOnlyNames, lambda: 5, lambda: "text"])
+def test_class_patterns_that_ask_for_too_much(make):
+    def fn(x, value):
+        found = []
+        for cls in (Point, NoTuple, NotOnlyNames, int, str):
+            for number in range(3):
+                try:
+                    if number == 0:
+                        match value:
+                            case cls(a, missing=b):
+                                found.append((a, b))
+                    elif number == 1:
+                        match value:
+                            case cls(a, b):
+                                found.append((a, b))
+                    else:
+                        match value:
+                            case cls(a, a=b):
+                                found.append((a, b))
+                except TypeError as error:
+                    found.append(str(error))
+        return x + len(found), found
+
+    check_made(fn, lambda: ((torch.ones(2), make()), {}))
+
+
+def test_mapping_pattern_with_the_same_key_twice():
+    class Names:
+        a = "a"
+
+    def fn(x, table):
+        try:
+            match table:
+                case {Names.a: first, "a": second}:
+                    return x + first + second
+        except ValueError as error:
+            return x, str(error)
+
+    check(fn, torch.ones(2), {"a": 1, "b": 2})
+
+
+def test_class_that_is_a_mapping_and_registered_as_a_sequence():
+    class Both(UserDict, Sequence):
+        pass
+
+    class Registered:
+        pass
+
+    Sequence.register(Registered)
+
+    def kind(value):
+        match value:
+            case {}:
+                return "mapping"
+            case [*_]:
+                return "sequence"
+        return "neither"
+
+    def fn(x, both):
+        return x + 1, kind(both), [isinstance(value, Sequence) for value in (both, Registered())]
+
+    check_made(fn, lambda: ((torch.ones(2), Both()), {}))
+
+
+def test_code_that_is_executed_among_the_locals_of_the_frame():
+    def fn(x):
+        doubled = x * 2
+        breaks_here = id(doubled) > 0
+        names = {}  # noqa: F841  (read by the code below)
+        exec("names['found'] = float(doubled.sum())")
+        return doubled + eval("names['found']") + breaks_here
+
+    check(fn, torch.ones(2))
+
+
+def test_attributes_of_functions_that_take_text_alone():
+    def function():
+        pass
+
+    def fn(x):
+        def inner():
+            pass
+
+        words = []
+        for each in (function, inner):
+            for name in ("__name__", "__qualname__", "__kwdefaults__", "__annotations__", "__dict__"):
+                try:
+                    setattr(each, name, 7)
+                except TypeError as error:
+                    words.append(str(error))
+        return x + len(words), words
+
+    check(fn, torch.ones(2))
+
+
+def test_cells_and_bound_methods_are_compared_by_what_they_hold():
+    def cell(value):
+        return (lambda: value).__closure__[0]
+
+    def fn(x):
+        items = []
+        return x + 1, cell(2) == cell(2), cell(1) == cell(2), items.append == items.append, items.append == [].append
+
+    check(fn, torch.ones(2))
