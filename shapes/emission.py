@@ -101,9 +101,8 @@ def produce(env: ShapeEnv, *, prune: bool) -> list[GuardText]:
 def record(env: ShapeEnv, texts: Sequence[GuardText]) -> ShapeRecord:
     """What emitted guards say, without the env that made them."""
     conditions = tuple([Condition(text.condition, text.why, text.where, text.recorded) for text in texts])
-    used = {symbol for condition in conditions for symbol in condition.expr.free_symbols}
     places = {s.sympy: s.labels[0] for s in env.symbols() if s.labels} | {e.alias: e.label for e in equalities(env)}
-    return ShapeRecord(conditions, {symbol: place for symbol, place in places.items() if symbol in used})
+    return ShapeRecord(conditions, places)
 
 
 def _is_bound(condition: Any) -> bool:

@@ -43,13 +43,13 @@ ROOMS: dict[str, set[str]] = {
     "frame_state": {"sources", *LEAVES},
     "log_texts": {"guards", "locations", "errors"},
     "api": {"backends", "convert_frame", "shape_spec", "serving", "stances", "_C", *LEAVES},
-    "serving": {"api", "convert_frame", "cache", "preserve", "shape_spec", "guards", "sources", "_C", *LEAVES},
+    "serving": {"api", "convert_frame", "cache", "graph", "preserve", "shape_spec", "guards", "sources", "_C", *LEAVES},
 }  # fmt: skip
 KNOWN_BY_ALL_OF = {
     "convert_frame": {"api", "serving"},
     "api": {"__init__", "library", "serving"},
     "codegen": {"convert_frame"},
-    "serving": {"__init__", "api"},
+    "serving": {"__init__", "__main__", "api"},
 }
 
 # Imports inside functions: what takes long to load and is needed by few.

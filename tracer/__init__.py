@@ -34,22 +34,29 @@ from tracer.logs import set_logs
 from tracer.metrics import add_callback, counters
 
 if TYPE_CHECKING:
+    from tracer.serving.contract import Contract, contract
     from tracer.serving.coverage import Coverage, coverage, precompile
     from tracer.serving.sealing import seal, unseal
+    from tracer.serving.why import stats, why
     from tracer.shape_spec import ShapeSpec
 
 __version__ = "0.1.0"
 
 _LATE = {  # name -> the module that has it, loaded when the name is first used
+    "Contract": "tracer.serving.contract",
     "Coverage": "tracer.serving.coverage",
     "ShapeSpec": "tracer.shape_spec",
+    "contract": "tracer.serving.contract",
     "coverage": "tracer.serving.coverage",
     "precompile": "tracer.serving.coverage",
     "seal": "tracer.serving.sealing",
+    "stats": "tracer.serving.why",
     "unseal": "tracer.serving.sealing",
+    "why": "tracer.serving.why",
 }
 
 __all__ = [
+    "Contract",
     "Coverage",
     "ExplainOutput",
     "ExportResult",
@@ -61,6 +68,7 @@ __all__ = [
     "compile",
     "compile_module",
     "config",
+    "contract",
     "counters",
     "coverage",
     "disable",
@@ -86,7 +94,9 @@ __all__ = [
     "seal",
     "set_logs",
     "set_stance",
+    "stats",
     "unseal",
+    "why",
 ]
 
 

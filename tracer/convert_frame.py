@@ -101,6 +101,7 @@ class RegionState:
         self.at_miss: Callable[[types.FunctionType, tuple[Any, ...]], None] | None = None  # in place of a trace: a seal
         self.coverage: Any = None  # what was last proved of the entries, or found to be missing
         self.stats: Counter[str] = Counter()  # how often what happened
+        self.seconds = 0.0  # that compiles took
         self.frames: dict[tuple[int, int], FrameState] = {}
         self.roots: set[int] = set()  # ids of code objects that the user decorated, traced wherever they are defined
         self.resumes: dict[tuple[int, int], _C.Dispatcher] = {}  # by code and globals, which they keep alive
@@ -189,7 +190,9 @@ class RegionState:
         try:
             with _tracing, preserve_global_state(random_numbers=not beside_others):
                 entry = self._trace(function, args, self.frame_state(function), snapshot)
-            self.happened("compile", function, seconds=time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            self.seconds += seconds
+            self.happened("compile", function, seconds=seconds)
             return entry
         except GaveUp as gave_up:
             counters["frames"]["skipped"] += 1

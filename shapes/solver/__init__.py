@@ -7,6 +7,7 @@ and answers on the safe side: what is not proved is None or kept.
 from shapes.solver.cores import core
 from shapes.solver.prove import Answer, disjoint, equivalent, forced_value, implies, satisfy, witness
 from shapes.solver.pruning import Dropped, PruneResult, prune
+from shapes.solver.smtlib import smtlib
 
 __all__ = [
     "Answer",
@@ -19,5 +20,6 @@ __all__ = [
     "implies",
     "prune",
     "satisfy",
+    "smtlib",
     "witness",
 ]

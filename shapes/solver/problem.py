@@ -100,6 +100,10 @@ class Problem:
         model = self._solver.model()
         return {symbol: model.eval(term, model_completion=True).as_long() for symbol, term in self.translator.symbols.items()}
 
+    def script(self) -> str:
+        """The facts in SMT-LIB."""
+        return str(self._solver.to_smt2())
+
     def _literal(self, assumption: Assumption) -> Any:
         """The boolean that stands for the assumption in the solver."""
         literal = self._literals.get(assumption)

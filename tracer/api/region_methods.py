@@ -24,7 +24,21 @@ def _unseal(state: RegionState) -> None:
     state.at_miss = None
 
 
-METHODS: dict[str, Callable[..., Any]] = {"seal": _seal, "unseal": _unseal}
+def _stats(state: RegionState) -> dict[str, Any]:
+    """As `tracer.stats(fn)`."""
+    from tracer.serving import why
+
+    return why.stats_of(state)
+
+
+def _contract(state: RegionState) -> Any:
+    """As `tracer.contract(fn)`."""
+    from tracer.serving import contract
+
+    return contract.contract_of(state)
+
+
+METHODS: dict[str, Callable[..., Any]] = {"seal": _seal, "unseal": _unseal, "stats": _stats, "contract": _contract}
 
 
 def own_method(compiled: Any, name: str) -> Callable[..., Any]:

@@ -6,14 +6,18 @@ What an entry guards beside shapes is asked of its check_fn, at one shape of the
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import sympy
+import torch
 
 from shapes import solver
 from shapes.guards import Why
 from shapes.regions import Condition, Region, over
 from tracer import _C
+from tracer.graph.fake_tensors import expr_of, is_symbolic
+from tracer.graph.output_graph import EXAMPLE
 from tracer.guards import TensorMatch
 from tracer.serving.calls import Calls, Layout
 from tracer.sources import Source
@@ -27,6 +31,7 @@ class Served:
     entry: _C.Entry
     region: Region
     refused: str | None = None
+    outputs: tuple[tuple[Any, ...], ...] = ()  # the sizes of each tensor that its graph gives, over the domain's variables
 
     @property
     def kind(self) -> str:
@@ -37,15 +42,15 @@ class Served:
 
 def served(entry: _C.Entry, calls: Calls) -> Served:
     """What an entry serves of these calls."""
-    region = _region(entry, calls)
+    region, outputs = _region(entry, calls)
     answer = solver.satisfy([*calls.domain.conditions(), region.formula])
     if answer.status == "unsat":
-        return Served(entry, region, "its shapes lie outside of the domain")
+        return Served(entry, region, "its shapes lie outside of the domain", outputs)
     if answer.values is None:
-        return Served(entry, region, "the solver does not know whether its guards can hold")
+        return Served(entry, region, "the solver does not know whether its guards can hold", outputs)
     point = {each.symbol: answer.values[each.symbol] for each in calls.domain.variables}
     failure = refusal(entry, calls, point)
-    return Served(entry, region, failure)
+    return Served(entry, region, failure, outputs)
 
 
 def refusal(entry: _C.Entry, calls: Calls, point: dict[Any, int]) -> str | None:
@@ -57,7 +62,8 @@ def refusal(entry: _C.Entry, calls: Calls, point: dict[Any, int]) -> str | None:
     return "its check function does not hold" if failure is None else str(failure)
 
 
-def _region(entry: _C.Entry, calls: Calls) -> Region:
+def _region(entry: _C.Entry, calls: Calls) -> tuple[Region, tuple[tuple[Any, ...], ...]]:
+    """And the sizes of what the graph gives."""
     manager = entry.guarded_code.manager
     layouts = {layout.tensor.source: layout for layout in calls.layouts.values()}
     conditions = []
@@ -66,10 +72,21 @@ def _region(entry: _C.Entry, calls: Calls) -> Region:
             conditions += _static(guard, layouts[guard.source])
     record = entry.guarded_code.shapes
     if record is None:
-        return Region(tuple(conditions))
+        return Region(tuple(conditions)), ()
     values = manager.frame_values(calls.slots, calls.function.__closure__)
     found = {symbol: _value(label, layouts, values) for symbol, label in record.places.items()}
-    return Region((*conditions, *over(record.conditions, found).conditions))
+    graph = entry.guarded_code.graph
+    outputs = () if graph is None else tuple(output_sizes(graph, found))
+    return Region((*conditions, *over(record.conditions, found).conditions)), outputs
+
+
+def output_sizes(graph: Any, found: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:
+    """The sizes of each tensor that a graph gives, in terms of what the symbols of its trace are found to be."""
+    for item in graph.graph.output_node().args[0]:
+        example = item.meta.get(EXAMPLE) if isinstance(item, torch.fx.Node) else None
+        if isinstance(example, torch.Tensor):
+            sizes = [expr_of(size) if is_symbolic(size) else sympy.Integer(int(size)) for size in example.shape]
+            yield tuple([size.xreplace(found) for size in sizes])
 
 
 def _static(guard: TensorMatch, layout: Layout) -> list[Condition]:

@@ -1,0 +1,139 @@
+"""Shape contracts: what the file says, and which shapes differ in two of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+import tracer
+from shapes.parsing import variable
+from shapes.solver import Answer
+from tests.serving.test_coverage import BY_HAND, branching
+from tracer.__main__ import main
+from tracer.serving.contract import Contract, difference
+
+DOMAIN = "x: B, S; B in 1..256; S in 1..4096"
+ENV = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "HOME") if name in os.environ}
+
+
+def contract_of(program, spec=DOMAIN, example=None):
+    compiled = tracer.optimize("eager")(program)
+    tracer.precompile(compiled, spec, torch.randn(128, 5) if example is None else example)
+    return compiled.contract()
+
+
+def run(program, env):
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=env).stdout
+
+
+def plain(x):
+    return x.sum(1) * 2
+
+
+def refactored(data):
+    doubled = data * 2
+    return doubled.sum(1)
+
+
+def restricted(x):
+    if x.shape[0] % 128 == 0:
+        return x.sum(1) * 2
+    raise ValueError("B is a multiple of 128")
+
+
+def test_the_file_says_what_is_served_and_why():
+    def doubling(x):
+        if x.shape[1] % 128 == 0:
+            x = x.repeat(2, 1)
+        return x.sum(1), x * 2
+
+    data = json.loads(contract_of(doubling).text())
+    assert data["certified"] and data["domain"]["places"] == {"L['x'].size()[0]": "B", "L['x'].size()[1]": "S"}
+    even, odd = data["regions"]
+    assert (even["text"], odd["text"]) == ("S % 128 == 0", "S % 128 >= 1")
+    assert even["outputs"] == [["2*B"], ["2*B", "S"]] and odd["outputs"] == [["B"], ["B", "S"]]
+    (guard,) = even["guards"]
+    assert guard["line"] == "if x.shape[1] % 128 == 0:" and guard["at"].startswith("test_contract.py:")
+    assert "(check-sat)" in even["smtlib"] and "mod" in even["smtlib"]
+
+
+def test_a_contract_is_read_as_it_was_written(tmp_path):
+    written = contract_of(branching)
+    written.save(tmp_path / "a.json")
+    read = Contract.read(tmp_path / "a.json")
+    assert read.data == written.data and {region["text"] for region in read.data["regions"]} == BY_HAND
+    assert difference(written, read).status == "equivalent"
+
+
+def test_the_same_file_comes_of_every_process(tmp_path):
+    program = "import sys; from tests.serving.test_contract import *; sys.stdout.write(contract_of(branching).text())"
+    texts = {
+        run(program, {"PYTHONHASHSEED": seed, **ENV})
+        for seed in ("1", "2")
+    }
+    assert len(texts) == 1 and json.loads(texts.pop())["certified"]
+
+
+def test_renaming_and_refactoring_are_equivalent():
+    assert difference(contract_of(plain), contract_of(refactored, "data: N, M; N in 1..256; M in 1..4096")).status == "equivalent"
+    divided = difference(contract_of(plain), contract_of(branching))
+    assert divided.status == "equivalent" and divided.notes == ("regions: 1 before, 6 now",)
+
+
+def test_an_inserted_divisibility_is_found_with_a_lost_size():
+    started = time.perf_counter()
+    found = difference(contract_of(plain), contract_of(restricted))
+    assert time.perf_counter() - started < 10
+    assert found.status == "different" and found.gained is None
+    ((name, size), _) = sorted((str(symbol), value) for symbol, value in found.lost.items())
+    assert name == "B" and size % 128 and f"lost: B = {size}" in str(found)
+
+
+def test_gained_and_lost_shapes_are_both_shown():
+    found = difference(contract_of(plain, "x: B, S; B in 1..128"), contract_of(plain, "x: B, S; B in 64..256"))
+    assert found.lost[variable("B")] < 64 and found.gained[variable("B")] > 128
+
+
+def test_contracts_over_other_sizes_differ():
+    assert difference(contract_of(plain), contract_of(plain, "x: B, _")).status == "different"
+
+
+def test_every_unknown_of_the_solver_is_said(monkeypatch):
+    old, new = contract_of(plain), contract_of(refactored, "data: B, S; B in 1..256; S in 1..4096")
+    monkeypatch.setattr("shapes.solver.satisfy", lambda *args, **options: Answer("unknown"))
+    found = difference(old, new)
+    assert found.status == "unknown" and "cannot tell whether a shape was lost" in str(found)
+
+
+def test_an_expression_that_cannot_be_read_is_no_difference_and_no_equivalence(tmp_path):
+    contract = contract_of(plain)
+    contract.data["regions"][0]["guards"] = [{"text": "math.sqrt(B) > 2.5", "why": ""}]
+    with pytest.raises(tracer.exc.UserError, match="cannot be compared"):
+        difference(contract, contract)
+
+
+def test_the_command_exits_with_what_it_found(tmp_path, capsys, monkeypatch):
+    contract_of(plain).save(tmp_path / "old.json")
+    contract_of(restricted).save(tmp_path / "new.json")
+    (tmp_path / "none.json").write_text("{}")
+    (tmp_path / "later.json").write_text('{"version": 99}')
+    old, new = str(tmp_path / "old.json"), str(tmp_path / "new.json")
+    assert main(["contract", "diff", old, old]) == 0 and capsys.readouterr().out == "equivalent\n"
+    assert main(["contract", "diff", old, new]) == 1 and "lost: B = " in capsys.readouterr().out
+    for wrong in ("none.json", "later.json", "missing.json"):
+        assert main(["contract", "diff", old, str(tmp_path / wrong)]) == 3
+    monkeypatch.setattr("shapes.solver.satisfy", lambda *args, **options: Answer("unknown"))
+    assert main(["contract", "diff", old, old]) == 2
+
+
+def test_nobody_knows_what_was_never_asked():
+    with pytest.raises(tracer.exc.UserError, match="nobody knows yet"):
+        tracer.optimize("eager")(plain).contract()
+    with pytest.raises(tracer.exc.UserError, match="was not compiled"):
+        tracer.contract(plain)

@@ -1,0 +1,209 @@
+"""Shape contracts: what is compiled of a domain, as a file that other processes and reviews can read, and what differs in two.
+
+The file is JSON: domain, regions with their guards and the lines that made them, sizes of the outputs as formulas, and each
+region as an SMT-LIB script. A shape is served if it lies in the domain and in the region of an entry with a graph.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sympy
+
+from shapes import solver
+from shapes.domain import Domain, Point, Variable, at, show
+from shapes.guards import Why
+from shapes.parsing import ParseError, parse_condition, parse_integer
+from shapes.regions import HARDER, Condition, Region
+from shapes.solver.problem import RLIMIT
+from tracer.api.settings import region_of
+from tracer.convert_frame import RegionState
+from tracer.errors import UserError
+from tracer.serving.coverage import Coverage
+from tracer.serving.regions import Served
+
+VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Contract:
+    """What a function serves: `data` is the content of the file."""
+
+    data: dict[str, Any]
+
+    @classmethod
+    def of(cls, function: str, coverage: Coverage) -> Contract:
+        domain = coverage.domain
+        facts = domain.conditions()
+        return cls(
+            {
+                "version": VERSION,
+                "function": function,
+                "certified": coverage.certified,
+                "domain": {
+                    "sizes": [_size(each) for each in domain.variables],
+                    "relations": list(map(show, domain.relations)),
+                    "places": {place: show(expr) for place, expr in domain.places.items()},
+                    "smtlib": solver.smtlib(facts),
+                },
+                "regions": sorted((_region(each, domain) for each in coverage.covering), key=lambda region: str(region["text"])),
+            }
+        )
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Contract:
+        """From a file. Raises UserError for one that is no contract."""
+        try:
+            with open(path, encoding="utf-8") as file:
+                data = json.load(file)
+            version = data["version"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{os.fspath(path)} is no shape contract: {error}") from None
+        if version != VERSION:
+            raise UserError(f"{os.fspath(path)} is a shape contract of version {version}; this tracer reads version {VERSION}")
+        return cls(data)
+
+    def text(self) -> str:
+        return json.dumps(self.data, indent=1) + "\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.text())
+
+    def domain(self) -> Domain:
+        """Raises UserError where the file's expressions cannot be read."""
+        of = self.data["domain"]
+        variables = tuple([Variable(each["name"], each["min"], each["max"], each["multiple_of"]) for each in of["sizes"]])
+        places = {place: _parsed(parse_integer, text) for place, text in of["places"].items()}
+        return Domain(variables, places, tuple([_parsed(parse_condition, text) for text in of["relations"]]))
+
+    def regions(self) -> list[Region]:
+        """Those in which a graph runs."""
+        found = []
+        for region in self.data["regions"]:
+            if region["kind"] == "graph":
+                exprs = [_parsed(parse_condition, guard["text"]) for guard in region["guards"]]
+                found.append(Region(tuple([Condition(expr, Why.BRANCH) for expr in exprs])))
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """What `new` serves and `old` does not, and the reverse. `status`: "equivalent", "different", or "unknown" where the solver
+    cannot tell and no difference is known."""
+
+    status: str
+    lost: Point | None = None
+    gained: Point | None = None
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [self.status]
+        if self.lost is not None:
+            lines.append(f"lost: {at(self.lost)} was served, and is not any more")
+        if self.gained is not None:
+            lines.append(f"gained: {at(self.gained)} was not served, and is now")
+        return "\n".join([*lines, *self.notes])
+
+
+def contract(fn: Any) -> Contract:
+    """The contract of a compiled object: what `precompile` or `coverage` last found of it. Raises UserError before that."""
+    state = region_of(fn)
+    if state is None:
+        raise UserError(f"{fn!r} was not compiled", hint="compile it first: tracer.compile(fn).")
+    return contract_of(state)
+
+
+def contract_of(state: RegionState) -> Contract:
+    if state.coverage is None:
+        raise UserError(
+            f"nobody knows yet what {state.name} serves", hint="ask tracer.coverage(fn, spec, example), or precompile it."
+        )
+    return Contract.of(state.name, state.coverage)
+
+
+def difference(old: Contract, new: Contract, *, rlimit: int = RLIMIT) -> Difference:
+    """Which shapes one serves and the other does not: a proof that there are none, or one of them. Sizes are matched by place,
+    by name, or by order."""
+    before, after = old.domain(), new.domain()
+    names = _matched(before, after)
+    if names is None:
+        told = " and ".join(", ".join(each.name for each in domain.variables) for domain in (before, after))
+        return Difference("different", notes=(f"the contracts are over other sizes: {told}",))
+    of_old, of_new = _served(before, old.regions(), {}), _served(after, new.regions(), names)
+    lost, gained = _only_in(of_old, of_new, before, rlimit), _only_in(of_new, of_old, before, rlimit)
+    sides = (("lost", lost), ("gained", gained))
+    notes = [f"the solver cannot tell whether a shape was {what}" for what, found in sides if not found]
+    if len(old.regions()) != len(new.regions()):
+        notes.append(f"regions: {len(old.regions())} before, {len(new.regions())} now")
+    lost_at, gained_at = (found[0] if found else None for found in (lost, gained))
+    if lost_at is not None or gained_at is not None:
+        return Difference("different", lost_at, gained_at, tuple(notes))
+    return Difference("equivalent" if lost and gained else "unknown", notes=tuple(notes))
+
+
+def _size(each: Variable) -> dict[str, Any]:
+    return {"name": each.name, "min": each.min, "max": each.max, "multiple_of": each.multiple_of}
+
+
+def _region(each: Served, domain: Domain) -> dict[str, Any]:
+    guards = []
+    conditions = each.region.beside(domain)
+    for condition in conditions:
+        where = condition.where
+        guard = {"text": show(condition.expr), "why": condition.why.value}
+        if where is not None:
+            place = f"{os.path.basename(where.filename)}:{where.lineno}"
+            guard |= {"line": where.source_line(), "at": place, "in": where.function}
+        guards.append(guard)
+    return {
+        "kind": each.kind,
+        "text": each.region.text(domain),
+        "guards": guards,
+        "outputs": [list(map(show, sizes)) for sizes in each.outputs],
+        "smtlib": solver.smtlib([*domain.conditions(), *(condition.expr for condition in conditions)]),
+    }
+
+
+def _parsed(parse: Any, text: str) -> Any:
+    try:
+        return parse(text)
+    except ParseError as error:
+        raise UserError(f"this contract cannot be compared: {error}") from None
+
+
+def _matched(before: Domain, after: Domain) -> dict[Any, Any] | None:
+    """Which size of `after` is which of `before`: by the places where they are found, else by name, else by order."""
+    if len(before.variables) != len(after.variables):
+        return None
+    old = {before.home(each): each.symbol for each in before.variables}
+    found = {each.symbol: old.get(after.home(each)) for each in after.variables}
+    if None not in found.values():
+        return found
+    if {each.name for each in before.variables} == {each.name for each in after.variables}:
+        return {each.symbol: each.symbol for each in after.variables}
+    return {new.symbol: each.symbol for new, each in zip(after.variables, before.variables)}
+
+
+def _served(domain: Domain, regions: Sequence[Region], names: Mapping[Any, Any]) -> list[Any]:
+    """For each region the shapes of the domain in it."""
+    return [sympy.And(*domain.conditions(), region.formula).xreplace(dict(names)) for region in regions]
+
+
+def _only_in(one: Sequence[Any], other: Sequence[Any], domain: Domain, rlimit: int) -> tuple[Point | None] | None:
+    """(a shape that lies in one and not in the other,), (None,) if there is none, None if nobody knows."""
+    unknown = False
+    for part in one:
+        for limit in (rlimit, HARDER * rlimit):
+            answer = solver.satisfy([part], misses=other, rlimit=limit)
+            if answer.status == "sat" and answer.values is not None:
+                return ({each.symbol: answer.values.get(each.symbol, each.first) for each in domain.variables},)
+            if answer.status == "unsat":
+                break
+        else:
+            unknown = True
+    return None if unknown else (None,)

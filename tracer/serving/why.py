@@ -1,0 +1,135 @@
+"""`why` and `stats`: which entry serves a call, or what keeps each from it; and how often what happened."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from shapes.domain import Domain, Point, at
+from shapes.regions import nearest
+from tracer import _C
+from tracer.api.settings import region_of
+from tracer.convert_frame import RegionState
+from tracer.errors import UserError
+from tracer.guards import GuardFailure
+from tracer.serving.calls import Calls
+from tracer.serving.regions import served
+from tracer.serving.target import Target, target_of
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Miss:
+    """An entry that does not serve the call: the first guard that fails, with the value it expects and the one it saw."""
+
+    entry: _C.Entry
+    failure: GuardFailure
+
+    def __str__(self) -> str:
+        place = f"\n      from {self.failure.where.with_code()}" if self.failure.where is not None else ""
+        wanted = f"\n      would hold for {self.failure.expected}" if self.failure.expected not in ("", "true") else ""
+        return f"{self.failure}{wanted}{place}"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Why:
+    """Why a call hits or misses. True in a condition if it hits."""
+
+    function: str
+    entry: _C.Entry | None
+    misses: tuple[Miss, ...]
+    outside: str = ""  # what was declared and does not hold
+    domain: Domain | None = None
+    point: Point | None = None
+    nearest: Point | None = None
+
+    @property
+    def hit(self) -> bool:
+        return self.entry is not None
+
+    def __bool__(self) -> bool:
+        return self.hit
+
+    def __str__(self) -> str:
+        where = "" if self.point is None else f" at {at(self.point)}"
+        if self.entry is not None:
+            kind = "" if self.entry.code is not None else ", which leaves it to CPython"
+            guards = "".join(f"\n    {line}" for line in self.entry.guarded_code.guards_text.splitlines())
+            return f"{self.function}: hit{where}, by an entry with {self.entry.hits} hits before{kind}. Its guards:{guards}"
+        lines = [f"{self.function}: miss{where}"]
+        if self.outside:
+            lines.append(f"  {self.outside}")
+        if not self.misses:
+            lines.append("  there is no entry yet")
+        lines += [f"  entry {number}: {miss}" for number, miss in enumerate(self.misses)]
+        if self.nearest is not None:
+            same = self.nearest == self.point
+            near = f"nearest covered shape: {at(self.nearest)}"
+            lines.append("  its shape is covered: what differs is no size" if same else f"  {near}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def why(fn: Any, *args: Any, **kwargs: Any) -> Why:
+    """Why a call of `fn` with these arguments hits or misses; nothing is run or traced.
+
+    For each entry that does not serve it: the guard that fails, the user's line that made it, and the value that would hold; with
+    declared shapes also the nearest shape that is covered. Raises UserError for what was not compiled or cannot be called so.
+    """
+    target = target_of(fn)
+    slots = target.slots(args, kwargs)
+    name = target.function.__qualname__
+    entry = target.lookup(args, kwargs)
+    point = domain = near = None
+    outside = ""
+    if target.state.shapes is not None:
+        try:
+            calls = Calls(target.state.shapes, target.function, slots)
+            domain, point = calls.domain, calls.example
+            near = None if entry is not None else _nearest(target, calls)
+        except UserError as error:
+            outside = error.message
+    misses = () if entry is not None else tuple(_misses(target, slots))
+    return Why(name, entry, misses, outside, domain, point, near)
+
+
+def _misses(target: Target, slots: tuple[Any, ...]) -> list[Miss]:
+    found = []
+    for entry in target.entries():
+        failure = entry.guarded_code.manager.explain(slots, target.function.__closure__)
+        if failure is not None:
+            found.append(Miss(entry, failure))
+    return found
+
+
+def _nearest(target: Target, calls: Calls) -> Point | None:
+    """Of the shapes that the entries cover, whatever else keeps them from this call."""
+    regions = [served(entry, calls).region for entry in target.entries()]
+    return nearest(calls.domain, regions, calls.example) if regions else None
+
+
+def stats(fn: Any) -> dict[str, Any]:
+    """What happened to a compiled object so far: counts, and for each entry its function, hits and kind."""
+    state = region_of(fn)
+    if state is None:
+        raise UserError(f"{fn!r} was not compiled", hint="compile it first: tracer.compile(fn).")
+    return stats_of(state)
+
+
+def stats_of(state: RegionState) -> dict[str, Any]:
+    entries = state.entries()
+    return {
+        "region": state.name,
+        "hits": sum(entry.hits for entry in entries),
+        **{f"{name}s" if name != "miss" else "misses": state.stats[name] for name in ("miss", "compile", "recompile", "break")},
+        "sealed_misses": state.stats["sealed miss"],
+        "undeclared": state.stats["undeclared"],
+        "seconds_compiling": state.seconds,
+        "certified": state.coverage is not None and state.coverage.certified,
+        "entries": list(map(_entry, entries)),
+    }
+
+
+def _entry(entry: _C.Entry) -> dict[str, Any]:
+    guarded = entry.guarded_code
+    return {"function": entry.qualname, "hits": entry.hits, "graph": guarded.graph_name, "broken": guarded.broken}
