@@ -105,7 +105,7 @@ def test_a_graph_that_is_gone_is_eagers_error():
     assert isinstance(check(program, leaf(3)).error, RuntimeError)
 
 
-def _steps(decorate, backend_of=None):
+def _steps(decorate):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8), nn.GELU(), nn.Dropout(0.1), nn.Linear(8, 2))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
@@ -141,6 +141,18 @@ def test_a_training_step_is_one_graph():
 def test_a_training_step_under_another_backend():
     for expected, seen in zip(_steps(lambda step: step), _steps(tracer.optimize("aot_eager"))):
         torch.testing.assert_close(seen, expected)
+
+
+def test_a_loss_that_is_returned_after_its_backward_under_another_backend():
+    def program(w, x):
+        loss = (w * x).sum()
+        loss.backward()
+        return loss
+
+    leaves = leaf(3), leaf(3)
+    for run, w in zip((program, tracer.optimize("aot_eager")(program)), leaves):
+        run(w, torch.arange(3.0))
+    assert torch.equal(leaves[0].grad, leaves[1].grad)
 
 
 class Hooked(nn.Module):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import torch
+from torch import fx
+
+_OPTIONS = ("retain_graph", "create_graph", "only_inputs", "allow_unused", "is_grads_batched", "materialize_grads")
 
 
 def first_gradient(leaf: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
@@ -18,3 +21,14 @@ def keeps_layout(leaf: torch.Tensor) -> bool:
     if leaf.dim() in formats and leaf.is_contiguous(memory_format=formats[leaf.dim()]):
         return True
     return leaf.dim() == 2 and leaf.t().is_contiguous()
+
+
+def keep_for_gradients(gm: fx.GraphModule) -> None:
+    """For compilers that differentiate a graph as a whole: where results that require gradients have been through a backward pass
+    inside of the graph, what they need for another one must not be gone."""
+    nodes = [node for node in gm.graph.nodes if node.target is torch.autograd.grad]
+    if nodes:
+        for node in nodes:
+            args, options = node.args[:3], {**dict(zip(_OPTIONS, node.args[3:])), **node.kwargs}
+            node.args, node.kwargs = args, {**options, "retain_graph": True}
+        gm.recompile()

@@ -126,8 +126,8 @@ def _refuse_hooks(tx: Tracer, leaf: Any) -> None:
 
 
 def _accumulate(tx: Tracer, leaf: Any, gradient: VariableTracker) -> None:
-    before = leaf.get_attr(tx, "grad")
-    if before.is_constant():
+    before = leaf.get_attr(tx, "grad") if leaf.source is not None else tx.effects.attribute(leaf, "grad")
+    if before is None or before.is_constant():
         made = tx.output.call_function(first_gradient, (leaf.node, gradient.graph_arg()), {})
         tx.effects.store_attribute(leaf, "grad", made)
     else:

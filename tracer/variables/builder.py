@@ -372,7 +372,7 @@ def _function(builder: VariableBuilder, tx: Tracer, value: types.FunctionType, s
         builder.guard(guards.FunctionMatch(source, value))
         return builder.remember(value, CallableVariable(value, source))
     inner = value.__dict__.get(_COMPILED)
-    if inner is not None and not value.__dict__.get("_torchdynamo_disable"):  # what torch.compile made
+    if inner is not None and not _is_disabled(value, inner):  # what torch.compile made
         builder.guard(guards.IdMatch(source, value))
         function = tx.wrap(inner, GenericAttrSource(source, _COMPILED))
         return builder.remember(value, CompiledFunctionVariable(value, function, source))
@@ -382,6 +382,12 @@ def _function(builder: VariableBuilder, tx: Tracer, value: types.FunctionType, s
 
 
 _COMPILED = "_torchdynamo_orig_callable"
+
+
+def _is_disabled(value: types.FunctionType, inner: Any) -> bool:
+    """torch.compile, once used, disables parts of optimizers for itself; what the user disables stays so."""
+    module = getattr(inner, "__module__", None) or ""
+    return bool(value.__dict__.get("_torchdynamo_disable")) and not module.startswith("torch.optim.")
 
 
 def _is_library_function(value: types.FunctionType) -> bool:

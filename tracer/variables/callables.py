@@ -5,6 +5,8 @@ import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from tracer.graph_breaks import unsupported
 from tracer.sources import GenericAttrSource
 from tracer.variables.base import VariableTracker
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from tracer.sources import Source
     from tracer.variables.protocol import Tracer
 
+_PACKET: Any = type(torch.ops.aten.add)  # the overloads of an operator
 READABLE = frozenset(("__name__", "__qualname__", "__module__", "__doc__"))  # of every function
 
 
@@ -157,6 +160,8 @@ class CallableVariable(VariableTracker):
             return ConstantVariable(getattr(self.value, name, None))
         if name == "__get__":
             return tx.bound_builtin_method(self, name)
+        if isinstance(self.value, _PACKET) and name in self.value.overloads():
+            return CallableVariable(getattr(self.value, name))
         if self.source is not None and not hasattr(type(self.value), "__getattr__"):
             missing = object()
             value = getattr(self.value, name, missing)

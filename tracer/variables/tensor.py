@@ -346,7 +346,7 @@ class TensorMethodVariable(VariableTracker):
 def _grad(tx: Tracer, self: TensorVariable) -> VariableTracker:
     if self.source is not None:
         return tx.tensor_grad(self)
-    if self.fake.grad_fn is None and not self.fake.requires_grad:
+    if self.fake.is_leaf:  # made here: backward() would have stored a gradient
         return ConstantVariable(None)
     unsupported("unsupported-attribute", value=self.describe(), name="grad")
 

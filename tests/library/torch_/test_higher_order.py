@@ -175,6 +175,15 @@ def test_gradients_flow_through_a_map():
     _gradients(lambda x, w: map(lambda row: row.sin() * w, x), ROWS, Y)
 
 
+def test_backward_inside_passes_through_a_condition():
+    def program(x):
+        w = torch.full((3,), 2.0, requires_grad=True)
+        torch.cond(x.sum() > 0, lambda a: a.cos() * w, lambda a: a.sin() + w, (x,)).sum().backward()
+        return w.grad
+
+    captured(program, X + 1)
+
+
 def test_a_wrapped_function_is_a_graph_inside_the_graph():
     def program(x):
         z = x * 2

@@ -1,0 +1,76 @@
+"""Operators that programs register with `torch.library` are one node each, with what they do to their arguments."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from tests.support import breaks, captured
+from tracer import optimize
+
+X = torch.linspace(-1, 1, 6).reshape(2, 3)
+
+
+@torch.library.custom_op("shapetracer_tests::sines", mutates_args=())
+def sines(x: torch.Tensor, scale: float) -> torch.Tensor:
+    return torch.from_numpy(np.sin(x.detach().numpy()) * scale).to(x.dtype)
+
+
+@sines.register_fake
+def _(x, scale):
+    return torch.empty_like(x)
+
+
+def _save(ctx, inputs, output):
+    ctx.save_for_backward(inputs[0])
+    ctx.scale = inputs[1]
+
+
+sines.register_autograd(lambda ctx, gradient: (gradient * ctx.saved_tensors[0].cos() * ctx.scale, None), setup_context=_save)
+
+
+@torch.library.custom_op("shapetracer_tests::add_rows", mutates_args=("target",))
+def add_rows(target: torch.Tensor, row: torch.Tensor) -> None:
+    target.numpy()[:] += row.numpy()
+
+
+@torch.library.custom_op("shapetracer_tests::unknown", mutates_args=())
+def without_fake(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
+@torch.compiler.allow_in_graph
+def allowed(x):
+    return x.sin() + 1
+
+
+def test_an_operator_is_a_node():
+    assert captured(lambda x: sines(x, 2.0) + 1, X).operations == ["sines.default", "add"]
+    assert captured(lambda x: torch.ops.shapetracer_tests.sines(x, 2.0) + 1, X).operations == ["sines", "add"]
+
+
+def test_an_operator_changes_its_arguments():
+    def program(x, row):
+        made = x * 2
+        add_rows(made, row)
+        add_rows(x, row)
+        return made
+
+    captured(program, X, X[0])
+
+
+def test_gradients_of_an_operator():
+    gradients = []
+    for run in (sines, optimize("eager")(lambda x, scale: sines(x, scale))):
+        x = X.clone().requires_grad_()
+        run(x, 2.0).sum().backward()
+        gradients.append(x.grad)
+    assert torch.equal(*gradients)
+
+
+def test_an_operator_without_a_fake_breaks_the_graph():
+    breaks(lambda x: without_fake(x) * 2, X)
+
+
+def test_an_allowed_function_is_captured():
+    captured(lambda x: allowed(x) * 2, X)
