@@ -185,6 +185,9 @@ class DequeIterator(IteratorVariable):
         self.position += 1
         return self.owner.item(tx, -self.position if self.backwards else self.position - 1)
 
+    def container(self) -> VariableTracker | None:
+        return self.owner
+
     def children(self) -> Iterable[VariableTracker]:
         return (self.owner,)
 

@@ -47,6 +47,10 @@ class IteratorVariable(VariableTracker):
                 return tx.literal(True)
         return tx.literal(False)
 
+    def container(self) -> VariableTracker | None:
+        """What it reads while it goes on, and whose state CPython compares with that at the start."""
+        return None
+
     def truth(self, tx: Tracer) -> bool:
         return True
 
@@ -150,6 +154,9 @@ class SequenceIterator(IteratorVariable):
         self.position += 1
         return self.sequence.item(tx, self.position - 1)
 
+    def container(self) -> VariableTracker | None:
+        return self.sequence  # type: ignore[no-any-return]
+
     def children(self) -> Iterable[VariableTracker]:
         return () if self.sequence is None else (self.sequence,)
 
@@ -181,6 +188,9 @@ class ReversedIterator(IteratorVariable):
             return None
         self.position -= 1
         return self.sequence.item(tx, self.position)
+
+    def container(self) -> VariableTracker | None:
+        return self.sequence  # type: ignore[no-any-return]
 
     def children(self) -> Iterable[VariableTracker]:
         return () if self.sequence is None else (self.sequence,)

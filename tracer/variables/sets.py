@@ -329,6 +329,9 @@ class SetIterator(IteratorVariable):
         self.position += 1
         return self.items[self.position - 1]
 
+    def container(self) -> VariableTracker | None:
+        return self.owner
+
     def children(self) -> Iterable[VariableTracker]:
         return (self.owner, *self.items)
 

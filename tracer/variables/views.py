@@ -186,6 +186,9 @@ class DictIterator(IteratorVariable):
         if issubclass(self.view.owner.cls, collections.OrderedDict):  # it has other rules and other messages
             unsupported("unsupported-iteration", value="an OrderedDict that changes during iteration")
 
+    def container(self) -> VariableTracker | None:
+        return self.view.owner
+
     def children(self) -> Iterable[VariableTracker]:
         return (self.view,)
 
