@@ -228,10 +228,10 @@ def _watch(state: Any, names: dict[str, Any], verdict: Verdict) -> None:
     """While a frame is traced, nothing of the program may change; whatever frame is left to CPython is counted."""
     convert, give_up = state.convert, state._given_up
 
-    def watched(function: types.FunctionType, args: tuple[Any, ...]) -> Any:
+    def watched(function: types.FunctionType, args: tuple[Any, ...], *more: Any) -> Any:
         before = _state(names, args)
         try:
-            entry = convert(function, args)
+            entry = convert(function, args, *more)
         except Exception as error:
             raise Different("crash", f"in the tracer: {_described(error)}") from error
         for line, now in zip(before, after := _state(names, args)):

@@ -69,6 +69,8 @@ def _count(tx: Tracer, start: Value = ZERO, step: Value = ONE) -> Value:
     for value in (start, step):
         if not issubclass(value.python_type(), numbers.Number):
             unsupported("unsupported-builtin", function=f"itertools.count of {value.describe()}")
+    if start.python_type() is bool and step.is_constant() and step.constant() == 1:  # counted in C, from the number
+        start = tx.unary("+", start)
     return CountIterator(start, step)
 
 
