@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import torch
 
 import tracer
@@ -116,3 +118,15 @@ def test_a_bool_minus_a_tensor_fails_in_the_graph_after_an_input_was_written_and
 
     check(program, torch.randn(3, 3), 4)
     check(program, torch.randn(3, 3), True)
+
+
+def test_a_product_of_two_dtypes_after_a_write_fails_at_its_own_line():
+    weight = torch.ones(3, 3)
+
+    def f(x):
+        x += 1
+        return x @ weight
+
+    error = check(f, torch.ones(2, 3, dtype=torch.float64)).error
+    lines = [line for _, line in traceback.walk_tb(error.__traceback__)]
+    assert f.__code__.co_firstlineno + 2 in lines

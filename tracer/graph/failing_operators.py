@@ -1,9 +1,13 @@
 """Operators that may raise when the graph runs although they passed on fake tensors: the data decides (an index out of
-range, a singular matrix, an integer divided by zero), or the kernel refuses more than the fake form (`rsub` of a bool)."""
+range, a singular matrix, an integer divided by zero), or the kernel refuses more than the fake form (`rsub` of a bool, a
+product of matrices of two dtypes)."""
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import torch
 
 # Names of aten operators without their overload and the underscore of in-place forms.
 _DATA_DECIDES = frozenset(
@@ -17,6 +21,20 @@ _DATA_DECIDES = frozenset(
     "_linalg_solve_ex lu_unpack triangular_solve _assert_async _assert_scalar _assert_tensor_metadata item "
     "_local_scalar_dense equal to_dense rsub sparse_coo_tensor nonzero_static searchsorted bucketize split_with_sizes".split()
 )
+
+
+def may_fail(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call of an operator (an OpOverload) may raise when the graph runs."""
+    return may_fail_on_data(func) or (torch.Tag.pointwise not in func.tags and _has_several_dtypes(args, kwargs))
+
+
+def _has_several_dtypes(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    found = set()
+    for value in (*args, *kwargs.values()):
+        for each in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(each, torch.Tensor):
+                found.add(each.dtype)
+    return len(found) > 1
 
 
 @functools.cache
