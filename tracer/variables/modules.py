@@ -5,10 +5,13 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any
 
+from tracer import guards
 from tracer.graph_breaks import unsupported
 from tracer.sources import GenericAttrSource, ModuleGlobalsSource, Source
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BuiltinMethodVariable
+from tracer.variables.constant import ConstantVariable
+from tracer.variables.lookups import MISSING, lookup
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -43,6 +46,8 @@ class PythonModuleVariable(VariableTracker):
         stored = tx.global_effect(vars(self.value), name)
         if stored is not None:
             return stored
+        if not self._reads_plainly():
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
         value = vars(self.value).get(name, _MISSING)
         if value is not _MISSING:
             return tx.wrap(value, self.attribute_source(name))
@@ -50,7 +55,25 @@ class PythonModuleVariable(VariableTracker):
             unsupported("unsupported-attribute", value=self.describe(), name=name)
         if isinstance(getattr(types.ModuleType, name, None), _C_METHODS):
             return BuiltinMethodVariable(self, name)
-        value = getattr(self.value, name, _MISSING)  # a module's own __getattr__, or a lazy submodule
+        if type(self.value).__module__.startswith("torch."):
+            return self._attribute_of_namespace(tx, name)
+        tx.guard(guards.NotInGlobals(self.attribute_source(name)))
+        function = vars(self.value).get("__getattr__")
+        if isinstance(function, types.FunctionType):
+            own = tx.wrap(function, self.attribute_source("__getattr__"))
+            return own.call(tx, [ConstantVariable(name)], {})
+        if function is not None or any(lookup(type(self.value), found)[1] is not MISSING for found in (name, "__getattr__")):
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        tx.raise_error(AttributeError, f"module {self.value.__name__!r} has no attribute {name!r}")
+
+    def _reads_plainly(self) -> bool:
+        """Whether reading what is in the module's dict runs no code of the program."""
+        kind = type(self.value)
+        return kind is types.ModuleType or lookup(kind, "__getattribute__")[0] is types.ModuleType
+
+    def _attribute_of_namespace(self, tx: Tracer, name: str) -> VariableTracker:
+        """`torch.ops.aten.add` and the like: modules of torch that find operators when they are asked."""
+        value = getattr(self.value, name, _MISSING)
         if value is _MISSING:
             tx.raise_error(AttributeError, f"module {self.value.__name__!r} has no attribute {name!r}")
         if vars(self.value).get(name, _MISSING) is not value:

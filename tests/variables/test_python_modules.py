@@ -1,0 +1,104 @@
+"""Attributes of Python modules that are not there when the frame is traced."""
+
+import sys
+import types
+
+import pytest
+import torch
+
+from tests.support import captured, captured_made, check, check_made
+from tracer.api.callables import compiled
+from tracer.api.settings import Settings
+
+X = torch.arange(4.0)
+
+
+@pytest.fixture
+def module():
+    made = sys.modules["a_module_of_the_test"] = types.ModuleType("a_module_of_the_test")
+    yield made
+    del sys.modules[made.__name__]
+
+
+def traced(fn):
+    return compiled(fn, Settings(backend="eager", name="check"))
+
+
+def test_an_attribute_that_appears_later(module):
+    def fn(x):
+        return x * 2 if hasattr(module, "feature") else x - 1
+
+    compiled_fn = traced(fn)
+    assert torch.equal(compiled_fn(X), X - 1)
+    module.feature = True
+    assert torch.equal(compiled_fn(X), X * 2)
+    del module.feature
+    assert torch.equal(compiled_fn(X), X - 1)
+
+
+def test_an_attribute_that_is_missing(module):
+    def fn(x):
+        y = x + 1
+        try:
+            return module.nothing
+        except AttributeError as error:
+            return y, str(error)
+
+    captured(fn, X)
+
+
+def test_the_getattr_of_a_module_is_traced_through_and_does_not_run_meanwhile(module):
+    asked = module.asked = []
+    text = "def __getattr__(name):\n    asked.append(name)\n    if name == 'lazy': return 3\n    raise AttributeError(name)"
+    exec(text, vars(module))
+
+    def fn(x):
+        return x * module.lazy + hasattr(module, "nothing")
+
+    captured_made(fn, lambda: ((X,), {}), reset=asked.clear)
+    asked.clear()
+    traced(fn)(X)
+    assert [name for name in asked if not name.startswith("__")] == ["lazy", "nothing"]
+
+
+def test_a_module_class_of_the_program(module):
+    class Lazy(types.ModuleType):
+        def __getattr__(self, name):
+            value = 5 if name == "late" else 7
+            setattr(self, name, value)
+            return value
+
+    module.__class__ = Lazy
+
+    def fn(x):
+        return x * module.late
+
+    checked = check_made(fn, lambda: ((X,), {}), reset=lambda: vars(module).pop("late", None))
+    assert checked.break_ids == ["unsupported-attribute"]
+    captured(fn, X)  # it is there now
+
+
+def test_a_module_class_that_watches_every_read(module):
+    reads = []
+
+    class Watching(types.ModuleType):
+        def __getattribute__(self, name):
+            if not name.startswith("__"):
+                reads.append(name)
+            return super().__getattribute__(name)
+
+    module.value = 2
+    module.__class__ = Watching
+
+    def fn(x):
+        return x * module.value
+
+    assert torch.equal(traced(fn)(X), X * 2)
+    assert reads.count("value") == 1
+
+
+def test_operators_found_when_they_are_asked_for():
+    def fn(x):
+        return torch.ops.aten.sinh(x), hasattr(torch.ops.aten, "no_such_operator")
+
+    check(fn, X)
