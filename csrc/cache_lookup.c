@@ -180,10 +180,10 @@ run(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
 {
     Region *active = entry->needs_hook ? site->region : NULL;
     if (context->active == active) {
-        return entry_run(entry, site, keep);
+        return entry_run(context, entry, site, keep);
     }
     Region *outer = thread_context_exchange(context, (Region *)Py_XNewRef(active));
-    PyObject *result = entry_run(entry, site, keep);
+    PyObject *result = entry_run(context, entry, site, keep);
     Py_XDECREF(thread_context_exchange(context, outer));
     return result;
 }

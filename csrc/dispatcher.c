@@ -56,8 +56,10 @@ call_original(Dispatcher *self, ThreadContext *context, PyObject *const *argumen
     return result;
 }
 
+/* `handed`: NULL, or the list that the arguments lie in, for cached code to empty. */
 static PyObject *
-call_cached(Dispatcher *self, ThreadContext *context, PyObject *const *arguments, size_t nargsf, PyObject *keywords)
+call_cached(Dispatcher *self, ThreadContext *context, PyObject *const *arguments, size_t nargsf, PyObject *keywords,
+            PyObject *handed)
 {
     Bucket *bucket = current_bucket(self);
     if (bucket == NULL) {
@@ -69,6 +71,7 @@ call_cached(Dispatcher *self, ThreadContext *context, PyObject *const *arguments
     if (bound <= 0) {
         return bound < 0 ? NULL : call_original(self, context, arguments, nargsf, keywords, 1);
     }
+    site.handed = handed;
     Entry *entry = NULL;
     PyObject *result = NULL;
     switch (cache_lookup(context, &site, bucket, &entry)) {
@@ -87,7 +90,8 @@ call_cached(Dispatcher *self, ThreadContext *context, PyObject *const *arguments
 }
 
 static PyObject *
-call_counted(Dispatcher *self, ThreadContext *context, PyObject *const *arguments, size_t nargsf, PyObject *keywords)
+call_counted(Dispatcher *self, ThreadContext *context, PyObject *const *arguments, size_t nargsf, PyObject *keywords,
+             PyObject *handed)
 {
     PyCodeObject *code = (PyCodeObject *)self->function->func_code;
     CallRecord *last = context->calls;
@@ -99,15 +103,14 @@ call_counted(Dispatcher *self, ThreadContext *context, PyObject *const *argument
         return call_original(self, context, arguments, nargsf, keywords, 0);
     }
     context->calls = &record;
-    PyObject *result = call_cached(self, context, arguments, nargsf, keywords);
+    PyObject *result = call_cached(self, context, arguments, nargsf, keywords, handed);
     context->calls = record.outer;
     return result;
 }
 
 static PyObject *
-dispatcher_vectorcall(PyObject *callable, PyObject *const *arguments, size_t nargsf, PyObject *keywords)
+dispatch(Dispatcher *self, PyObject *const *arguments, size_t nargsf, PyObject *keywords, PyObject *handed)
 {
-    Dispatcher *self = (Dispatcher *)callable;
     ThreadContext *context = thread_context_get();
     if (context == NULL || c_stack_check() < 0) {
         return NULL;
@@ -116,9 +119,38 @@ dispatcher_vectorcall(PyObject *callable, PyObject *const *arguments, size_t nar
         return PyObject_Vectorcall((PyObject *)self->function, arguments, nargsf, keywords);
     }
     if (self->resume_limit > 0) {
-        return call_counted(self, context, arguments, nargsf, keywords);
+        return call_counted(self, context, arguments, nargsf, keywords, handed);
     }
-    return call_cached(self, context, arguments, nargsf, keywords);
+    return call_cached(self, context, arguments, nargsf, keywords, handed);
+}
+
+static PyObject *
+dispatcher_vectorcall(PyObject *callable, PyObject *const *arguments, size_t nargsf, PyObject *keywords)
+{
+    return dispatch((Dispatcher *)callable, arguments, nargsf, keywords, NULL);
+}
+
+/* A call whose arguments are the items of a list that nobody else has: cached code takes them out of it, so that they live
+ * no longer than its locals. */
+static PyObject *
+dispatcher_hand_over(Dispatcher *self, PyObject *list)
+{
+    if (!PyList_CheckExact(list)) {
+        PyErr_Format(PyExc_TypeError, "hand_over() takes a list, not %.100s", Py_TYPE(list)->tp_name);
+        return NULL;
+    }
+    Py_ssize_t count = PyList_GET_SIZE(list);
+    PyObject *few[CALL_SITE_INLINE_SLOTS];
+    PyObject **arguments = count <= CALL_SITE_INLINE_SLOTS ? few : PyMem_New(PyObject *, count);
+    if (arguments == NULL) {
+        return PyErr_NoMemory();
+    }
+    memcpy(arguments, ((PyListObject *)list)->ob_item, (size_t)count * sizeof(PyObject *));
+    PyObject *result = dispatch(self, arguments, (size_t)count, NULL, list);
+    if (arguments != few) {
+        PyMem_Free(arguments);
+    }
+    return result;
 }
 
 /* ---- the type ---- */
@@ -306,6 +338,8 @@ static PyMethodDef dispatcher_methods[] = {
      "lookup(*args, **kwargs) -> the entry that serves this call, or None; nothing is run or traced"},
     {"bind", (PyCFunction)(void (*)(void))dispatcher_bind, METH_FASTCALL | METH_KEYWORDS,
      "bind(*args, **kwargs) -> the argument slots, or None where CPython itself would make this call"},
+    {"hand_over", (PyCFunction)dispatcher_hand_over, METH_O,
+     "hand_over(arguments) -> the result of a call with the items of this list, which cached code empties"},
     {"with_closure", (PyCFunction)dispatcher_with_closure, METH_O,
      "with_closure(cells) -> Dispatcher over the same region, code, globals and defaults with another closure"},
     {NULL},

@@ -104,9 +104,21 @@ function_for(Entry *entry, PyObject *closure, int keep)
     return function;
 }
 
+/* The new frame holds its arguments before any other code runs: only then can the list that they were handed over in be
+ * emptied, which the frame itself asks for (let_go). */
+static PyObject *
+start(ThreadContext *context, PyObject *function, const CallSite *site, PyObject *const *arguments, Py_ssize_t count)
+{
+    PyObject *outer = context->handed;
+    context->handed = site->handed;
+    PyObject *result = PyObject_Vectorcall(function, arguments, (size_t)count, NULL);
+    context->handed = outer;
+    return result;
+}
+
 /* What check_fn has fetched is the last argument. */
 static PyObject *
-call_with_fetched(PyObject *function, const CallSite *site)
+call_with_fetched(ThreadContext *context, PyObject *function, const CallSite *site)
 {
     Py_ssize_t count = site->argument_count;
     PyObject *few[CALL_SITE_INLINE_SLOTS + 1];
@@ -116,7 +128,7 @@ call_with_fetched(PyObject *function, const CallSite *site)
     }
     memcpy(arguments, site->slots, (size_t)count * sizeof(PyObject *));
     arguments[count] = site->fetched == NULL ? Py_None : site->fetched;
-    PyObject *result = PyObject_Vectorcall(function, arguments, (size_t)count + 1, NULL);
+    PyObject *result = start(context, function, site, arguments, count + 1);
     if (arguments != few) {
         PyMem_Free(arguments);
     }
@@ -124,15 +136,14 @@ call_with_fetched(PyObject *function, const CallSite *site)
 }
 
 PyObject *
-entry_run(Entry *entry, const CallSite *site, int keep)
+entry_run(ThreadContext *context, Entry *entry, const CallSite *site, int keep)
 {
     PyObject *function = function_for(entry, site->function->func_closure, keep);
     if (function == NULL) {
         return NULL;
     }
-    PyObject *result = entry->fetches
-                           ? call_with_fetched(function, site)
-                           : PyObject_Vectorcall(function, site->slots, (size_t)site->argument_count, NULL);
+    PyObject *result = entry->fetches ? call_with_fetched(context, function, site)
+                                      : start(context, function, site, site->slots, site->argument_count);
     Py_DECREF(function);
     return result;
 }

@@ -4,6 +4,7 @@
 
 #include "compat.h"
 #include "frame_locals.h"
+#include "thread_context.h"
 
 typedef struct {
     PyObject_HEAD
@@ -39,6 +40,6 @@ CheckResult entry_check(Entry *entry, CallSite *site);
 
 /* Runs the entry's code, which it has, on the arguments of the site. `keep`: the calling function lives as long as
  * the region, so that a function made for its closure may be kept. */
-PyObject *entry_run(Entry *entry, const CallSite *site, int keep);
+PyObject *entry_run(ThreadContext *context, Entry *entry, const CallSite *site, int keep);
 
 #endif

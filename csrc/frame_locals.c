@@ -12,6 +12,7 @@ site_init(CallSite *site, Region *region, PyFunctionObject *function)
     site->check_count = site->argument_count + (code->co_nfreevars != 0);
     site->owned = 0;
     site->fetched = NULL;
+    site->handed = NULL;
     site->heap = NULL;
 }
 

@@ -21,6 +21,7 @@ typedef struct {
     Py_ssize_t check_count; /* argument_count, and one more if there is a closure */
     Py_ssize_t owned;       /* how many slots, from the first, are strong references */
     PyObject *fetched;      /* NULL, or what the check_fn that holds has handed out; strong */
+    PyObject *handed;       /* borrowed: NULL, or the list that the slots are the items of, to be emptied */
     PyObject **heap;        /* NULL, or the slots if they do not fit inline */
     PyObject *inline_slots[CALL_SITE_INLINE_SLOTS];
 } CallSite;

@@ -18,6 +18,7 @@ static PyMethodDef module_methods[] = {
     {"set_stance_c", py_set_stance, METH_O,
      "set_stance_c(mode) -> the mode before; of this thread. 0 normal, 1 run only, 2 disabled"},
     {"never_trace", py_never_trace, METH_O, "never_trace(code): no region is ever asked about this code"},
+    {"let_go", py_let_go, METH_NOARGS, "let_go(): nobody but this frame, which begins, keeps its arguments alive"},
     {"hook_count", py_hook_count, METH_NOARGS, "hook_count() -> how many threads have an active region"},
     {NULL},
 };

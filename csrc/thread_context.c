@@ -147,3 +147,17 @@ py_set_stance(PyObject *Py_UNUSED(module), PyObject *stance)
     context->stance = (Stance)value;
     return PyLong_FromLong(before);
 }
+
+PyObject *
+py_let_go(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    ThreadContext *context = thread_context_peek(PyThreadState_Get());
+    PyObject *handed = context == NULL ? NULL : context->handed;
+    if (handed != NULL) {
+        context->handed = NULL;
+        if (PyList_SetSlice(handed, 0, PyList_GET_SIZE(handed), NULL) < 0) {
+            return NULL;
+        }
+    }
+    Py_RETURN_NONE;
+}

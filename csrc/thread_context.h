@@ -25,6 +25,7 @@ typedef struct {
     Stance stance;
     PyFunctionObject *passing; /* borrowed: the next frame of this very function runs in CPython, unasked */
     CallRecord *calls;
+    PyObject *handed; /* borrowed: the list of arguments that the cached code that starts now may empty, or NULL */
     int quiet; /* how many lookups and entries are at work that nobody else's evaluation function is to see */
 } ThreadContext;
 
@@ -39,6 +40,9 @@ ThreadContext *thread_context_peek(PyThreadState *thread);
 /* Makes `region` active (steals the reference; NULL: none) and gives back the one before, now the caller's.
  * The frame hook is installed while any thread has an active region. */
 Region *thread_context_exchange(ThreadContext *context, Region *region);
+
+/* Python: let_go(): cached code has its arguments now. Nobody else is to keep them alive. */
+PyObject *py_let_go(PyObject *module, PyObject *unused);
 
 /* Python: swap_active(region_or_None), active_region(), set_stance_c(mode) */
 PyObject *py_swap_active(PyObject *module, PyObject *region);

@@ -397,3 +397,53 @@ def test_what_is_installed_takes_three_arguments_of_the_right_kinds():
         region.install(plain.__code__, {}, None)
     with pytest.raises(TypeError):
         region.install(plain, {}, entry(plain))
+
+
+# -- arguments that are handed over ------------------------------------------------------------------------------------
+
+
+class Held:
+    pass
+
+
+def keeps_nothing(a, b):
+    _C.let_go()
+    kept = weakref.ref(a)
+    del a
+    return kept() is None, b
+
+
+def test_arguments_that_are_handed_over_belong_to_the_cached_code_alone():
+    function = fresh(plain)
+    dispatcher = Dispatcher(Region(Recorder(plain=entry(keeps_nothing))), function)
+    dispatcher(Held(), 2)  # the recorder keeps it
+    for number in range(3):
+        arguments = [Held(), number]
+        assert dispatcher.hand_over(arguments) == (True, number)
+        assert arguments == []
+    held = Held()
+    assert dispatcher(held, 5) == (False, 5)
+
+
+def test_hand_over_takes_a_list_and_leaves_it_alone_where_cpython_runs_the_function():
+    dispatcher = Dispatcher(Region(Recorder()), fresh(plain))
+    arguments = [1, 2]
+    assert dispatcher.hand_over(arguments) == (1, 2) and arguments == [1, 2]
+    with pytest.raises(TypeError, match="hand_over"):
+        dispatcher.hand_over((1, 2))
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        dispatcher.hand_over([1])
+
+
+def test_many_arguments_that_are_handed_over():
+    names = ", ".join(f"a{i}" for i in range(40))
+    namespace: dict[str, object] = {"let_go": _C.let_go}
+    exec(f"def many({names}): return ({names})\ndef cached({names}):\n let_go()\n return ({names})", namespace)
+    dispatcher = Dispatcher(Region(Recorder(many=entry(namespace["cached"]))), namespace["many"])
+    arguments = [Held() for _ in range(40)]
+    expected = tuple(arguments)
+    assert dispatcher.hand_over(arguments) == expected and arguments == []
+
+
+def test_let_go_outside_of_cached_code_does_nothing():
+    assert _C.let_go() is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import linecache
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -125,3 +126,64 @@ def test_a_traceback_through_a_graph_still_shows_its_source():
     compiled(X)
     code = type(graphs[0]).forward.__code__
     assert "l_x_" in "".join(linecache.getlines(code.co_filename))
+
+
+# -- what a frame drops behind a graph break dies at once --------------------------------------------------------------
+
+
+def _alive_at_each_step(made: list[weakref.ref[torch.Tensor]], counts: list[int], x: torch.Tensor) -> None:
+    made.append(weakref.ref(x))
+    counts.append(sum(ref() is not None for ref in made))
+    print(end="")
+
+
+@pytest.mark.parametrize("loop", [False, True])
+def test_what_a_frame_drops_behind_a_graph_break_dies_at_once(loop):
+    made: list[weakref.ref[torch.Tensor]] = []
+    counts: list[int] = []
+
+    def in_a_row(x):
+        x = x + 1
+        _alive_at_each_step(made, counts, x)
+        x = x * 2
+        _alive_at_each_step(made, counts, x)
+        x = x - 3
+        _alive_at_each_step(made, counts, x)
+        return x
+
+    def in_a_loop(x):
+        for n in range(5):
+            x = x + n
+            _alive_at_each_step(made, counts, x)
+        return x
+
+    fn = in_a_loop if loop else in_a_row
+    traced = tracer.compile(fn, backend="eager")
+    for _ in range(3):
+        made.clear()
+        counts.clear()
+        assert torch.equal(traced(X), fn(X))
+        assert set(counts[: len(counts) // 2]) == {1}
+
+
+def test_a_frame_inlined_keeps_what_its_caller_holds_and_drops_what_it_drops_itself():
+    made: list[weakref.ref[torch.Tensor]] = []
+    counts: list[int] = []
+
+    def inner(x):
+        for n in range(4):
+            x = x + n
+            _alive_at_each_step(made, counts, x)
+        return x
+
+    def outer(x):
+        held = x + 1
+        made.append(weakref.ref(held))
+        return inner(held * 2) + held
+
+    traced = tracer.compile(outer, backend="eager")
+    traced(X)
+    made.clear()
+    counts.clear()
+    assert torch.equal(traced(X), outer(X))
+    assert counts[:4] == counts[4:8]

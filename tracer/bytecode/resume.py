@@ -124,6 +124,11 @@ def _assemble(
 _origins: dict[int, tuple[weakref.ref[CodeType], weakref.ref[CodeType], list[int | None]]] = {}
 
 
+def is_resume_code(code: CodeType) -> bool:
+    known = _origins.get(id(code))
+    return known is not None and known[0]() is code
+
+
 def _remember_origin(resumed: CodeType, code: CodeType, indices: list[int | None]) -> None:
     key = id(resumed)
     forget = weakref.ref(resumed, lambda _, origins=_origins: origins.pop(key, None))  # type: ignore[misc]

@@ -13,7 +13,7 @@ import torch
 from torch import fx
 
 from tracer import _C
-from tracer.bytecode import Assembler, Instruction, ResumeError, live_names, resume_code
+from tracer.bytecode import Assembler, Instruction, ResumeError, is_resume_code, live_names, resume_code
 from tracer.codegen.codegen import Codegen, Extras
 from tracer.codegen.tracebacks import frame_left_out, shown_as
 from tracer.effects import rollback
@@ -79,6 +79,9 @@ class OutputCodeBuilder:
     ) -> OutputCode:
         """`fetched`: those of the inputs that need not be read again."""
         cg = self._codegen()
+        if is_resume_code(self.root.code):
+            cg.call_object(_C.let_go)
+            cg.asm.pop()
         tuple_of_fetched = cg.asm.fresh_local("fetched") if fetched else None
         if graph is not None and graph_name is not None:
             self.extras.bind(graph_name, graph)
@@ -395,7 +398,7 @@ class OutputCodeBuilder:
         kept = {value for value in unread if isinstance(value, str)}
         alive = [*outer, *(value for value in unread if not isinstance(value, str))]
         with frame_left_out(cg):
-            self._push_resume_function(cg, frame, name)
+            self._push_hand_over(cg, frame, name)
             count = len(results) + len(locals_)
             for value in stack:
                 if not isinstance(value, NullVariable):
@@ -403,17 +406,19 @@ class OutputCodeBuilder:
                     count += 1
             for result in (*results, *(locals_now[local] for local in locals_)):
                 self._load(cg, result)
+            cg.asm.emit("BUILD_LIST", count)  # out of which the resumed frame takes them
             cg.release([local for local in self._locals_of(cg) if local not in kept], alive)
-            cg.asm.call(count)
+            cg.asm.call(1)
 
-    def _push_resume_function(self, cg: Codegen, frame: InstructionTranslator, name: str) -> None:
-        """-> NULL, resume function over the cells of the frame"""
+    def _push_hand_over(self, cg: Codegen, frame: InstructionTranslator, name: str) -> None:
+        """-> NULL, hand_over of the resume function over the cells of the frame"""
         cells = [frame.cells[cell] for cell in (*frame.code.co_cellvars, *frame.code.co_freevars)]
         cg.asm.push_null()
         cg.asm.load_deref(name)
         if cells:
             cg.asm.load_attr("with_closure")
             cg.call_top(lambda: cg.build_sequence("BUILD_TUPLE", cells))
+        cg.asm.load_attr("hand_over")
 
     def _locals_of(self, cg: Codegen) -> list[str]:
         """The locals of the output code so far."""
