@@ -5,9 +5,11 @@ Functions are known by identity, never by equality, and are not kept alive. Tens
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -99,6 +101,18 @@ def set_dim_marks(tensor: object, marks: dict[int, DimMark]) -> None:
     """Adds to the marks of a tensor; a dim marked again takes the new mark."""
     setattr(tensor, DIMS, {**dim_marks(tensor), **marks})
     changes.note()
+
+
+@contextlib.contextmanager
+def temporarily_marked(tensor: object, marks: dict[int, DimMark]) -> Iterator[None]:
+    """Within, dims of a tensor have further marks."""
+    before = dim_marks(tensor)
+    set_dim_marks(tensor, marks)
+    try:
+        yield
+    finally:
+        setattr(tensor, DIMS, before)
+        changes.note()
 
 
 def is_opaque(function: object) -> bool:

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import tracer
+from tracer import user_marks
 from tracer.exc import Unsupported, UserError
 
 
@@ -98,3 +99,42 @@ def test_a_tensor_inside_an_argument_that_is_no_container_is_refused():
 def test_dynamic_shapes_of_an_unknown_argument_are_refused():
     with pytest.raises(UserError, match="no argument"):
         tracer.export(lambda x: x + 1, dynamic_shapes={"y": {0: None}})(torch.ones(2))
+
+
+def test_hints_of_dims_and_marks_that_do_not_stay():
+    dim = torch.export.Dim
+    x, y = torch.ones(4, 3), torch.ones(4, 3)
+    shapes = {"x": {0: dim.DYNAMIC, 1: dim.STATIC}, "y": (dim.AUTO, 3)}
+    result = tracer.export(lambda x, y: (x * 2, y + 1), dynamic_shapes=shapes)(x, y)
+    first, second = result.graph_module(torch.ones(5, 3), torch.ones(7, 3))
+    assert first.shape == (5, 3) and second.shape == (7, 3)
+    assert not user_marks.dim_marks(x) and not user_marks.dim_marks(y)
+
+
+def test_the_guards_tell_what_is_assumed_of_dims():
+    batch = torch.export.Dim("batch", min=2, max=16)
+    shapes = {"x": {0: batch}, "y": {0: 2 * batch}}
+
+    def program(x, y):
+        return x + y.reshape(x.shape[0], 6)[:, :3]
+
+    result = tracer.export(program, dynamic_shapes=shapes)(torch.ones(4, 3), torch.ones(8, 3))
+    assumed = [str(guard) for guard in result.guards]
+    assert "2 <= L['x'].size()[0] <= 16" in assumed
+    assert "L['y'].size()[0] == 2*L['x'].size()[0]" in assumed
+
+
+@pytest.mark.parametrize("program", [lambda x: x.reshape(2, 6), lambda x: x * 2 if x.shape[0] < 10 else x])
+def test_a_dim_that_the_program_fixes_is_an_error(program):
+    with pytest.raises(tracer.exc.ConstraintViolationError):
+        tracer.export(program, dynamic_shapes={"x": {0: torch.export.Dim("batch", max=16)}})(torch.ones(4, 3))
+
+
+def test_nodes_say_which_modules_and_functions_they_come_from():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Sequential(torch.nn.ReLU()))
+    nodes = {node.name: node for node in tracer.export(model)(torch.ones(4, 3)).graph_module.graph.nodes}
+    paths = [path for path, _ in nodes["relu"].meta["nn_module_stack"].values()]
+    assert paths == ["L['self']", "L['self'].1", "L['self'].1.0"]
+    assert [cls for _, cls in nodes["linear"].meta["nn_module_stack"].values()] == [torch.nn.Sequential, torch.nn.Linear]
+    assert nodes["linear"].meta["source_fn_stack"] == [("linear", nodes["linear"].target)]
+    assert nodes["linear"].meta["val"].shape == (4, 3)

@@ -6,6 +6,7 @@ buffer or constant of the module; what the call returns, among what the graph ga
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import re
@@ -17,10 +18,10 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from tracer.api.callables import compiled, original_of
-from tracer.api.marks import mark_dynamic
 from tracer.api.settings import Settings
 from tracer.backends.registry import RUNS_AS_WRITTEN
 from tracer.exc import UserError
+from tracer.user_marks import DimMark, temporarily_marked
 
 
 @dataclasses.dataclass
@@ -41,14 +42,15 @@ def export(fn: Callable[..., Any], *, dynamic_shapes: Any = None) -> Callable[..
     """A function that takes fn's arguments, runs it once, and returns an `ExportResult`.
 
     `dynamic_shapes` names the dims that vary, per parameter of fn: {"x": {0: Dim("batch")}}, nested as the arguments are.
+    `Dim.AUTO` may vary, `Dim.DYNAMIC` has to, `Dim.STATIC` and numbers stay. The result's guards are all that it assumes.
     Raises Unsupported where the graph would break, and UserError for what one graph cannot hold: a change of the program's
     objects, and inputs and outputs that are neither arguments, parameters nor results of the graph.
     """
 
     def exported(*args: Any, **kwargs: Any) -> ExportResult:
         call = _Call(original_of(fn), args, kwargs)
-        call.mark(dynamic_shapes)
-        result = call.run()
+        with call.marked(dynamic_shapes):
+            result = call.run()
         return ExportResult(_Assembly(call).module(result), call.guards)
 
     return exported
@@ -70,16 +72,20 @@ class _Call:
         signature = inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn)
         self.bound: Mapping[str, Any] = signature.bind(*args, **kwargs).arguments
 
-    def mark(self, dynamic_shapes: Any) -> None:
-        if dynamic_shapes is None:
-            return
-        if not isinstance(dynamic_shapes, Mapping):
-            dynamic_shapes = dict(zip(self.bound, dynamic_shapes, strict=True))
-        unknown = [name for name in dynamic_shapes if name not in self.bound]
+    @contextlib.contextmanager
+    def marked(self, dynamic_shapes: Any) -> Iterator[None]:
+        """Within, the dims of the arguments are marked as `dynamic_shapes` says."""
+        named = {} if dynamic_shapes is None else dynamic_shapes
+        if not isinstance(named, Mapping):
+            named = dict(zip(self.bound, named, strict=True))
+        unknown = [name for name in named if name not in self.bound]
         if unknown:
             raise UserError(f"dynamic_shapes names {unknown[0]!r}, which is no argument", hint=f"it has {list(self.bound)}.")
-        for name, dims in dynamic_shapes.items():
-            _mark(self.bound[name], dims, name)
+        with contextlib.ExitStack() as marks:
+            for name, dims in named.items():
+                for tensor, found in _marks(self.bound[name], dims):
+                    marks.enter_context(temporarily_marked(tensor, found))
+            yield
 
     def run(self) -> Any:
         def keep(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
@@ -108,20 +114,30 @@ class _Call:
         self.sources = sources
 
 
-def _mark(value: Any, dims: Any, path: str) -> None:
+def _marks(value: Any, dims: Any) -> Iterator[tuple[torch.Tensor, dict[int, DimMark]]]:
+    """The tensors in an argument, with what `dims`, nested as the argument is, says of theirs."""
     if dims is None:
         return
     if isinstance(value, torch.Tensor):
         pairs = dims.items() if isinstance(dims, Mapping) else enumerate(dims)
-        for dim, mark in pairs:
-            if mark is not None and not isinstance(mark, int):
-                low, high = getattr(mark, "min", None), getattr(mark, "max", None)
-                mark_dynamic(value, dim, min=low, max=high if isinstance(high, int) and high < 2**62 else None)
+        found = {dim % value.dim(): _mark_of(chosen) for dim, chosen in pairs if chosen is not None}
+        yield value, found
         return
     items = value.items() if isinstance(value, Mapping) else enumerate(value)
     inner = dims if isinstance(dims, Mapping) else dict(enumerate(dims))
     for key, item in items:
-        _mark(item, inner.get(key), f"{path}[{key!r}]")
+        yield from _marks(item, inner.get(key))
+
+
+def _mark_of(chosen: Any) -> DimMark:
+    """Of a number (the size stays), a hint (`Dim.AUTO`, `Dim.DYNAMIC`, `Dim.STATIC`) or a `Dim`."""
+    kind = getattr(getattr(chosen, "type", None), "name", None)
+    if isinstance(chosen, int) or kind == "STATIC":
+        return DimMark("static")
+    if kind == "AUTO":
+        return DimMark("maybe_dynamic")
+    low, high = getattr(chosen, "min", None), getattr(chosen, "max", None)
+    return DimMark("dynamic", low, high if isinstance(high, int) and high < 2**62 else None)
 
 
 class _Assembly:
@@ -152,6 +168,7 @@ class _Assembly:
                     outputs = [values[item] if isinstance(item, fx.Node) else item for item in node.args[0]]
                 elif node.op != "placeholder":
                     values[node] = self.graph.node_copy(node, lambda item: values[item])
+                    values[node].meta = _meta(node)
                     if node.op == "get_attr":
                         self._adopt(gm, str(node.target))
         leaves, out_spec = pytree.tree_flatten(result)
@@ -176,7 +193,7 @@ class _Assembly:
         placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
         for node, source, value in zip(placeholders, self.call.sources, self.call.inputs, strict=True):
             values[node] = self._tensor(value, source) if isinstance(value, torch.Tensor) else self._number(source)
-            values[node].meta.update(node.meta)
+            values[node].meta.update(_meta(node))
 
     def _tensor(self, value: torch.Tensor, source: str) -> fx.Node:
         node = self._of_leaf.get(id(value)) or self._attributes.get(id(value))
@@ -238,6 +255,12 @@ class _Assembly:
         if len({id(node) for node in equal}) > 1:
             raise UserError("the call returns numbers that cannot be told apart", hint="export with inputs of unequal sizes.")
         return equal[0] if equal else leaf
+
+
+def _meta(node: fx.Node) -> dict[str, Any]:
+    """What readers of exported graphs look for: the fake value as `val`, too."""
+    example = "example_value"
+    return {**node.meta, "val": node.meta[example]} if example in node.meta else dict(node.meta)
 
 
 def _is_number(value: Any) -> bool:

@@ -33,6 +33,8 @@ def module_of(graph: fx.Graph, attributes: torch.nn.Module | dict[str, Any]) -> 
                 f"    {location.source_line()}\n"
             )
         node.meta.pop("pure", None)
+        if node.op.startswith("call_"):
+            node.meta["source_fn_stack"] = [(node.name, node.target)]
     gm = fx.GraphModule(attributes, graph, class_name="GraphModule")
     _release_source_with(type(gm).forward.__code__)
     return gm

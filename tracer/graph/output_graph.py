@@ -65,6 +65,7 @@ class OutputGraph:
         self.attributes: dict[str, Any] = {}  # constants of the graph module
         self.runtime_asserts = RuntimeAsserts(self)
         self.location: Callable[[], Any] = lambda: None  # the traced program's present line
+        self.module_stack: Callable[[], Any] = lambda: None  # the modules whose code that is in
         self._wrap_result = wrap_result
         self._tracked_fakes: dict[int, tuple[Any, VariableTracker]] = {}
         self._symbol_nodes: dict[Any, fx.Node] = {}
@@ -198,6 +199,9 @@ class OutputGraph:
         node = self.graph.create_node(op, target, args, kwargs)
         node.meta[EXAMPLE] = example
         node.meta["location"] = self.location()
+        modules = self.module_stack()
+        if modules:
+            node.meta["nn_module_stack"] = modules
         if pure:
             node.meta["pure"] = True
         elif self.memory is not None:
@@ -266,7 +270,7 @@ class OutputGraph:
 
     def close(self) -> None:
         """The graph is made: lets go of real values, and of whoever knows the program's present line."""
-        self.location = self.world.env.where = _nowhere
+        self.location = self.module_stack = self.world.env.where = _nowhere
         self.inputs.clear()
         self.memory = None
         self._tracked_fakes.clear()

@@ -50,6 +50,7 @@ class Trace:
         self.policy = policy
         self.output = OutputGraph(world, wrap_result)
         self.output.location = self.location
+        self.output.module_stack = self.module_stack
         self.output.memory = None if runs_as_written else InputMemory()
         self.effects = Effects()
         self.torch_state = TorchState(self.output)
@@ -141,6 +142,10 @@ class Trace:
 
     def location(self) -> UserLocation | None:
         return None if self.frame is None else self.frame.location()
+
+    def module_stack(self) -> dict[str, tuple[str, type]]:
+        """The modules whose code runs, outermost first, as FX notes them beside a node: name -> (path, class)."""
+        return {} if self.frame is None else self.frame.module_stack()
 
     def user_stack(self) -> tuple[UserLocation, ...]:
         stack: list[Any] = []

@@ -2,8 +2,11 @@
 from __future__ import annotations
 
 import functools
+import re
 import types
 from typing import Any
+
+import torch
 
 from tracer import log_texts, logs
 from tracer.bytecode import Instruction, Program, program
@@ -18,6 +21,7 @@ from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.constant import ConstantVariable
 from tracer.variables.functions import CellVariable, FunctionVariable
 from tracer.variables.lazy import Unwrapped
+from tracer.variables.objects import UserObjectVariable
 
 MAX_INLINE_DEPTH = 120
 
@@ -64,10 +68,22 @@ class InstructionTranslator(Operations):
         self.yielded = False
         self.handled_outside: VariableTracker | None = None  # by whoever resumed this frame, a generator's
         self.is_class_body = False
+        self._module_stack: dict[str, tuple[str, type]] | None = None
         self.is_polyfill: bool = is_polyfill_module(globals_.get("__name__"))
         self.depth: int = 0 if parent is None else parent.depth + 1
         if self.depth > MAX_INLINE_DEPTH:
             unsupported("inline-depth", function=code.co_qualname)
+
+    def module_stack(self) -> dict[str, tuple[str, type]]:
+        """The modules whose code runs here, with those of the callers: told by the first arguments."""
+        if self._module_stack is None:
+            outer = {} if self.parent is None else self.parent.module_stack()
+            first = self.locals.get(self.code.co_varnames[0]) if self.code.co_argcount else None
+            if isinstance(first, UserObjectVariable) and issubclass(first.cls, torch.nn.Module) and first.source is not None:
+                name = first.source.name
+                outer = {**outer, name: (re.sub(r"\._modules\['([^']*)'\]", r".\1", name), first.cls)}
+            self._module_stack = outer
+        return self._module_stack
 
     # -- the loop ------------------------------------------------------------------------------------------------
 
