@@ -37,6 +37,7 @@ ROOMS: dict[str, set[str]] = {
     "preserve": {"graph_breaks", "_C", *LEAVES},
     "backends": {"graph", *LEAVES},
     "cache": {"_C", "guards"},
+    "trace_guards": {"interpreter", "variables", "guards", "sources", *LEAVES},
     "stances": {"_C"},
     "misses": {"cache", "frame_state", "stances", "log_texts", "guards", "sources", "_C", *LEAVES},
     "shape_spec": {"sources", "guards", *LEAVES},

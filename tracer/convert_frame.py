@@ -20,8 +20,8 @@ from typing import Any
 
 import torch
 
-from shapes import ConstraintViolationError, GuardText, emission
-from tracer import _C, config, errors, graph_breaks, guards, log_texts, logs, metrics, misses, user_marks
+from shapes import ConstraintViolationError, emission
+from tracer import _C, config, errors, graph_breaks, guards, log_texts, logs, metrics, misses
 from tracer.backends.calling import Backend
 from tracer.cache import GuardedCode, entries_of, make_entry
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
@@ -35,7 +35,8 @@ from tracer.interpreter.translator import InstructionTranslator
 from tracer.metrics import counters
 from tracer.preserve import plainly, preserve_global_state, restoring, shows_operations
 from tracer.shape_spec import Declared, ShapeSpec
-from tracer.sources import ArrayTensorSource, CellSource, LocalSource
+from tracer.sources import CellSource, LocalSource
+from tracer.trace_guards import guards_of
 from tracer.user_marks import IdentityMap
 from tracer.variables.base import ObservedException
 from tracer.variables.functions import CellVariable, cell_of
@@ -44,9 +45,6 @@ from tracer.variables.iterators import IteratorVariable
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.lookups import recorded
 from tracer.variables.mappings import DictVariable
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.sequences import ListVariable
-from tracer.variables.streams import EnumerateStream, StreamVariable
 
 ALL_REGIONS: weakref.WeakSet[RegionState] = weakref.WeakSet()
 RESUME_LIMIT = 24
@@ -391,15 +389,7 @@ class RegionState:
             logs.emit("dynamic", lambda: log_texts.shapes(env.symbols(), env.guards))
         env.check_constraints()
         shape_texts = env.produce_guards(prune=config.prune_guards)
-        all_guards = [
-            guards.GlobalStateMatch(snapshot),
-            *_unchanged(trace),
-            *trace.output.guards,
-            *_marks(trace),
-            *_distinct(trace),
-            *trace.memory_guards(),
-            *_shape_guards(shape_texts),
-        ]
+        all_guards = guards_of(trace, snapshot, shape_texts)
         fetched = () if output is None else output.fetched
         manager = guards.CheckFunctionManager(
             all_guards, function.__code__, function.__globals__, fetched=fetched
@@ -535,20 +525,6 @@ def _invalidate(reference: weakref.ref[_C.Entry]) -> None:
         entry.valid = False
 
 
-def _distinct(trace: Trace) -> list[guards.Guard]:
-    """Inputs that were different objects stay so, where it matters: tensors, and containers if one was changed."""
-    found: list[guards.Guard] = []
-    tensors = [_identified(v.source) for v in trace.input_tensors if v.source is not None]
-    if len(tensors) > 1:
-        found.append(guards.Distinct(tuple(tensors)))
-    kinds = (ListVariable, DictVariable, UserObjectVariable, StreamVariable, EnumerateStream)
-    if any(target.source is not None and isinstance(target, kinds) for target in trace.effects.mutated):
-        sources = [v.source for v in trace.builder.existing() if isinstance(v, kinds) and v.source is not None]
-        if len(sources) > 1:
-            found.append(guards.Distinct(tuple(sources)))
-    return found
-
-
 def _changed(trace: Trace) -> list[str]:
     """What existed before the frame ran and is changed by it, by name."""
     changed = [
@@ -557,26 +533,3 @@ def _changed(trace: Trace) -> list[str]:
         if target.source is not None and not (isinstance(target, DictVariable) and not any(True for _ in target.replayed()))
     ]
     return changed + [f"the global {name}" for _, name, _ in trace.effects.stored_globals()]
-
-
-def _identified(source: Any) -> Any:
-    """What has an identity: the array, where a tensor only lies in its memory."""
-    return source.base if isinstance(source, ArrayTensorSource) else source
-
-
-def _unchanged(trace: Trace) -> list[guards.Guard]:
-    """Classes and functions that the trace went through are as they were."""
-    found = trace.findings
-    return [guards.Unchanged.of(found)] if found.classes or found.functions else []
-
-
-def _marks(trace: Trace) -> list[guards.Guard]:
-    """The marks on the dims of inputs that the trace knew."""
-    if not trace.marks:
-        return []
-    return [guards.MarksMatch.of(user_marks.DIMS, trace.marks, user_marks.changes, trace.marks_counted)]
-
-
-def _shape_guards(texts: list[GuardText]) -> list[guards.Guard]:
-    lines = [guards.ShapeLine.of(text.executable, text.recorded, text.where) for text in texts]  # type: ignore[arg-type]
-    return [guards.ShapeGuards(tuple(lines))] if lines else []

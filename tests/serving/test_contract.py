@@ -87,9 +87,9 @@ def test_renaming_and_refactoring_are_equivalent():
 
 
 def test_an_inserted_divisibility_is_found_with_a_lost_size():
-    started = time.perf_counter()
+    started = time.process_time()
     found = difference(contract_of(plain), contract_of(restricted))
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
     assert found.status == "different" and found.gained is None
     ((name, size), _) = sorted((str(symbol), value) for symbol, value in found.lost.items())
     assert name == "B" and size % 128 and f"lost: B = {size}" in str(found)
