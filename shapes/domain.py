@@ -7,6 +7,7 @@ symbol for each variable, takes the facts for granted while tracing, and has the
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -65,6 +66,9 @@ class Variable:
     def count(self) -> int:
         return (self.top - self.first) // self.multiple_of + 1
 
+    def values(self) -> range:
+        return range(self.first, self.top + 1, self.multiple_of)
+
     def conditions(self) -> list[Any]:
         found = [self.symbol >= self.min]
         if self.max is not None:
@@ -110,14 +114,9 @@ class Domain:
                 found += [expr >= 0, expr <= LARGEST_SIZE]
         return [*found, *self.relations]
 
-    def count(self) -> int | None:
-        """How many points there are; None where relations make that hard to say."""
-        if self.relations:
-            return None
-        total = 1
-        for each in self.variables:
-            total *= each.count()
-        return total
+    def points(self) -> int:
+        """How many there are, those that a relation excludes included."""
+        return math.prod(each.count() for each in self.variables)
 
     def point_of(self, sizes: Mapping[str, int]) -> Point:
         """The values of the variables where these sizes are found; OutsideDomain says what does not fit."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,13 +16,14 @@ import sympy
 
 from shapes import solver
 from shapes.domain import Domain, Point, show
-from shapes.evaluation import evaluate
 from shapes.guards import Why
 from shapes.printing import NAMESPACE, group, python_source
 from shapes.solver.problem import RLIMIT
 from shapes.symbols import Label
 
 HARDER = 25  # how many times the usual limit a question gets that z3 could not answer within it
+SAMPLES = 1000  # shapes at which a region is tried where z3 finds none
+FEW = 1 << 21  # shapes that are tried one by one where z3 does not know: a few seconds
 SMALL = 64  # witnesses are looked for below this first: what is traced for them is to be cheap
 
 
@@ -57,17 +59,8 @@ class Region:
     def check(self) -> Callable[[Point], bool]:
         """Whether a point lies in the region, computed as check_fn would."""
         symbols = sorted(self.formula.free_symbols, key=str)
-        names = {symbol: f"v{index}" for index, symbol in enumerate(symbols)}
-        text = f"lambda {', '.join(names.values())}: {python_source(self.formula, names)}"
-        function = eval(text, dict(NAMESPACE))
-
-        def holds(point: Point) -> bool:
-            try:
-                return bool(function(*[point[symbol] for symbol in symbols]))
-            except (ArithmeticError, ValueError):  # a guard that raises is a miss
-                return False
-
-        return holds
+        function = _function(symbols, self.formula)
+        return lambda point: _true(function, [point[symbol] for symbol in symbols])
 
     def beside(self, domain: Domain) -> list[Condition]:
         """What the region says that the domain does not say already, bounds of one term together, as a person reads it."""
@@ -110,7 +103,55 @@ def uncovered(domain: Domain, regions: Sequence[Region], *, rlimit: int = RLIMIT
             return Uncovered("sat", point)
         if answer.status == "unsat" and conditions is left:
             return Uncovered("unsat")
-    return Uncovered("unknown")
+    return _one_by_one(domain, regions)
+
+
+def _one_by_one(domain: Domain, regions: Sequence[Region]) -> Uncovered:
+    """By Python's arithmetic at every shape of a domain that has few: a proof without z3."""
+    if domain.points() > FEW:
+        return Uncovered("unknown")
+    symbols = [each.symbol for each in domain.variables]
+    inside = _function(symbols, sympy.And(*domain.relations))
+    covered = _function(symbols, *(region.formula for region in regions))
+    for values in itertools.product(*(each.values() for each in domain.variables)):
+        try:
+            done = covered(*values)
+        except (ArithmeticError, ValueError):
+            point = dict(zip(symbols, values))
+            done = any(region.check(point) for region in regions)
+        if not done and _true(inside, values):
+            point = dict(zip(symbols, values))
+            if domain.holds(point):
+                return Uncovered("sat", point)
+    return Uncovered("unsat")
+
+
+def _function(symbols: Sequence[Any], *exprs: Any) -> Callable[..., Any]:
+    """Whether one of the conditions holds, as a Python function of the symbols. (SymPy's Or takes `p or not p` for true, which
+    it is not where p raises.)"""
+    names = {symbol: f"v{index}" for index, symbol in enumerate(symbols)}
+    texts = [f"({python_source(expr, names)})" for expr in exprs]
+    text = f"lambda {', '.join(names.values())}: {' or '.join(texts) or False}"
+    function: Callable[..., Any] = eval(text, dict(NAMESPACE))
+    return function
+
+
+def _true(function: Callable[..., Any], values: Sequence[int]) -> bool:
+    try:
+        return bool(function(*values))
+    except (ArithmeticError, ValueError):  # a guard that raises is a miss
+        return False
+
+
+def member(domain: Domain, region: Region) -> Uncovered:
+    """"sat" with a shape of the domain in a region, "unsat" if it has none, else "unknown"."""
+    answer = solver.satisfy([*domain.conditions(), region.formula])
+    if answer.status == "sat" and answer.values is not None:
+        return Uncovered("sat", {each.symbol: answer.values[each.symbol] for each in domain.variables})
+    if answer.status == "unsat":
+        return Uncovered("unsat")
+    point = next(filter(region.check, domain.samples(SAMPLES)), None)
+    return Uncovered("unknown") if point is None else Uncovered("sat", point)
 
 
 def nearest(domain: Domain, regions: Sequence[Region], point: Point, *, rlimit: int = RLIMIT) -> Point | None:
@@ -122,7 +163,10 @@ def nearest(domain: Domain, regions: Sequence[Region], point: Point, *, rlimit: 
         radius = (low + high) // 2 if best is not None else min(high, max(1, 8 * low))
         answer = solver.satisfy([*covered, *_within(domain, point, radius)], rlimit=rlimit)
         if answer.status == "sat" and answer.values is not None:
-            best = {each.symbol: answer.values[each.symbol] for each in domain.variables}
+            found = {each.symbol: answer.values[each.symbol] for each in domain.variables}
+            if not any(region.check(found) for region in regions):
+                break
+            best = found
             high = sum(abs(best[symbol] - point[symbol]) for symbol in best)
         elif answer.status == "unsat":
             low = radius
@@ -140,11 +184,3 @@ def _within(domain: Domain, point: Point, radius: int) -> list[Any]:
         found += [difference >= each.symbol - point[each.symbol], difference >= point[each.symbol] - each.symbol]
         total += difference
     return [*found, total <= radius]
-
-
-def holds_at(expr: Any, point: Point) -> bool:
-    """Whether a condition holds at a point; one that raises does not."""
-    try:
-        return bool(evaluate(expr, point))
-    except (ArithmeticError, ValueError):
-        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import pytest
@@ -195,11 +196,25 @@ def test_what_z3_cannot_tell_is_unknown_and_not_claimed():
 
 def test_every_unknown_of_the_solver_is_said(monkeypatch):
     compiled = tracer.optimize("eager")(branching)
-    tracer.precompile(compiled, DOMAIN, torch.randn(4, 5))
+    unbounded = "x: B, S; B in 1..256"
+    assert tracer.precompile(compiled, unbounded, torch.randn(4, 5))
     monkeypatch.setattr("shapes.solver.satisfy", lambda *args, **options: Answer("unknown"))
-    found = tracer.coverage(compiled, DOMAIN, torch.randn(4, 5))
-    assert found.status == "unknown" and not found and found.witness is None
-    assert all("does not know" in each.refused for each in found.entries)
+    found = tracer.coverage(compiled, unbounded, torch.randn(4, 5))
+    assert found.status == "unknown" and not found and found.witness is None and "cannot tell" in found.reason
+
+
+def test_few_shapes_are_proved_without_the_solver(monkeypatch):
+    monkeypatch.setattr("shapes.solver.satisfy", lambda *args, **options: Answer("unknown"))
+    found = tracer.precompile(tracer.optimize("eager")(branching), "x: B, S; B in 1..16; S in 1..300", torch.randn(4, 5))
+    assert found and len(found.covering) == 6
+
+
+def test_guards_on_floats_are_covered():
+    def f(x):
+        return torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None]) * math.sqrt(x.shape[1])
+
+    found = tracer.precompile(tracer.optimize("eager")(f), "x: B, S; B in 1..64; S in 1..128", torch.randn(4, 5))
+    assert found, str(found)
 
 
 def test_an_unknown_of_the_last_question_is_said(monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -305,3 +307,34 @@ def test_callbacks_are_told_what_happens_and_their_errors_go_no_further():
     assert all(event.region == "mine" for event in seen) and all(event.seconds > 0 for event in compiles)
     with pytest.raises(ValueError, match="no event 'hit'"):
         tracer.add_callback(print, "hit")
+
+
+SCRIPT = """
+import os, torch, tracer
+from tests.serving.test_sealing import branching, sealing
+made = tracer.optimize("eager")(branching)
+made.seal("background")
+for size in range(2, 30):
+    made(torch.randn(size, 5))
+"""
+
+
+def run_python(program):
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_process_ends_while_calls_wait():
+    done = run_python(SCRIPT)
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+
+
+def test_a_forked_child_has_a_worker_of_its_own():
+    fork = """
+pid = os.fork()
+if pid == 0:
+    made(torch.randn(31, 7))
+    os._exit(0 if sealing.wait(60) and made.lookup(torch.randn(31, 7)) is not None else 1)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    done = run_python(SCRIPT + "assert sealing.wait(60)\n" + fork)
+    assert done.returncode == 0, done.stderr

@@ -8,11 +8,13 @@ from shapes import solver
 from shapes.domain import Domain, Variable
 from shapes.guards import Why
 from shapes.parsing import parse_condition, variable
-from shapes.regions import Condition, Region, nearest, over, uncovered
+from shapes.regions import Condition, Region, member, nearest, over, uncovered
 from shapes.solver import Answer
 
 B, S = variable("B"), variable("S")
 DOMAIN = Domain((Variable("B", 1, 256), Variable("S", 1, 4096)), {"x0": B, "x1": S})
+LARGE = Domain((Variable("B", 1, 256), Variable("S", 1)), {"x0": B, "x1": S})
+SMALL = Domain((Variable("B", 1, 9), Variable("S", 8, 64, 8)), {"x0": B, "x1": S}, (parse_condition("B <= S"),))
 
 
 def region(*texts: str) -> Region:
@@ -43,12 +45,39 @@ def test_a_large_shape_is_found_where_only_large_ones_are_left_out():
 
 def test_unknown_is_neither(monkeypatch):
     monkeypatch.setattr(solver, "satisfy", lambda *args, **options: Answer("unknown"))
-    assert uncovered(DOMAIN, [region("B >= 1")]) == uncovered(DOMAIN, []) and uncovered(DOMAIN, []).status == "unknown"
+    assert uncovered(LARGE, [region("B >= 1")]) == uncovered(LARGE, []) and uncovered(LARGE, []).status == "unknown"
     assert nearest(DOMAIN, [region("B >= 1")], {B: 1, S: 1}) is None
 
 
 def test_no_answer_within_the_limit_is_unknown():
-    assert uncovered(DOMAIN, [region("B >= 2")], rlimit=1).status == "unknown"
+    assert uncovered(LARGE, [region("B >= 2")], rlimit=1).status == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("texts", "status"),
+    [
+        (["B <= 4", "B > 4"], "unsat"),
+        (["B <= 4", "B > 5"], "sat"),
+        (["B != 9 or S != 64"], "sat"),
+        (["S % 8 == 0"], "unsat"),
+        (["S >= B"], "unsat"),
+        (["S % (B - 3) >= -9", "B == 3"], "unsat"),
+        (["S % (B - 3) >= -9"], "sat"),
+        (["S % (B - 3) == 0", "S % (B - 3) != 0"], "sat"),
+    ],
+)
+def test_few_shapes_are_tried_one_by_one_where_z3_does_not_know(monkeypatch, texts, status):
+    monkeypatch.setattr(solver, "satisfy", lambda *args, **options: Answer("unknown"))
+    found = uncovered(SMALL, [region(text) for text in texts])
+    assert found.status == status
+    if status == "sat":
+        assert SMALL.holds(found.witness) and not any(region(text).check(found.witness) for text in texts)
+
+
+def test_a_member_is_looked_for_among_samples_where_z3_does_not_know(monkeypatch):
+    assert member(LARGE, region("B > 300")).status == "unsat" and member(LARGE, region("B == 7")).witness[B] == 7
+    monkeypatch.setattr(solver, "satisfy", lambda *args, **options: Answer("unknown"))
+    assert member(LARGE, region("B <= 200")).witness[B] <= 200 and member(LARGE, region("B > 300")).status == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -85,3 +114,4 @@ def test_conditions_over_other_symbols_become_those_of_the_domain():
 def test_a_guard_that_raises_is_a_miss():
     assert not region("S % (B - 1) == 0").check({B: 1, S: 4})
     assert uncovered(DOMAIN, [region("S % (B - 1) >= 0"), region("B > 1")]).witness[B] == 1
+    assert uncovered(DOMAIN, [region("S % (B - 1) == 0"), region("S % (B - 1) != 0")]).witness[B] == 1

@@ -12,9 +12,8 @@ from typing import Any
 import sympy
 import torch
 
-from shapes import solver
 from shapes.guards import Why
-from shapes.regions import Condition, Region, over
+from shapes.regions import Condition, Region, member, over
 from tracer import _C
 from tracer.graph.fake_tensors import expr_of, is_symbolic
 from tracer.graph.output_graph import EXAMPLE
@@ -43,13 +42,12 @@ class Served:
 def served(entry: _C.Entry, calls: Calls) -> Served:
     """What an entry serves of these calls."""
     region, outputs = _region(entry, calls)
-    answer = solver.satisfy([*calls.domain.conditions(), region.formula])
-    if answer.status == "unsat":
+    found = member(calls.domain, region)
+    if found.status == "unsat":
         return Served(entry, region, "its shapes lie outside of the domain", outputs)
-    if answer.values is None:
+    if found.witness is None:
         return Served(entry, region, "the solver does not know whether its guards can hold", outputs)
-    point = {each.symbol: answer.values[each.symbol] for each in calls.domain.variables}
-    failure = refusal(entry, calls, point)
+    failure = refusal(entry, calls, found.witness)
     return Served(entry, region, failure, outputs)
 
 
