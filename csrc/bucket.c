@@ -2,6 +2,8 @@
  * again. */
 #include "bucket.h"
 
+#include "decision.h"
+
 Bucket *
 bucket_new(PyCodeObject *code, PyObject *globals)
 {
@@ -12,6 +14,8 @@ bucket_new(PyCodeObject *code, PyObject *globals)
         return NULL;
     }
     bucket->entries = entries;
+    bucket->decision = NULL;
+    bucket->deaths = entry_deaths;
     bucket->globals = Py_NewRef(globals);
     bucket->code = code;
     bucket->next = NULL;
@@ -24,6 +28,7 @@ static int
 bucket_traverse(Bucket *self, visitproc visit, void *arg)
 {
     Py_VISIT(self->entries);
+    Py_VISIT(self->decision);
     Py_VISIT(self->globals);
     Py_VISIT(self->next);
     return 0;
@@ -34,6 +39,7 @@ static int
 bucket_clear(Bucket *self)
 {
     self->detached = 1;
+    Py_CLEAR(self->decision);
     Py_CLEAR(self->next);
     return 0;
 }
@@ -87,42 +93,118 @@ rearranged(PyObject *entries, Entry *front)
     return result;
 }
 
+/* Whether `after` (stolen) could take the place of `before`. */
+static int
+replace(Bucket *bucket, PyObject *before, PyObject *after)
+{
+    if (bucket->entries != before) {
+        Py_DECREF(after);
+        return 0;
+    }
+    bucket->entries = after;
+    PyObject *decision = bucket->decision;
+    bucket->decision = NULL;
+    Py_XDECREF(decision);
+    Py_DECREF(before);
+    return 1;
+}
+
 /* Again, if another thread replaced the entries while the new tuple was made. */
 int
-bucket_publish(Bucket *bucket, Entry *front)
+bucket_publish(Bucket *bucket, Entry *entry)
 {
-    for (;;) {
+    for (int done = 0; !done;) {
         PyObject *before = Py_NewRef(bucket->entries);
-        PyObject *after = rearranged(before, front);
-        if (after == NULL) {
-            Py_DECREF(before);
+        PyObject *after = rearranged(before, entry);
+        done = after == NULL ? -1 : replace(bucket, before, after);
+        Py_DECREF(before);
+        if (done < 0) {
             return -1;
         }
-        if (bucket->entries == before) {
-            bucket->entries = after;
-            Py_DECREF(before); /* the bucket's reference */
-            Py_DECREF(before);
-            return 0;
-        }
-        Py_DECREF(after);
-        Py_DECREF(before);
     }
+    entry_stamp(entry);
+    return 0;
+}
+
+static int
+has_invalid(PyObject *entries)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(entries); i++) {
+        if (!((Entry *)PyTuple_GET_ITEM(entries, i))->valid) {
+            return 1;
+        }
+    }
+    return 0;
 }
 
 void
-bucket_tidy(Bucket *bucket, PyObject *seen, Py_ssize_t index)
+bucket_tidy(Bucket *bucket)
 {
-    if (bucket->entries != seen) {
+    if (bucket->deaths == entry_deaths) {
         return;
     }
-    PyObject *after = rearranged(seen, index < 0 ? NULL : (Entry *)PyTuple_GET_ITEM(seen, index));
+    bucket->deaths = entry_deaths;
+    if (!has_invalid(bucket->entries)) {
+        return;
+    }
+    PyObject *before = Py_NewRef(bucket->entries), *after = rearranged(before, NULL);
     if (after == NULL) {
         PyErr_Clear();
-        return;
     }
-    if (bucket->entries == seen) {
-        bucket->entries = after;
-        after = seen;
+    else {
+        replace(bucket, before, after);
     }
-    Py_DECREF(after);
+    Py_DECREF(before);
+}
+
+/* (entries, (), (), ((-1, (), (0, 1, ...), -1, -1),)) */
+static PyObject *
+undecided(PyObject *entries)
+{
+    PyObject *indices = PyTuple_New(PyTuple_GET_SIZE(entries));
+    for (Py_ssize_t i = 0; indices != NULL && i < PyTuple_GET_SIZE(entries); i++) {
+        PyObject *index = PyLong_FromSsize_t(i);
+        if (index == NULL) {
+            Py_CLEAR(indices);
+            break;
+        }
+        PyTuple_SET_ITEM(indices, i, index);
+    }
+    return indices == NULL ? NULL
+                           : PyObject_CallFunction((PyObject *)&Decision_Type, "O()()((n()Nnn))", entries,
+                                                   (Py_ssize_t)-1, indices, (Py_ssize_t)-1, (Py_ssize_t)-1);
+}
+
+/* What `decide` answers; NULL, with no exception but those that are not to be kept, if it fails: that is a mistake of ours, but
+ * each entry can still be tried. */
+static PyObject *
+decided(PyObject *entries, PyObject *decide)
+{
+    Py_INCREF(decide);
+    PyObject *made = PyObject_CallOneArg(decide, entries);
+    if (made != NULL && (!Decision_Check(made) || decision_entries(made) != entries)) {
+        PyErr_Format(PyExc_TypeError, "decide() of a Region gives a Decision over the entries, not %R", made);
+        Py_CLEAR(made);
+    }
+    if (made == NULL && PyErr_ExceptionMatches(PyExc_Exception)) {
+        PyErr_WriteUnraisable(decide);
+    }
+    Py_DECREF(decide);
+    return made;
+}
+
+PyObject *
+bucket_decision(Bucket *bucket, PyObject *entries, PyObject *decide)
+{
+    if (bucket->decision != NULL && bucket->entries == entries) {
+        return Py_NewRef(bucket->decision);
+    }
+    PyObject *made = decide == NULL ? NULL : decided(entries, decide);
+    if (made == NULL && !PyErr_Occurred()) {
+        made = undecided(entries);
+    }
+    if (made != NULL && bucket->entries == entries && bucket->decision == NULL) {
+        bucket->decision = Py_NewRef(made);
+    }
+    return made;
 }

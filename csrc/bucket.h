@@ -5,12 +5,14 @@
 #include "compat.h"
 #include "entry.h"
 
-/* `entries` is never changed, only replaced: a reader that holds the tuple
+/* `entries` and `decision` are never changed, only replaced: a reader that holds them
  * is safe whatever a check_fn lets other threads do meanwhile. */
 typedef struct Bucket {
     PyObject_HEAD
-    PyObject *entries; /* tuple of Entry, the last hit first */
+    PyObject *entries;  /* tuple of Entry; the order in which they are tried is that of their stamps */
+    PyObject *decision; /* a Decision over these entries, or NULL: none was made yet */
     PyObject *globals;
+    uint64_t deaths;    /* `entry_deaths` when these entries were looked through for invalid ones */
     const PyCodeObject *code; /* an address to compare with; not to be used while detached */
     struct Bucket *next;      /* strong: another globals of the same code */
     int detached;             /* no longer the region's: look it up anew */
@@ -20,11 +22,14 @@ extern PyTypeObject Bucket_Type;
 
 Bucket *bucket_new(PyCodeObject *code, PyObject *globals);
 
-/* Puts `front` before the valid entries (again, if it is one of them). -1 with an exception. */
-int bucket_publish(Bucket *bucket, Entry *front);
+/* Puts `entry` before the valid ones (again, if it is one of them). -1 with an exception. */
+int bucket_publish(Bucket *bucket, Entry *entry);
 
-/* After a hit at `index` of `seen`: that entry to the front, and what is invalid dropped. An optimisation: nothing
- * happens if the entries were replaced meanwhile. */
-void bucket_tidy(Bucket *bucket, PyObject *seen, Py_ssize_t index);
+/* Drops what has become invalid; does without if memory is short. */
+void bucket_tidy(Bucket *bucket);
+
+/* The Decision over `entries`, several, which the bucket has or had: a new reference. `decide`, called with them, makes it; where
+ * that is NULL, or fails, they are not told apart. NULL with an exception. */
+PyObject *bucket_decision(Bucket *bucket, PyObject *entries, PyObject *decide);
 
 #endif

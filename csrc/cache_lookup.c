@@ -1,37 +1,104 @@
 #include "cache_lookup.h"
 
+#include "decision.h"
 #include "frame_eval.h"
+
+/* What may hold, in a row of its own: a check_fn may let other threads have entries hit meanwhile. */
+typedef struct {
+    Entry *entry; /* borrowed; NULL: was tried */
+    uint64_t stamp;
+} Candidate;
+
+enum { FEW_CANDIDATES = 16 };
+
+/* The one not tried yet that was installed or has held last; NULL if there is none. */
+static Entry *
+next_candidate(Candidate *candidates, Py_ssize_t count)
+{
+    Candidate *latest = NULL;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (candidates[i].entry != NULL && (latest == NULL || candidates[i].stamp > latest->stamp)) {
+            latest = &candidates[i];
+        }
+    }
+    Entry *entry = latest == NULL ? NULL : latest->entry;
+    if (latest != NULL) {
+        latest->entry = NULL;
+    }
+    return entry;
+}
+
+static CheckResult
+try_entry(Entry *entry, CallSite *site)
+{
+    CheckResult result = entry->valid ? entry_check(entry, site) : CHECK_MISS;
+    if (result == CHECK_HIT && !entry->valid) { /* what it guards died during the check */
+        Py_CLEAR(site->fetched);
+        result = CHECK_MISS;
+    }
+    return result;
+}
+
+/* Tries those of `entries` that may hold, the last hit first. CHECK_HIT sets *found, borrowed. */
+static CheckResult
+search_among(PyObject *entries, const Py_ssize_t *indices, Py_ssize_t count, CallSite *site, Entry **found)
+{
+    Candidate few[FEW_CANDIDATES], *candidates = few;
+    if (count > FEW_CANDIDATES) {
+        candidates = PyMem_New(Candidate, count);
+        if (candidates == NULL) {
+            return CHECK_EXHAUSTED;
+        }
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Entry *entry = (Entry *)PyTuple_GET_ITEM(entries, indices[i]);
+        candidates[i] = (Candidate){entry, entry->stamp};
+    }
+    CheckResult result = CHECK_MISS;
+    while (result == CHECK_MISS && (*found = next_candidate(candidates, count)) != NULL) {
+        result = try_entry(*found, site);
+    }
+    if (candidates != few) {
+        PyMem_Free(candidates);
+    }
+    return result;
+}
+
+static CheckResult
+search_decided(Bucket *bucket, PyObject *entries, CallSite *site, Entry **found)
+{
+    PyObject *decision = bucket_decision(bucket, entries, site->region->decide);
+    if (decision == NULL) {
+        return CHECK_ERROR;
+    }
+    Py_ssize_t count;
+    const Py_ssize_t *indices = decision_candidates(decision, site->slots, site->check_count, &count);
+    CheckResult result = search_among(entries, indices, count, site, found);
+    Py_DECREF(decision);
+    return result;
+}
 
 /* CHECK_HIT sets *found to a new reference. */
 static CheckResult
 search(Bucket *bucket, CallSite *site, Entry **found)
 {
+    bucket_tidy(bucket);
     PyObject *entries = Py_NewRef(bucket->entries);
-    CheckResult result = CHECK_MISS;
-    int invalid = 0;
-    Py_ssize_t size = PyTuple_GET_SIZE(entries), i = 0;
-    for (; i < size; i++) {
-        Entry *entry = (Entry *)PyTuple_GET_ITEM(entries, i);
-        if (!entry->valid) {
-            invalid = 1;
-            continue;
-        }
-        result = entry_check(entry, site);
-        if (result == CHECK_HIT && !entry->valid) { /* what it guards died during the check */
-            Py_CLEAR(site->fetched);
-            result = CHECK_MISS;
-            invalid = 1;
-        }
-        if (result != CHECK_MISS) {
-            break;
-        }
+    CheckResult result;
+    if (PyTuple_GET_SIZE(entries) == 1) {
+        *found = (Entry *)PyTuple_GET_ITEM(entries, 0);
+        result = try_entry(*found, site);
+    }
+    else {
+        result = search_decided(bucket, entries, site, found);
     }
     if (result == CHECK_HIT) {
-        *found = (Entry *)Py_NewRef(PyTuple_GET_ITEM(entries, i));
+        Py_INCREF(*found);
         (*found)->hits++;
+        entry_stamp(*found);
     }
-    if (invalid || (result == CHECK_HIT && i > 0)) {
-        bucket_tidy(bucket, entries, result == CHECK_HIT ? i : -1);
+    else {
+        *found = NULL;
     }
     Py_DECREF(entries);
     return result;

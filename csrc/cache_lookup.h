@@ -1,5 +1,5 @@
 /* From the arguments of a call to what runs: an entry that holds, one that the callback makes, or the original.
- * Tries the entries of the bucket from the front; another order of search is made here and nowhere else. */
+ * Of the entries that a Decision leaves, the last hit is tried first. */
 #ifndef TRACER_CACHE_LOOKUP_H
 #define TRACER_CACHE_LOOKUP_H
 

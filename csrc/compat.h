@@ -4,7 +4,9 @@
 #ifndef TRACER_COMPAT_H
 #define TRACER_COMPAT_H
 
+#ifndef PY_SSIZE_T_CLEAN
 #define PY_SSIZE_T_CLEAN
+#endif
 #include <Python.h>
 
 #if PY_VERSION_HEX < 0x030B0000

@@ -4,6 +4,15 @@
 
 #include "frame_eval.h"
 
+uint64_t entry_deaths = 0;
+
+void
+entry_stamp(Entry *entry)
+{
+    static uint64_t clock = 0;
+    entry->stamp = ++clock;
+}
+
 /* ---- checking ---- */
 
 /* An exception in a guard is a miss. Those that no `except Exception` would stop are not (KeyboardInterrupt). */
@@ -241,6 +250,7 @@ static int
 entry_clear(Entry *self)
 {
     self->valid = 0;
+    entry_deaths++;
     Py_CLEAR(self->check_fn);
     Py_CLEAR(self->function);
     Py_CLEAR(self->closure);
@@ -281,13 +291,31 @@ static PyMemberDef entry_members[] = {
     {"name", T_OBJECT_EX, offsetof(Entry, name), READONLY, NULL},
     {"qualname", T_OBJECT_EX, offsetof(Entry, qualname), READONLY, NULL},
     {"needs_hook", T_BOOL, offsetof(Entry, needs_hook), READONLY, "Whether callees are offered to the region."},
-    {"valid", T_BOOL, offsetof(Entry, valid), 0, "False: never hit again, dropped at the next lookup."},
     {"hits", T_PYSSIZET, offsetof(Entry, hits), 0, "How often check_fn held."},
     {"extra", T_OBJECT, offsetof(Entry, extra), 0, "Any object; this module does not look at it."},
     {NULL},
 };
 
+static PyObject *
+entry_get_valid(Entry *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(self->valid);
+}
+
+static int
+entry_set_valid(Entry *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    if (value == NULL || !PyBool_Check(value)) {
+        PyErr_SetString(PyExc_TypeError, "valid is True or False");
+        return -1;
+    }
+    self->valid = value == Py_True;
+    entry_deaths += !self->valid;
+    return 0;
+}
+
 static PyGetSetDef entry_getset[] = {
+    {"valid", (getter)entry_get_valid, (setter)entry_set_valid, "False: never hit again, dropped at the next lookup.", NULL},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL},
 };

@@ -20,6 +20,7 @@ typedef struct {
     PyObject *dict;
     PyObject *weakrefs;
     Py_ssize_t hits;
+    uint64_t stamp; /* when it was installed or held last, of a clock that all entries share */
     char needs_hook;
     char fetches; /* check_fn hands out a tuple, which the code takes behind its arguments */
     char valid;
@@ -34,6 +35,12 @@ typedef enum {
     CHECK_HIT = 1,
     CHECK_EXHAUSTED = 2, /* stack or memory ran out in the guard: that says nothing about the entry */
 } CheckResult;
+
+/* How often an entry was made invalid. */
+extern uint64_t entry_deaths;
+
+/* Puts the entry before all others. */
+void entry_stamp(Entry *entry);
 
 /* A hit sets site->fetched where the entry fetches. */
 CheckResult entry_check(Entry *entry, CallSite *site);

@@ -188,9 +188,9 @@ region_is_skipped(Region *self, PyCodeObject *code)
 static PyObject *
 region_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {"callback", NULL};
-    PyObject *callback;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:Region", keywords, &callback)) {
+    static char *keywords[] = {"callback", "decide", NULL};
+    PyObject *callback, *decide = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:Region", keywords, &callback, &decide)) {
         return NULL;
     }
     if (!PyCallable_Check(callback)) {
@@ -200,6 +200,7 @@ region_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     Region *self = (Region *)type->tp_alloc(type, 0);
     if (self != NULL) {
         self->callback = Py_NewRef(callback);
+        self->decide = decide == Py_None ? NULL : Py_NewRef(decide);
     }
     return (PyObject *)self;
 }
@@ -208,6 +209,7 @@ static int
 region_traverse(Region *self, visitproc visit, void *arg)
 {
     Py_VISIT(self->callback);
+    Py_VISIT(self->decide);
     Py_VISIT(self->on_death);
     for (size_t i = 0; i < self->records.capacity; i++) {
         CodeRecord *record = self->records.slots[i].value;
@@ -224,6 +226,7 @@ region_tp_clear(Region *self)
 {
     clear_records(self);
     Py_CLEAR(self->callback);
+    Py_CLEAR(self->decide);
     Py_CLEAR(self->on_death);
     return 0;
 }
@@ -239,19 +242,39 @@ region_dealloc(Region *self)
     Py_TYPE(self)->tp_free(self);
 }
 
+static int
+by_stamp(const void *left, const void *right)
+{
+    uint64_t a = (*(Entry *const *)left)->stamp, b = (*(Entry *const *)right)->stamp;
+    return (a < b) - (a > b);
+}
+
+/* The entries of a bucket, the last hit first. */
+static PyObject *
+ordered_entries(Bucket *bucket)
+{
+    PyObject *list = PySequence_List(bucket->entries);
+    if (list != NULL) {
+        qsort(((PyListObject *)list)->ob_item, (size_t)PyList_GET_SIZE(list), sizeof(PyObject *), by_stamp);
+    }
+    return list;
+}
+
 /* Appends the valid entries of one code object. */
 static int
 append_entries(PyObject *list, CodeRecord *record)
 {
-    for (Bucket *bucket = record->buckets; bucket != NULL; bucket = bucket->next) {
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bucket->entries); i++) {
-            Entry *entry = (Entry *)PyTuple_GET_ITEM(bucket->entries, i);
-            if (entry->valid && PyList_Append(list, (PyObject *)entry) < 0) {
-                return -1;
-            }
+    int failed = 0;
+    for (Bucket *bucket = record->buckets; bucket != NULL && !failed; bucket = bucket->next) {
+        PyObject *entries = ordered_entries(bucket);
+        failed = entries == NULL;
+        for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(entries); i++) {
+            PyObject *entry = PyList_GET_ITEM(entries, i);
+            failed = ((Entry *)entry)->valid && PyList_Append(list, entry) < 0;
         }
+        Py_XDECREF(entries);
     }
-    return 0;
+    return failed ? -1 : 0;
 }
 
 static int
@@ -371,9 +394,9 @@ static PyMemberDef region_members[] = {
 PyTypeObject Region_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "tracer._C.Region",
-    .tp_doc = PyDoc_STR("Region(callback)\n--\n\nOwns the entries of one decorated object. On a miss\n"
+    .tp_doc = PyDoc_STR("Region(callback, decide=None)\n--\n\nOwns the entries of one decorated object. On a miss\n"
                         "callback(region, func, args) answers with an Entry, None (run this one in CPython)\n"
-                        "or SKIP (and never ask about this code again)."),
+                        "or SKIP (and never ask about this code again). decide(entries) gives the Decision over several entries."),
     .tp_basicsize = sizeof(Region),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = region_new,

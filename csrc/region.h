@@ -10,6 +10,7 @@
 struct Region {
     PyObject_HEAD
     PyObject *callback;
+    PyObject *decide; /* makes the Decision over several entries, called with their tuple; NULL: none is made */
     PointerMap records;  /* code object -> CodeRecord */
     PyObject *on_death;  /* called when one of the code objects dies; made at the first */
     PyObject *weakrefs;

@@ -1,14 +1,17 @@
-/* What needs torch's headers, seen from C: TensorMatch, dispatch_keys (tensor_checks.cpp), which memory tensors lie in
- * (memory_checks.cpp), GlobalState (global_state.cpp). */
+/* What needs torch's headers, seen from C: TensorMatch, dispatch_keys (tensor_checks.cpp), words of tensors
+ * (tensor_words.cpp), which memory tensors lie in (memory_checks.cpp), GlobalState (global_state.cpp). No other file
+ * includes them, but for tensor_spec.h, which these share. */
 #ifndef TRACER_TENSOR_CHECKS_H
 #define TRACER_TENSOR_CHECKS_H
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "reading.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* read_word() for the kinds that are of tensors. */
+ReadResult tensor_word(PyObject *value, WordKind kind, int64_t dim, int64_t *word);
 
 int tensor_checks_init(PyObject *module);
 int memory_checks_init(PyObject *module);

@@ -54,7 +54,11 @@ class Entry:
 class Region:
     """Owns the entries of one decorated object, by code object and globals."""
 
-    def __new__(cls, callback: Callable[[Region, FunctionType, tuple[Any, ...]], Entry | _Skip | None]) -> Region: ...
+    def __new__(
+        cls,
+        callback: Callable[[Region, FunctionType, tuple[Any, ...]], Entry | _Skip | None],
+        decide: Callable[[tuple[Entry, ...]], Decision] | None = None,
+    ) -> Region: ...
     @property
     def callback(self) -> Callable[[Region, FunctionType, tuple[Any, ...]], Entry | _Skip | None]: ...
     @property
@@ -67,6 +71,21 @@ class Region:
     def install(self, code: CodeType, globals: dict[str, Any], entry: Entry, /) -> None: ...
     def skip(self, code: CodeType) -> None: ...
     def is_skipped(self, code: CodeType) -> bool: ...
+
+@final
+class Decision:
+    """A tree that tells which of several entries may hold for the arguments of a call."""
+
+    def __new__(
+        cls,
+        entries: tuple[Any, ...],
+        reads: tuple[tuple[int, int, Any], ...],
+        features: tuple[tuple[int, tuple[tuple[int, int, int, int], ...]], ...],
+        nodes: tuple[tuple[int, tuple[int, ...], tuple[int, ...], int, int], ...],
+    ) -> Decision: ...
+    @property
+    def entries(self) -> tuple[Any, ...]: ...
+    def candidates(self, *slots: Any) -> tuple[Any, ...]: ...
 
 @final
 class Dispatcher:

@@ -5,7 +5,7 @@ import dataclasses
 import types
 from typing import Any
 
-from tracer import _C
+from tracer import _C, guards
 
 
 @dataclasses.dataclass
@@ -39,6 +39,13 @@ def failures_of(entries: list[_C.Entry], function: types.FunctionType, args: tup
     """The first guard that fails in each entry."""
     failures = [entry.guarded_code.manager.explain(args, function.__closure__) for entry in entries]
     return [failure for failure in failures if failure is not None]
+
+
+def decide(entries: tuple[_C.Entry, ...]) -> _C.Decision:
+    """Tells several entries of one function's code apart, as far as their guards do; what a region asks for."""
+    managers = [entry.guarded_code.manager for entry in entries]
+    tests = [manager.tests for manager in managers]
+    return guards.decide(entries, tests, managers[0].code, managers[0].globals)
 
 
 def make_entry(

@@ -23,7 +23,7 @@ import torch
 from shapes import ConstraintViolationError, emission
 from tracer import _C, config, errors, graph_breaks, guards, log_texts, logs, metrics, misses
 from tracer.backends.calling import Backend
-from tracer.cache import GuardedCode, entries_of, make_entry
+from tracer.cache import GuardedCode, decide, entries_of, make_entry
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.frame_filter import TRACE, answer_without_tracing
 from tracer.frame_state import DynamismPolicy, FrameState
@@ -103,7 +103,7 @@ class RegionState:
         self.frames: dict[tuple[int, int], FrameState] = {}
         self.roots: set[int] = set()  # ids of code objects that the user decorated, traced wherever they are defined
         self.resumes: dict[tuple[int, int], _C.Dispatcher] = {}  # by code and globals, which they keep alive
-        self.region = _C.Region(_callback_of(self))
+        self.region = _C.Region(_callback_of(self), decide)
         ALL_REGIONS.add(self)
 
     def entries(self) -> list[_C.Entry]:

@@ -58,6 +58,31 @@ def alternating(argument):
     return lambda: [call(argument, n) for n in range(4)]
 
 
+def decided(argument):
+    """Entries that a decision tells apart, made anew each time; decisions that make no sense."""
+    reads = ((0, -1, 0), (0, -1, 1), (2, 0, "value"), (3, 1, 0), (1, -1, argument), (4, 4, None))
+    features = ((0, ((1, 2, 0, 1),)), (3, ((2, 2, 0, 1), (1, 7, 0, 2))), (0, ((1, 5, 0, 3),)), (0, ((1, 0, 0, 5),)))
+    least = -(2**63)
+
+    def decide(entries):
+        leaves = [(-1, (), (0,), -1, -1), (-1, (), (1,), -1, -1), (-1, (), (0, 1), -1, -1)]
+        inner = [(feature, (least, 0), (2, 2), 2, 2) for feature in (1, 2, 3)]
+        return _C.Decision(entries, reads, features, (*leaves, *inner, (0, (least, 1), (0, 1), 5, 4)))
+
+    def run():
+        made = [entry(lambda x, y: x, lambda x, y: y == 0), entry(lambda x, y: x, lambda x, y: y == 1)]
+        call = Dispatcher(Region(lambda region, func, args: made.pop(0) if made else None, decide), fresh(leaf))
+        for y in (0, 1, 0, 1, 2, "text", argument):
+            call(argument, y)
+        for bad in ((), ((0, (0,), (0,), 0, 0),), ((9, (least,), (0,), 0, 0),), ((-1, (), (5,), -1, -1),), (None,)):
+            try:
+                _C.Decision((argument,), reads, features, bad)
+            except (ValueError, TypeError):
+                pass
+
+    return run
+
+
 def invalidated(argument):
     call = Dispatcher(Region(lambda region, func, args: entry(lambda x, y: x)), fresh(leaf))
 
@@ -134,7 +159,7 @@ def bound_method(argument):
 
 
 WAYS = [direct, miss, skipped, hooked, alternating, invalidated, varargs, failing, failing_guard, new_closures,
-        new_regions, bound_method]  # fmt: skip
+        new_regions, bound_method, decided]  # fmt: skip
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)

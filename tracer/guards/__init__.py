@@ -7,9 +7,10 @@ One small class per kind, by family: `identity`, `constants`, `containers`, `att
 from tracer.guards.arrays import ArrayMatch, NumpyErrorsMatch, ScalarMatch, is_shareable_array
 from tracer.guards.attributes import ClassHasAttr, HasAttr
 from tracer.guards.base import Guard, Mismatch
-from tracer.guards.code import CheckCode, argument_slots, fetchable
+from tracer.guards.code import CheckCode, fetchable
 from tracer.guards.constants import PLAIN_VALUES, EqualsMatch, OrdinaryFloat, PlainValueMatch, is_guardable_constant
 from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch, NotInGlobals, SetMatch, SetOrderMatch
+from tracer.guards.decision import decide
 from tracer.guards.identity import (
     BoolMatch,
     ClassAttrMatch,
@@ -26,6 +27,7 @@ from tracer.guards.identity import (
 from tracer.guards.iterators import ItemsLeft
 from tracer.guards.manager import CheckFunctionManager, GuardFailure
 from tracer.guards.memory import MemoryApart, MemoryShared
+from tracer.guards.reading import argument_slots
 from tracer.guards.shapes import ShapeGuards, ShapeLine
 from tracer.guards.state import AbcRegistryMatch, GlobalStateMatch, WarningFiltersMatch
 from tracer.guards.tensors import LeafMatch, MarksMatch, TensorMatch, TensorSpec, tensor_spec
@@ -78,6 +80,7 @@ __all__ = [
     "WarningFiltersMatch",
     "WeakrefAlive",
     "argument_slots",
+    "decide",
     "fetchable",
     "is_guardable_constant",
     "is_shareable_array",

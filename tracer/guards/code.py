@@ -6,7 +6,6 @@ guard failed. What the text names is either bound here or one of `helpers.HELPER
 
 from __future__ import annotations
 
-import inspect
 import keyword
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +18,7 @@ from tracer import _C
 from tracer.guards.base import CheckScope, Guard
 from tracer.guards.helpers import HELPERS
 from tracer.guards.order import Stage
+from tracer.guards.reading import argument_slots
 from tracer.guards.references import lasts
 from tracer.guards.state import GlobalStateMatch
 from tracer.guards.steady import CLOSURE_ROOT, CONSTANTS, Group, Grouping
@@ -32,13 +32,6 @@ _CALL = re.compile(r"\w+\([^()]*\)")
 _OWN_NAMES = re.compile(r"v\d+|___.*")
 _FEWEST_FETCHED = 3
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-
-
-def argument_slots(code: CodeType) -> tuple[str, ...]:
-    """The names of the argument slots: positional, keyword-only, then *args and **kwargs."""
-    count = code.co_argcount + code.co_kwonlyargcount
-    count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    return code.co_varnames[:count]
 
 
 def steady_slots(code: CodeType) -> tuple[str, ...]:

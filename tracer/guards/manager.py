@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import traceback
 import weakref
 from collections.abc import Callable, Iterable
@@ -10,9 +11,11 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from tracer.guards.base import Guard, Mismatch, shown
-from tracer.guards.code import CheckCode, argument_slots, steady_slots
+from tracer.guards.code import CheckCode, steady_slots
+from tracer.guards.decision import Tests, tests_of
 from tracer.guards.identity import Distinct
 from tracer.guards.order import Stage, arrange
+from tracer.guards.reading import argument_slots
 from tracer.guards.references import ObjectRef
 from tracer.guards.steady import Grouping
 from tracer.guards.tensors import TensorMatch
@@ -106,6 +109,11 @@ class CheckFunctionManager:
     def guards(self) -> tuple[Guard, ...]:
         """All guards in the order in which they are checked."""
         return tuple([guard for stage in self._stages for guard in [*stage.guards, *stage.tensors]])
+
+    @functools.cached_property
+    def tests(self) -> Tests:
+        """What the guards demand of words that are read of the arguments."""
+        return tests_of(self.guards)
 
     @property
     def exec_text(self) -> str:

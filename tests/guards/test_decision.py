@@ -1,0 +1,217 @@
+"""The decision over entries leaves out none that holds: the choice is that of trying all of them, the last hit first."""
+
+from __future__ import annotations
+
+import random
+import sys
+import types
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tracer
+from tests.csrc.entries import entry, fresh
+from tracer import guards
+from tracer.cache import decide
+from tracer.guards import decision as deciding
+from tracer.guards.decision import LEAST, MOST, Feature, Word
+from tracer.guards.reading import WORD_SIZE
+from tracer.sources import AttrSource, ItemSource, LocalSource, TensorSizeSource
+
+X, N = LocalSource("x"), LocalSource("n")
+
+
+def frame(x: Any, n: Any) -> None: ...
+
+
+def line(template: str, *labels: Any) -> guards.ShapeLine:
+    return guards.ShapeLine(template, labels or (TensorSizeSource(X, 0), TensorSizeSource(X, 1)))
+
+
+def decision_over(per_entry: list[list[guards.Guard]]) -> tuple[Any, list[Any]]:
+    managers = [guards.CheckFunctionManager(made, frame.__code__, globals()) for made in per_entry]
+    entries = tuple([types.SimpleNamespace(manager=manager) for manager in managers])
+    tests = [manager.tests for manager in managers]
+    return guards.decide(entries, tests, frame.__code__, globals()), list(entries)
+
+
+def held(entry: Any, *args: Any) -> bool:
+    try:
+        return entry.manager.holds(entry.manager.check_fn(*args))
+    except Exception:
+        return False
+
+
+# -------------------------------------------------------------------------------------------------- what guards demand
+
+
+@pytest.mark.parametrize(
+    ("template", "coefficients", "modulus", "interval"),
+    [
+        ("2 <= {0} <= 99", (1,), 0, (2, 99)),
+        ("{0} < 8", (1,), 0, (LEAST, 7)),
+        ("not_linear * {0} < 8", None, 0, None),
+        ("{0}*{1} < 8", None, 0, None),
+        ("2*{0} >= {1} + 3", (2, -1), 0, (3, MOST)),
+        ("2*{0} >= 7", (1,), 0, (4, MOST)),
+        ("-3*{0} > 7 - 4*{1}", (3, -4), 0, (LEAST, -8)),
+        ("{0} % 8 == 0", (1,), 8, (0, 0)),
+        ("{0} % 8 != 0", (1,), 8, (1, 7)),
+        ("0 != {0} % 8", (1,), 8, (1, 7)),
+        ("{0} != 3", None, 0, None),
+        ("4*{0} == 6", (1,), 0, (0, -1)),
+        ("{0} - {1} == 0", (1, -1), 0, (0, 0)),
+        ("2*{0} + 4*{1} <= 9", (1, 2), 0, (LEAST, 4)),
+    ],
+)
+def test_a_shape_expression_is_an_interval_of_a_linear_feature(
+    template: str, coefficients: Any, modulus: int, interval: Any
+) -> None:
+    found = deciding.tests_of([line(template)])
+    if coefficients is None:
+        assert not found
+    else:
+        words = (Word(X, WORD_SIZE, 0), Word(X, WORD_SIZE, 1))
+        terms = tuple(zip(coefficients, words))
+        assert found == {Feature(terms, modulus): interval}
+
+
+def test_guards_on_one_feature_leave_what_all_of_them_leave() -> None:
+    (interval,) = deciding.tests_of([line("{0} <= 9"), line("3 <= {0}"), line("{0} <= 12")]).values()
+    assert interval == (3, 9)
+
+
+# -------------------------------------------------------------------------------------------------- the same choice
+
+_SIZES = st.integers(0, 6)
+_COMPARED = st.builds("{}*{{0}} {} {}*{{1}} + {}".format, st.integers(-2, 2),
+                      st.sampled_from(["<", "<=", "==", "!=", ">", ">="]), st.integers(-2, 2), st.integers(-4, 8))  # fmt: skip
+_REMAINDERS = st.builds("({{0}} + {}*{{1}}) % {} {} {}".format, st.integers(-2, 2), st.integers(1, 4),
+                        st.sampled_from(["==", "!=", "<", ">="]), st.integers(-1, 4))  # fmt: skip
+_TENSOR = guards.TensorMatch(X, guards.tensor_spec(torch.ones(2, 2), {0, 1}, None)._replace(strides=None))
+_VALUES = st.sampled_from([0, 1, 2, -1, 2**70, True, False, None, 0.0, -0.0, 1.0, float("nan"), "a", "ab", torch.float32, (1, 2)])
+
+
+def _of_n(value: Any) -> guards.Guard:
+    return guards.EqualsMatch(N, value)
+
+
+_GUARDS = st.one_of(
+    _VALUES.map(_of_n),
+    st.sampled_from([guards.TypeMatch(N, cls) for cls in (int, float, str, tuple, list, dict)]),
+    st.integers(0, 2).map(lambda length: guards.LengthMatch(N, length)),
+    st.sampled_from([guards.NoneMatch(N), guards.NoneMatch(N, False), guards.BoolMatch(N, True)]),
+    st.integers(0, 2).map(lambda value: guards.EqualsMatch(ItemSource(N, 0), value)),
+    st.integers(0, 2).map(lambda value: guards.EqualsMatch(ItemSource(N, "a"), value)),
+    st.integers(0, 2).map(lambda value: guards.EqualsMatch(AttrSource(N, "a"), value)),
+)
+
+
+class Holder:
+    def __init__(self, a: Any) -> None:
+        self.a = a
+
+
+def _argument(rng: random.Random) -> Any:
+    choices = [0, 1, 2, -1, 2**70, True, False, None, 0.0, -0.0, 1.0, float("nan"), "".join(["a", "b"]), "a", torch.float32,
+               (1, 2), [rng.randrange(3)], {"a": rng.randrange(3)}, {1: 2}, Holder(rng.randrange(3)), object(), ()]  # fmt: skip
+    return rng.choice(choices)
+
+
+def _tensor(rng: random.Random) -> Any:
+    sizes = rng.randrange(7), rng.randrange(7)
+    return rng.choice([torch.empty(sizes), torch.empty(sizes), torch.empty(sizes, dtype=torch.int32), torch.empty(3), 3, None,
+                       torch.empty(sizes, requires_grad=True), torch.nn.Parameter(torch.empty(sizes))])  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.lists(st.one_of(_COMPARED, _REMAINDERS), max_size=3), st.lists(_GUARDS, max_size=2)), min_size=2,
+             max_size=9),
+    st.randoms(use_true_random=False),
+)  # fmt: skip
+def test_no_entry_that_holds_is_left_out(drawn: list[tuple[list[str], list[guards.Guard]]], rng: random.Random) -> None:
+    per_entry = [[_TENSOR, *[line(text) for text in texts], *of_n] for texts, of_n in drawn]
+    decision, entries = decision_over(per_entry)
+    for _ in range(40):
+        args = _tensor(rng), _argument(rng)
+        candidates = decision.candidates(*args)
+        assert [entry for entry in candidates if held(entry, *args)] == [entry for entry in entries if held(entry, *args)]
+
+
+@pytest.mark.parametrize("shapes", [500, pytest.param(1_000_000, marks=pytest.mark.full)])
+def test_regions_of_two_sizes_are_told_apart_on_every_shape(shapes: int) -> None:
+    """Batches in bands, sequences by divisibility and by a sum: each shape has one entry, and it is the only one tried."""
+    per_entry = [
+        [_TENSOR, line(f"{low} <= {{0}} <= {low + 7}"), line(f"{{1}} % 4 {sign} 0"), line(text)]
+        for low in range(1, 64, 8)
+        for sign in ("==", "!=")
+        for text in ("{0} + {1} <= 100", "{0} + {1} > 100")
+    ]
+    decision, entries = decision_over(per_entry)
+    rng = random.Random(0)
+    base = torch.empty(1, 1)
+    for _ in range(shapes):
+        x = base.expand(rng.randrange(1, 65), rng.randrange(1, 200))
+        (found,) = decision.candidates(x, None)
+        assert held(found, x, None)
+
+
+def test_many_entries_of_one_constant_leave_one_to_try() -> None:
+    def f(x: torch.Tensor, n: int) -> torch.Tensor:
+        return x + n
+
+    call = tracer.compile(f, dynamic=False, recompile_limit=100)
+    for n in range(40):
+        call(torch.ones(2), n)
+    state = tracer.region_of(call)
+    assert state is not None
+    entries = tuple(state.entries())
+    decision = decide(entries)
+    for n in range(40):
+        assert len(decision.candidates(torch.ones(2), n)) == 1
+        torch.testing.assert_close(call(torch.ones(2), n), torch.ones(2) + n)
+    assert len(state.entries()) == 40
+
+
+def test_among_entries_that_hold_the_last_hit_is_chosen() -> None:
+    """As a list that moves what was hit to its front would: checked against such a list."""
+    rng = random.Random(1)
+    ranges = [sorted(rng.sample(range(20), 2)) for _ in range(12)]
+    made: list[Any] = []
+    for low, high in ranges:
+        manager = guards.CheckFunctionManager(
+            [guards.TypeMatch(N, int), line(f"{low} <= {{0}} <= {high}", N)], frame.__code__, globals()
+        )
+        made.append(entry(lambda x, n: n, manager.check_fn))
+        made[-1].guarded_code = types.SimpleNamespace(manager=manager)
+    waiting = list(made)
+    region = tracer._C.Region(lambda region, function, args: waiting.pop() if waiting else None, decide)
+    function = fresh(frame)
+    call = tracer._C.Dispatcher(region, function)
+    order: list[Any] = []
+    for _ in range(600):
+        n = rng.randrange(20)
+        expected = next((e for e in order if ranges[made.index(e)][0] <= n <= ranges[made.index(e)][1]), None)
+        if expected is None:
+            if waiting:
+                order.insert(0, waiting[-1])
+        else:
+            order.remove(expected)
+            order.insert(0, expected)
+        call(None, n)
+        assert region.entries() == order
+
+
+def test_a_decision_that_fails_is_reported_and_every_entry_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", reported.append)
+    made = [entry(lambda x, n: n, lambda x, n, wanted=wanted: n == wanted) for wanted in range(3)]
+    region = tracer._C.Region(lambda region, function, args: made[args[1]], lambda entries: 1 // 0)
+    call = tracer._C.Dispatcher(region, fresh(frame))
+    assert [call(None, n) for n in (0, 1, 2, 0, 1)] == [0, 1, 2, 0, 1]
+    assert len(region.entries()) == 3
+    assert {hooked.exc_type for hooked in reported} == {ZeroDivisionError}

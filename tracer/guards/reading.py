@@ -1,0 +1,96 @@
+"""Sources as steps that `_C` reads without running Python: what `csrc/reading.h` calls reads."""
+
+from __future__ import annotations
+
+import inspect
+from types import CodeType
+from typing import Any
+
+from tracer.sources import (
+    AttrSource,
+    CellSource,
+    FreeVarSource,
+    GlobalSource,
+    GlobalsSource,
+    ItemSource,
+    LocalSource,
+    Source,
+)
+
+SLOT, CONST, ATTR, ITEM, CELL = range(5)
+(WORD_TYPE, WORD_ADDRESS, WORD_INT, WORD_FLOAT, WORD_HASH, WORD_LENGTH, WORD_RANK, WORD_SIZE, WORD_STRIDE, WORD_OFFSET,
+ WORD_DTYPE, WORD_KEYS, WORD_GRAD) = range(13)  # fmt: skip
+
+
+class Unreadable(Exception):
+    """A path that takes Python to read."""
+
+
+def argument_slots(code: CodeType) -> tuple[str, ...]:
+    """The names of the argument slots: positional, keyword-only, then *args and **kwargs."""
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_varnames[:count]
+
+
+class Reads:
+    """The steps for some sources, each (kind, step that it starts from, key), one for each value."""
+
+    def __init__(self, code: CodeType, globals: dict[str, Any]) -> None:
+        self.steps: list[tuple[int, int, Any]] = []
+        self._slots = {name: index for index, name in enumerate(argument_slots(code))}
+        self._freevars = code.co_freevars
+        self._globals = globals
+        self._known: dict[Source, int] = {}
+
+    def of(self, source: Source) -> int:
+        """The step that gives the value at the source. Raises Unreadable."""
+        known = self._known.get(source)
+        if known is None:
+            step = self._step(source)
+            self.steps.append(step)
+            known = self._known[source] = len(self.steps) - 1
+        return known
+
+    def _step(self, source: Source) -> tuple[int, int, Any]:
+        match source:
+            case LocalSource(name):
+                return SLOT, -1, self._slots[name]
+            case CellSource(name):
+                return ITEM, self.of(_CLOSURE) if _CLOSURE in self._known else self._closure(), self._freevars.index(name)
+            case FreeVarSource(name):
+                return CELL, self.of(CellSource(name)), None
+            case GlobalsSource():
+                return CONST, -1, self._globals
+            case GlobalSource(name):
+                return ITEM, self.of(GlobalsSource()), name
+            case AttrSource(base, name):
+                return ATTR, self.of(base), name
+            case ItemSource(base, key) if type(key) in (str, int):
+                return ITEM, self.of(base), key
+        raise Unreadable
+
+    def _closure(self) -> int:
+        self.steps.append((SLOT, -1, len(self._slots)))
+        self._known[_CLOSURE] = len(self.steps) - 1
+        return self._known[_CLOSURE]
+
+
+_CLOSURE = LocalSource("<closure>")
+
+
+def readable(source: Source) -> bool:
+    """Whether `Reads` can read it."""
+    step: Source | None = source
+    while step is not None:
+        match step:
+            case LocalSource() | CellSource() | FreeVarSource() | GlobalSource() | GlobalsSource():
+                return True
+            case AttrSource():
+                pass
+            case ItemSource(_, key) if type(key) in (str, int):
+                pass
+            case _:
+                return False
+        step = step.base
+    return False
