@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import sysconfig
@@ -49,8 +50,15 @@ def torch_paths() -> tuple[list[str], list[str], int]:
     return cpp_extension.include_paths(), cpp_extension.library_paths(), int(torch.compiled_with_cxx11_abi())
 
 
-def newest(paths: list[str]) -> float:
-    return max(Path(path).stat().st_mtime for path in paths)
+def newest(source: Path) -> float:
+    """When a source, or one of our headers that it includes, was written last."""
+    todo, seen = [source], {source}
+    while todo:
+        for name in re.findall(r'^#include "(\w+\.h)"', todo.pop().read_text(), re.MULTILINE):
+            if source.parent / name not in seen:
+                seen.add(source.parent / name)
+                todo.append(source.parent / name)
+    return max(path.stat().st_mtime for path in [*seen, ROOT / "setup.py"])
 
 
 class BuildExtension(build_ext):
@@ -69,13 +77,12 @@ class BuildExtension(build_ext):
                 "Install one (on Debian and Ubuntu: apt install g++), or name yours in CC and CXX.",
             )
         compile_one = self.compiler._compile
-        always = newest([*HEADERS, str(ROOT / "setup.py")]) if HEADERS else 0.0
 
         def compile_if_changed(
             obj: str, src: str, ext: str, cc_args: list[str], extra_postargs: list[str], pp_opts: list[str]
         ) -> None:
             made = Path(obj)
-            if made.exists() and made.stat().st_mtime > max(always, Path(src).stat().st_mtime) and not self.force:
+            if made.exists() and made.stat().st_mtime > newest(ROOT / src) and not self.force:
                 return
             flags = C_FLAGS if ext == ".c" else CXX_FLAGS
             compile_one(obj, src, ext, cc_args, [*extra_postargs, *flags], pp_opts)

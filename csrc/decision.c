@@ -4,20 +4,7 @@
 
 #include <structmember.h>
 
-#include "reading.h"
-
-typedef struct {
-    int64_t coefficient;
-    WordKind kind;
-    int64_t dim;
-    Py_ssize_t read;
-} Term;
-
-typedef struct {
-    int64_t modulus; /* 0: none */
-    Term *terms;     /* into those of the decision */
-    Py_ssize_t term_count;
-} Feature;
+#include "feature.h"
 
 typedef struct {
     Py_ssize_t feature; /* -1: a leaf */
@@ -33,37 +20,28 @@ typedef struct {
     PyObject *entries; /* a tuple */
     PyObject *plan;    /* what the reads borrow from */
     Read *reads;
-    Term *terms;
-    Feature *features;
+    FeatureTable features;
     Node *nodes;
-    Py_ssize_t read_count, term_count, feature_count, node_count;
+    Py_ssize_t node_count;
 } Decision;
 
 /* ---- deciding ---- */
 
 static ReadResult
-read_feature(const Decision *self, const Feature *feature, PyObject *const *slots, Py_ssize_t slot_count, int64_t *sum)
+read_feature(const Decision *self, const Feature *feature, PyObject *const *slots, Py_ssize_t slot_count, int64_t *word)
 {
-    *sum = 0;
+    int64_t sum = 0;
     for (Py_ssize_t i = 0; i < feature->term_count; i++) {
-        const Term *term = &feature->terms[i];
         PyObject *value;
-        int64_t word;
-        ReadResult found = read_value(self->reads, term->read, slots, slot_count, &value);
+        ReadResult found = read_value(self->reads, feature->terms[i].read, slots, slot_count, &value);
         if (found == READ_FOUND) {
-            found = read_word(value, term->kind, term->dim, &word);
+            found = term_add(&feature->terms[i], value, &sum);
         }
         if (found != READ_FOUND) {
             return found;
         }
-        if (__builtin_mul_overflow(word, term->coefficient, &word) || __builtin_add_overflow(*sum, word, sum)) {
-            return READ_UNKNOWN;
-        }
     }
-    if (feature->modulus > 0) {
-        *sum %= feature->modulus;
-        *sum += *sum < 0 ? feature->modulus : 0;
-    }
+    *word = feature_of_sum(feature, sum);
     return READ_FOUND;
 }
 
@@ -97,7 +75,7 @@ decision_candidates(PyObject *decision, PyObject *const *slots, Py_ssize_t slot_
     const Node *node = &self->nodes[self->node_count - 1];
     while (node->feature >= 0) {
         int64_t word;
-        switch (read_feature(self, &self->features[node->feature], slots, slot_count, &word)) {
+        switch (read_feature(self, &self->features.features[node->feature], slots, slot_count, &word)) {
         case READ_FOUND:
             node = &self->nodes[child_for(node, word)];
             break;
@@ -122,65 +100,6 @@ bad_plan(const char *what, Py_ssize_t index)
         PyErr_Format(PyExc_ValueError, "Decision: %s %zd makes no sense", what, index);
     }
     return -1;
-}
-
-static int
-parse_term(Decision *self, PyObject *item, Term *term)
-{
-    int kind;
-    long long coefficient, dim;
-    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "LiLn", &coefficient, &kind, &dim, &term->read)
-        || kind < 0 || kind >= WORD_KIND_COUNT || term->read < 0 || term->read >= self->read_count) {
-        return bad_plan("the term of feature", self->feature_count);
-    }
-    term->coefficient = coefficient;
-    term->kind = (WordKind)kind;
-    term->dim = dim;
-    return 0;
-}
-
-static int
-parse_feature(Decision *self, PyObject *item)
-{
-    Feature *feature = &self->features[self->feature_count];
-    long long modulus;
-    PyObject *terms;
-    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "LO!", &modulus, &PyTuple_Type, &terms) || modulus < 0) {
-        return bad_plan("feature", self->feature_count);
-    }
-    *feature = (Feature){modulus, self->terms + self->term_count, PyTuple_GET_SIZE(terms)};
-    for (Py_ssize_t i = 0; i < feature->term_count; i++) {
-        if (parse_term(self, PyTuple_GET_ITEM(terms, i), &feature->terms[i]) < 0) {
-            return -1;
-        }
-    }
-    self->term_count += feature->term_count;
-    self->feature_count++;
-    return 0;
-}
-
-static int
-parse_features(Decision *self, PyObject *features)
-{
-    Py_ssize_t terms = 0, count = PyTuple_GET_SIZE(features);
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *feature = PyTuple_GET_ITEM(features, i);
-        if (PyTuple_Check(feature) && PyTuple_GET_SIZE(feature) == 2 && PyTuple_Check(PyTuple_GET_ITEM(feature, 1))) {
-            terms += PyTuple_GET_SIZE(PyTuple_GET_ITEM(feature, 1));
-        }
-    }
-    self->features = PyMem_New(Feature, count + 1);
-    self->terms = PyMem_New(Term, terms + 1);
-    if (self->features == NULL || self->terms == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < count; i++) {
-        if (parse_feature(self, PyTuple_GET_ITEM(features, i)) < 0) {
-            return -1;
-        }
-    }
-    return 0;
 }
 
 static int
@@ -230,7 +149,7 @@ parse_node(Decision *self, PyObject *item)
     if (leaf) {
         return parse_indices(items, node->items, PyTuple_GET_SIZE(self->entries)) < 0 ? bad_plan("leaf", index) : 0;
     }
-    if (node->feature >= self->feature_count || node->count == 0 || PyTuple_GET_SIZE(starts) != node->count
+    if (node->feature >= self->features.count || node->count == 0 || PyTuple_GET_SIZE(starts) != node->count
         || node->absent < 0 || node->absent >= index || node->unknown < 0 || node->unknown >= index
         || parse_starts(starts, node->starts) < 0 || parse_indices(items, node->items, index) < 0) {
         return bad_plan("node", index);
@@ -272,9 +191,8 @@ decision_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     self->entries = Py_NewRef(entries);
     self->plan = Py_NewRef(reads);
-    self->read_count = PyTuple_GET_SIZE(reads);
     self->reads = reads_parse(reads);
-    if (self->reads == NULL || parse_features(self, features) < 0 || parse_nodes(self, nodes) < 0) {
+    if (self->reads == NULL || features_parse(&self->features, features, PyTuple_GET_SIZE(reads)) < 0 || parse_nodes(self, nodes) < 0) {
         Py_CLEAR(self);
     }
     return (PyObject *)self;
@@ -298,8 +216,7 @@ decision_dealloc(Decision *self)
         PyMem_Free(self->nodes[i].items);
     }
     PyMem_Free(self->nodes);
-    PyMem_Free(self->features);
-    PyMem_Free(self->terms);
+    features_free(&self->features);
     PyMem_Free(self->reads);
     Py_CLEAR(self->entries);
     Py_CLEAR(self->plan);

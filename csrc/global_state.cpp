@@ -10,6 +10,7 @@
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/DefaultDtype.h>
+#include <c10/core/AutogradState.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -304,17 +305,35 @@ state_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return reinterpret_cast<PyObject *>(self);
 }
 
+/* As all the settings would be read, with fewer calls. */
+bool
+same_settings(const std::array<int64_t, settings.size()> &values)
+{
+    const c10::AutogradState &autograd = c10::AutogradState::get_tls_state();
+    const at::Context &context = at::globalContext();
+    const bool transformed = c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+    return values[0] == int64_t(autograd.get_grad_mode()) && values[1] == int64_t(autograd.get_inference_mode())
+           && values[2] == int64_t(c10::get_default_dtype_as_scalartype())
+           && values[3] == int64_t(context.deterministicAlgorithms())
+           && values[4] == int64_t(context.deterministicAlgorithmsWarnOnly())
+           && values[5] == autocast_enabled<at::kCPU>() && values[6] == autocast_dtype<at::kCPU>()
+           && values[7] == autocast_enabled<at::kCUDA>() && values[8] == autocast_dtype<at::kCUDA>()
+           && values[9] == int64_t(at::autocast::is_autocast_cache_enabled())
+           && values[10] == int64_t(at::impl::PythonTorchFunctionTLS::get_disabled_state())
+           && values[11] == (transformed ? functorch("level") : -1) && values[12] == (transformed ? functorch("key") : -1);
+}
+
+bool
+same_state(const GlobalState *self)
+{
+    return same_settings(self->values) && same_stack<FunctionModes>(*self->function_modes)
+           && same_stack<DispatchModes>(*self->dispatch_modes);
+}
+
 PyObject *
 state_check(PyObject *object, PyObject *)
 {
-    GlobalState *self = reinterpret_cast<GlobalState *>(object);
-    for (size_t i = 0; i < settings.size(); i++) {
-        if (self->values[i] != settings[i].read()) {
-            Py_RETURN_FALSE;
-        }
-    }
-    return PyBool_FromLong(same_stack<FunctionModes>(*self->function_modes)
-                           && same_stack<DispatchModes>(*self->dispatch_modes));
+    return PyBool_FromLong(same_state(reinterpret_cast<GlobalState *>(object)));
 }
 
 int
@@ -404,6 +423,18 @@ state_type()
 }
 
 } // namespace
+
+int
+global_state_holds(PyObject *state)
+{
+    return same_state(reinterpret_cast<GlobalState *>(state));
+}
+
+int
+is_global_state(PyObject *object)
+{
+    return Py_IS_TYPE(object, state_type());
+}
 
 /* A new reference to module.name, or nullptr. */
 static PyObject *

@@ -2,6 +2,7 @@
 #include "compat.h"
 
 #include "cache_lookup.h"
+#include "checklist.h"
 #include "decision.h"
 #include "dispatcher.h"
 #include "entry.h"
@@ -37,7 +38,8 @@ fill_module(PyObject *module)
 {
     if (PyModule_AddType(module, &Entry_Type) < 0 || PyModule_AddType(module, &Region_Type) < 0
         || PyModule_AddType(module, &Dispatcher_Type) < 0 || PyModule_AddType(module, &Unchanged_Type) < 0
-        || PyModule_AddType(module, &Steady_Type) < 0 || PyModule_AddType(module, &Decision_Type) < 0) {
+        || PyModule_AddType(module, &Steady_Type) < 0 || PyModule_AddType(module, &Decision_Type) < 0
+        || PyModule_AddType(module, &Checklist_Type) < 0) {
         return -1;
     }
     if (PyModule_AddFunctions(module, guard_check_methods) < 0) {

@@ -15,7 +15,7 @@ read_attribute(PyObject *object, PyObject *name, PyObject **value)
     PyObject *in_type = _PyType_Lookup(Py_TYPE(object), name);
     if (in_type != NULL && Py_IS_TYPE(in_type, &PyMemberDescr_Type)) {
         const struct PyMemberDef *member = ((PyMemberDescrObject *)in_type)->d_member;
-        if (member->type != T_OBJECT_EX) {
+        if (member->type != T_OBJECT_EX || !PyObject_TypeCheck(object, PyDescr_TYPE(in_type))) {
             return READ_UNKNOWN;
         }
         *value = *(PyObject **)((char *)object + member->offset);

@@ -45,6 +45,7 @@ typedef enum {
     WORD_DTYPE, /* the address of the dtype */
     WORD_KEYS,  /* dispatch keys as TensorMatch compares them */
     WORD_GRAD,
+    WORD_LEAF,
     WORD_KIND_COUNT,
 } WordKind;
 

@@ -10,7 +10,7 @@
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
-    PyObject *plan; /* what `steps` borrows from */
+    PyObject *keys; /* a tuple: what `steps` borrows from */
     Step *steps;
     Py_ssize_t *held;
     Py_ssize_t step_count, held_count, root_count;
@@ -85,6 +85,29 @@ memo_holds(Memo *memo, PyObject *const *roots)
         }
     }
     return 1;
+}
+
+PyObject *const *
+steady_held(PyObject *steady, PyObject *const *roots)
+{
+    Steady *self = (Steady *)steady;
+    if (self->memo == NULL || !memo_holds(self->memo, roots)) {
+        return NULL;
+    }
+    self->misses = 0;
+    return self->memo->held;
+}
+
+Py_ssize_t
+steady_held_count(PyObject *steady)
+{
+    return ((Steady *)steady)->held_count;
+}
+
+Py_ssize_t
+steady_root_count(PyObject *steady)
+{
+    return ((Steady *)steady)->root_count;
 }
 
 static int
@@ -183,19 +206,21 @@ steady_known(Steady *self, void *Py_UNUSED(closure))
 static int
 read_step(PyObject *item, Py_ssize_t index, Py_ssize_t roots, Step *step)
 {
-    int kind;
-    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "inO", &kind, &step->base, &step->key)) {
+    int kind, base;
+    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "iiO", &kind, &base, &step->key)) {
         PyErr_SetString(PyExc_TypeError, "a step of a Steady is (kind, base, key)");
         return -1;
     }
-    step->kind = (StepKind)kind;
-    step->number = 0;
+    step->kind = (uint8_t)kind;
+    step->base = base;
+    Py_ssize_t number = 0;
     if (PyLong_CheckExact(step->key)) {
-        step->number = PyLong_AsSsize_t(step->key);
+        number = PyLong_AsSsize_t(step->key);
         PyErr_Clear();
     }
+    step->number = (int32_t)number;
     int starts = kind == STEP_ROOT || kind == STEP_CONST;
-    if (kind < 0 || kind >= STEP_COUNT || step->base >= index || (step->base < 0) != starts
+    if (kind < 0 || kind >= STEP_COUNT || number != step->number || step->base >= index || (step->base < 0) != starts
         || (kind == STEP_ROOT && (step->number < 0 || step->number >= roots))) {
         PyErr_Format(PyExc_ValueError, "step %zd of a Steady is none: %R", index, item);
         return -1;
@@ -204,12 +229,13 @@ read_step(PyObject *item, Py_ssize_t index, Py_ssize_t roots, Step *step)
 }
 
 static int
-read_plan(Steady *self, PyObject *held)
+read_plan(Steady *self, PyObject *steps, PyObject *held)
 {
     for (Py_ssize_t i = 0; i < self->step_count; i++) {
-        if (read_step(PyTuple_GET_ITEM(self->plan, i), i, self->root_count, &self->steps[i]) < 0) {
+        if (read_step(PyTuple_GET_ITEM(steps, i), i, self->root_count, &self->steps[i]) < 0) {
             return -1;
         }
+        PyTuple_SET_ITEM(self->keys, i, Py_NewRef(self->steps[i].key));
     }
     for (Py_ssize_t i = 0; i < self->held_count; i++) {
         Py_ssize_t at = self->held[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(held, i));
@@ -238,17 +264,17 @@ steady_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     self->vectorcall = steady_call;
-    self->plan = Py_NewRef(steps);
+    self->keys = PyTuple_New(PyTuple_GET_SIZE(steps));
     self->root_count = roots;
     self->step_count = PyTuple_GET_SIZE(steps);
     self->held_count = PyTuple_GET_SIZE(held);
     self->steps = PyMem_New(Step, self->step_count + 1);
     self->held = PyMem_New(Py_ssize_t, self->held_count + 1);
-    if (self->steps == NULL || self->held == NULL) {
+    if (self->keys == NULL || self->steps == NULL || self->held == NULL) {
         PyErr_NoMemory();
         Py_CLEAR(self);
     }
-    else if (read_plan(self, held) < 0) {
+    else if (read_plan(self, steps, held) < 0) {
         Py_CLEAR(self);
     }
     return (PyObject *)self;
@@ -257,11 +283,11 @@ steady_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 static int
 steady_traverse(Steady *self, visitproc visit, void *arg)
 {
-    Py_VISIT(self->plan);
+    Py_VISIT(self->keys);
     return 0;
 }
 
-/* The plan stays until the end, for the steps borrow from it; a cycle is broken at the dict or object that it holds. */
+/* The keys stay until the end, for the steps borrow from them; a cycle is broken at the dict or object that it holds. */
 static void
 steady_dealloc(Steady *self)
 {
@@ -272,7 +298,7 @@ steady_dealloc(Steady *self)
     memo_free(self->memo);
     PyMem_Free(self->steps);
     PyMem_Free(self->held);
-    Py_CLEAR(self->plan);
+    Py_CLEAR(self->keys);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -281,6 +307,11 @@ static PyMethodDef steady_methods[] = {
      "look(*roots) -> how everything is now, for keep(); None if there is no telling, or not now"},
     {"keep", (PyCFunction)(void (*)(void))steady_keep, METH_FASTCALL,
      "keep(seen, *roots): the guards have held on what look() saw, if that is still so"},
+    {NULL},
+};
+
+static PyMemberDef steady_members[] = {
+    {"held_count", T_PYSSIZET, offsetof(Steady, held_count), READONLY, "How many values it holds."},
     {NULL},
 };
 
@@ -303,6 +334,7 @@ PyTypeObject Steady_Type = {
     .tp_vectorcall_offset = offsetof(Steady, vectorcall),
     .tp_traverse = (traverseproc)steady_traverse,
     .tp_methods = steady_methods,
+    .tp_members = steady_members,
     .tp_getset = steady_getset,
     .tp_weaklistoffset = offsetof(Steady, weakrefs),
 };

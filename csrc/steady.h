@@ -38,10 +38,10 @@ typedef enum {
 } Slot;
 
 typedef struct {
-    StepKind kind;
-    Py_ssize_t base; /* the step that it starts from */
-    PyObject *key;   /* borrowed from the plan */
-    Py_ssize_t number;
+    PyObject *key; /* borrowed from the keys */
+    int32_t base;  /* the step that it starts from */
+    int32_t number;
+    uint8_t kind;
 } Step;
 
 /* A word of memory and what stood there. Each lies in an object that the words before it prove to be alive. */
@@ -90,6 +90,12 @@ void memo_free(Memo *memo);
 
 /* The value of a plain key, borrowed, or NULL; *known says whether that can be told without running user code. */
 PyObject *steady_find_key(PyObject *dict, PyObject *key, int *known);
+
+/* Of a Steady: the values that it holds, borrowed, if nothing has moved since its guards held; NULL, without an exception, if
+ * that is not known. `roots` are as many as steady_root_count(). Runs no user code. */
+PyObject *const *steady_held(PyObject *steady, PyObject *const *roots);
+Py_ssize_t steady_held_count(PyObject *steady);
+Py_ssize_t steady_root_count(PyObject *steady);
 
 extern PyTypeObject Steady_Type;
 

@@ -240,7 +240,7 @@ instance_of(Recording *recording, Py_ssize_t step)
 static int
 read_member(Recording *recording, PyObject *object, PyMemberDescrObject *member, PyObject **value)
 {
-    if (member->d_member->type != T_OBJECT_EX) {
+    if (member->d_member->type != T_OBJECT_EX || !PyObject_TypeCheck(object, PyDescr_TYPE(member))) {
         return 0;
     }
     PyObject **place = (PyObject **)((char *)object + member->d_member->offset);
@@ -411,7 +411,7 @@ read_slot(Recording *recording, const Step *step, PyObject **value)
 static int
 take_step(Recording *recording, const Step *step, PyObject *const *roots, PyObject **value)
 {
-    switch (step->kind) {
+    switch ((StepKind)step->kind) {
     case STEP_ROOT:
         *value = roots[step->number];
         return 1;

@@ -278,6 +278,18 @@ PyMethodDef functions[] = {
 } // namespace
 
 int
+tensors_match(PyObject *match, PyObject *const *tensors)
+{
+    return all_match(reinterpret_cast<TensorMatch *>(match), tensors);
+}
+
+Py_ssize_t
+tensor_match_count(PyObject *match)
+{
+    return Py_IS_TYPE(match, match_type()) ? PyTuple_GET_SIZE(reinterpret_cast<TensorMatch *>(match)->specs) : -1;
+}
+
+int
 tensor_checks_init(PyObject *module)
 {
     if (THPVariableClass == nullptr) {

@@ -43,6 +43,9 @@ word_of(const at::Tensor &tensor, WordKind kind, int64_t dim, int64_t *word)
     case WORD_GRAD:
         *word = tensor.requires_grad();
         return READ_FOUND;
+    case WORD_LEAF:
+        *word = tensor.is_leaf();
+        return READ_FOUND;
     default:
         return READ_UNKNOWN;
     }

@@ -41,6 +41,13 @@ same_words(Unchanged *self, int *gone)
     return 1;
 }
 
+int
+unchanged_holds(PyObject *unchanged)
+{
+    int gone;
+    return same_words((Unchanged *)unchanged, &gone);
+}
+
 /* Classes that lost their version get a new one. */
 static void
 read_words(Unchanged *self, uint64_t *words)

@@ -4,6 +4,9 @@
 
 #include "compat.h"
 
+/* Whether no word of an Unchanged has moved; 0 says nothing. */
+int unchanged_holds(PyObject *unchanged);
+
 extern PyTypeObject Unchanged_Type;
 
 #endif

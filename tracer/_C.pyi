@@ -88,6 +88,35 @@ class Decision:
     def candidates(self, *slots: Any) -> tuple[Any, ...]: ...
 
 @final
+class Checklist:
+    """A check_fn of which most is done in C."""
+
+    def __new__(
+        cls,
+        slots: int,
+        state: GlobalState | None,
+        unchanged: Unchanged | None,
+        reads: tuple[tuple[int, int, Any], ...],
+        groups: tuple[tuple[Steady, TensorMatch | None, int], ...],
+        features: tuple[tuple[int, tuple[tuple[int, int, int, int], ...]], ...],
+        ranges: tuple[tuple[int, int, int, bool], ...],
+        equals: tuple[tuple[int, Any], ...],
+        match: TensorMatch | None,
+        tensors: tuple[int, ...],
+        apart: tuple[int, ...],
+        known_apart: int,
+        fetched: tuple[int, ...] | None,
+        *,
+        rest: Callable[..., Any] | None,
+        whole: Callable[..., Any],
+    ) -> Checklist: ...
+    @property
+    def rest(self) -> Callable[..., Any] | None: ...
+    @property
+    def whole(self) -> Callable[..., Any]: ...
+    def __call__(self, *slots: Any) -> Any: ...
+
+@final
 class Dispatcher:
     """The decorated function as a C callable that finds an entry on the argument vector of its call."""
 
@@ -136,6 +165,8 @@ class Steady:
     def __new__(cls, roots: int, steps: tuple[tuple[int, int, Any], ...], held: tuple[int, ...]) -> Steady: ...
     @property
     def known(self) -> bool: ...
+    @property
+    def held_count(self) -> int: ...
     def __call__(self, *roots: object) -> tuple[Any, ...] | None: ...
     def look(self, *roots: object) -> object: ...
     def keep(self, seen: object, *roots: object) -> None: ...

@@ -83,6 +83,34 @@ def decided(argument):
     return run
 
 
+def listed(argument):
+    """Lists that hold, fail, hand over to Python, hand out, or make no sense."""
+    x = torch.ones(2)
+    match = TensorMatch(((torch.Tensor, _C.dispatch_keys(x), x.dtype, "cpu", -1, False, (2,), None),))
+    reads = ((0, -1, 0), (0, -1, 1), (3, 1, 0), (1, -1, argument))
+    features = ((0, ((1, 7, 0, 2),)),)
+    parts = [GlobalState(), None, reads, (), features, ((0, 2, 9, False),), (), match, (2,), (0, 2), -1]
+
+    def asked(*slots):
+        return slots[1] is argument
+
+    lists = [_C.Checklist(2, *parts, fetched, rest=rest, whole=asked)
+             for fetched, rest in ((None, None), ((2, 0), None), (None, asked))]  # fmt: skip
+
+    def run():
+        for check in lists:
+            for slots in ((argument, [x]), (argument, ()), (argument, argument), (x, [x]), (argument, [argument])):
+                check(*slots)
+        for place in range(len(parts)):
+            try:
+                _C.Checklist(2, *parts[:place], ((99, 99, 99, 99),), *parts[place + 1 :], None, rest=asked, whole=asked)
+            except (TypeError, ValueError):
+                pass
+        return lambda: None
+
+    return run
+
+
 def invalidated(argument):
     call = Dispatcher(Region(lambda region, func, args: entry(lambda x, y: x)), fresh(leaf))
 
@@ -159,7 +187,7 @@ def bound_method(argument):
 
 
 WAYS = [direct, miss, skipped, hooked, alternating, invalidated, varargs, failing, failing_guard, new_closures,
-        new_regions, bound_method, decided]  # fmt: skip
+        new_regions, bound_method, decided, listed]  # fmt: skip
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tracer
@@ -28,7 +28,9 @@ def frame(x: Any, n: Any) -> None: ...
 
 
 def line(template: str, *labels: Any) -> guards.ShapeLine:
-    return guards.ShapeLine(template, labels or (TensorSizeSource(X, 0), TensorSizeSource(X, 1)))
+    """Of the sizes of x."""
+    sizes = TensorSizeSource(X, 0), TensorSizeSource(X, 1)
+    return guards.ShapeLine(template, labels or sizes[: 1 + ("{1}" in template)])
 
 
 def decision_over(per_entry: list[list[guards.Guard]]) -> tuple[Any, list[Any]]:
@@ -127,7 +129,7 @@ def _tensor(rng: random.Random) -> Any:
                        torch.empty(sizes, requires_grad=True), torch.nn.Parameter(torch.empty(sizes))])  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(st.lists(st.one_of(_COMPARED, _REMAINDERS), max_size=3), st.lists(_GUARDS, max_size=2)), min_size=2,
              max_size=9),

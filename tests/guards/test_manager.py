@@ -142,12 +142,11 @@ def test_free_variables_come_as_the_closure_of_the_caller():
 
 
 def test_a_program_that_replaces_builtins_changes_nothing(monkeypatch):
-    manager = manager_of(TypeMatch(X, list), LengthMatch(X, 1))
+    managers = [manager_of(TypeMatch(X, list), LengthMatch(X, 1)), manager_of(LengthMatch(X, 1))]
     import builtins
 
     monkeypatch.setattr(builtins, "len", lambda x: 5)
-    assert manager.check_fn([1]) is True
-    assert manager_of(LengthMatch(X, 1)).check_fn([1]) is True
+    assert all(manager.check_fn([1]) is True for manager in managers)
 
 
 def test_a_value_that_cannot_be_read_is_named():

@@ -6,6 +6,7 @@ guard failed. What the text names is either bound here or one of `helpers.HELPER
 
 from __future__ import annotations
 
+import functools
 import keyword
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -17,8 +18,9 @@ import torch
 from tracer import _C
 from tracer.guards.base import CheckScope, Guard
 from tracer.guards.helpers import HELPERS
+from tracer.guards.identity import TypeMatch
 from tracer.guards.order import Stage
-from tracer.guards.reading import argument_slots
+from tracer.guards.reading import argument_slots, readable
 from tracer.guards.references import lasts
 from tracer.guards.state import GlobalStateMatch
 from tracer.guards.steady import CLOSURE_ROOT, CONSTANTS, Group, Grouping
@@ -30,7 +32,6 @@ CLOSURE = "___closure"
 _TAKEN = {"G", "True", "False", "None", CLOSURE}
 _CALL = re.compile(r"\w+\([^()]*\)")
 _OWN_NAMES = re.compile(r"v\d+|___.*")
-_FEWEST_FETCHED = 3
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
@@ -39,20 +40,24 @@ def steady_slots(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
+def builtins_of(globals: dict[str, Any], builtins: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The builtins of the root frame, which are those of its globals unless others are given."""
+    if builtins is not None:
+        return builtins
+    found = globals["__builtins__"]
+    of_module: dict[str, Any] = found if type(found) is dict else found.__dict__
+    return of_module
+
+
 def fetchable(
     guards: Iterable[Guard], inputs: Iterable[Source], code: CodeType, globals: dict[str, Any]
 ) -> tuple[Source, ...]:
-    """Those of the inputs that check_fn has at hand together: leaves of the group of steady guards that has most of them."""
-    scope = CheckCode(code, globals)
+    """Those of the inputs that check_fn has at hand and that take a path to reach: tensors that it checks."""
     parts = dict.fromkeys(part for guard in guards for part in guard.parts())
-    groups = Grouping(code, steady_slots(code), globals, scope.builtins_dict).groups(parts)
-    wanted = list(inputs)
-    found: list[Source] = []
-    for group in groups:
-        leaves = {leaf.source for leaf in group.leaves}
-        of_group = [source for source in wanted if source in leaves]
-        found = max(found, of_group, key=len)
-    return tuple(found) if len(found) >= _FEWEST_FETCHED else ()
+    groups = Grouping(code, steady_slots(code), globals, functools.partial(builtins_of, globals)).groups(parts)
+    leaves = {leaf.source for group in groups for leaf in group.leaves}
+    tensors = {guard.source for guard in parts if isinstance(guard, TensorMatch)}
+    return tuple([s for s in inputs if s in leaves or (s in tensors and s.base is not None and readable(s))])
 
 
 def _parameters(slots: tuple[str, ...]) -> dict[str, str]:
@@ -87,6 +92,7 @@ class CheckCode(CheckScope):
         self.functions: dict[str, str] = {}  # what check_fn calls: one for each group of steady guards
         self._held: dict[str, tuple[Source, ...]] = {}  # a tuple of leaves -> which they are
         self._torch_is_plain = False
+        self.groups: list[tuple[Group, _C.Steady, _C.TensorMatch | None, bool]] = []  # the last: leaves known to be distinct
 
     # ---- what sources ask for
 
@@ -101,15 +107,7 @@ class CheckCode(CheckScope):
         return "G"
 
     def builtins(self) -> str:
-        return self.const(self.builtins_dict(), "builtins")
-
-    def builtins_dict(self) -> dict[str, Any]:
-        """The builtins of the root frame."""
-        found = self._root_builtins
-        if found is None:
-            found = self._root_globals["__builtins__"]
-            found = found if type(found) is dict else found.__dict__
-        return found
+        return self.const(builtins_of(self._root_globals, self._root_builtins), "builtins")
 
     def module_globals(self, module_name: str) -> str:
         return self.const(module_namespace(module_name), module_name)
@@ -169,7 +167,8 @@ class CheckCode(CheckScope):
 
     def add_group(self, group: Group, distinct: set[Source]) -> str:
         """Adds a group of steady guards; gives the name of the tuple of its leaves. `distinct`: what may not be shared."""
-        watch = self.const(group.watcher(), "steady")
+        watcher = group.watcher()
+        watch = self.const(watcher, "steady")
         number = watch.removeprefix("___steady")
         held, seen, look = f"held{number}", f"seen{number}", f"___look{number}"
         root = self._root_text(group.root)
@@ -182,9 +181,10 @@ class CheckCode(CheckScope):
         self._line(f"    {held} = {look}({root})")
         self._line(f"    if {held} is None: return <fail>")
         self._line(f"    {watch}.keep({', '.join([seen, root] if root else [seen])})")
+        matcher = _C.TensorMatch(tuple([leaf.spec for leaf in group.leaves])) if leaves else None
+        self.groups.append((group, watcher, matcher, unshared))
         if leaves:
-            match = self.const(_C.TensorMatch(tuple([leaf.spec for leaf in group.leaves])), "check_held")
-            self._fail_unless(f"{match}.all({held})")
+            self._fail_unless(f"{self.const(matcher, 'check_held')}.all({held})")
             self._held[held] = leaves if unshared else ()
             for index, leaf in enumerate(group.leaves):
                 self._variables[leaf.source] = f"{held}[{index}]"
@@ -220,6 +220,16 @@ class CheckCode(CheckScope):
                 self._torch_is_plain = torch._C._len_torch_function_stack() == 0
         if stage.tensors:
             yield self._add_tensors(stage.tensors)
+
+    def assume(self, guards: Iterable[Guard]) -> None:
+        """These are known to hold: what is read may be read accordingly."""
+        for guard in guards:
+            if isinstance(guard, TypeMatch) and not guard.cls.dead:
+                self.show_type(guard.source, guard.cls.get())
+            elif isinstance(guard, TensorMatch):
+                self.show_type(guard.source, guard.spec.cls)
+            elif isinstance(guard, GlobalStateMatch):
+                self._torch_is_plain = torch._C._len_torch_function_stack() == 0
 
     def _add_tensors(self, tensors: list[TensorMatch]) -> tuple[Guard, ...]:
         values = [self.read(guard.source) for guard in tensors]

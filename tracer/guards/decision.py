@@ -47,7 +47,7 @@ from tracer.sources import Source, StorageOffsetSource, TensorSizeSource, Tensor
 LEAST, MOST = -(2**63), 2**63 - 1
 _ANY = (LEAST, MOST)
 _DEEPEST = 8
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
 class Word(NamedTuple):
@@ -75,8 +75,7 @@ def tests_of(guards: Iterable[Guard]) -> Tests:
     """The interval that each feature lies in where all of the guards hold."""
     tests: Tests = {}
     for guard in guards:
-        demands = _DEMANDS.get(type(guard))
-        for feature, (low, high) in demands(guard) if demands is not None else ():
+        for feature, (low, high) in demands_of(guard):
             if all(readable(word.source) for _, word in feature.terms):
                 known = tests.get(feature, _ANY)
                 tests[feature] = max(low, known[0]), min(high, known[1])
@@ -84,6 +83,12 @@ def tests_of(guards: Iterable[Guard]) -> Tests:
 
 
 Demands = Iterable[tuple[Feature, Interval]]
+
+
+def demands_of(guard: Guard) -> Demands:
+    """What a guard wants of features; it may want more."""
+    demands = _DEMANDS.get(type(guard))
+    return () if demands is None else demands(guard)
 
 
 def _is(source: Source, kind: int, value: int, dim: int = 0) -> tuple[Feature, Interval]:
@@ -136,7 +141,7 @@ def _keys(guard: DictKeysMatch) -> Demands:
 def _tensor(guard: TensorMatch) -> Demands:
     source, spec = guard.source, guard.spec
     yield _is(source, WORD_TYPE, id(spec.cls))
-    if spec.cls not in _PLAIN:
+    if spec.cls not in PLAIN_TENSORS:
         return
     if spec.dispatch_keys is not None:
         yield _is(source, WORD_KEYS, spec.dispatch_keys)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import functools
 import traceback
 import weakref
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
+from tracer import _C
 from tracer.guards.base import Guard, Mismatch, shown
-from tracer.guards.code import CheckCode, steady_slots
+from tracer.guards.checklist import ListBuilder
+from tracer.guards.code import CheckCode, builtins_of, steady_slots
 from tracer.guards.decision import Tests, tests_of
 from tracer.guards.identity import Distinct
 from tracer.guards.order import Stage, arrange
@@ -65,8 +68,7 @@ class CheckFunctionManager:
         self._stages = arrange(guards)
         self.died: str | None = None
         self._on_invalid = on_invalid
-        texts, namespace = self._compile_text()
-        self.check_fn = _define(texts, namespace, f"<check_fn of {code.co_qualname}>")
+        self.check_fn = self._define()
         self._watches = self._watch()
 
     # ---- text
@@ -81,29 +83,45 @@ class CheckFunctionManager:
         """Whether what check_fn returned says that the guards hold."""
         return result is True if not self._fetched else type(result) is tuple
 
-    def _compile_text(self) -> tuple[dict[str, str], dict[str, Any]]:
-        """check_fn and what it calls: groups of guards that nothing has moved under are not checked again."""
+    def _compile(self) -> CheckCode:
+        """check_fn as Python, and what it calls: groups of guards that nothing has moved under are not checked again."""
         code = CheckCode(self.code, self.globals, self._builtins)
-        grouping = Grouping(self.code, steady_slots(self.code), self.globals, code.builtins_dict)
+        builtins = functools.partial(builtins_of, self.globals, self._builtins)
+        grouping = Grouping(self.code, steady_slots(self.code), self.globals, builtins)
         groups = grouping.groups(self.guards, self._fetched)
         placed = {id(guard) for group in groups for guard in [*group.guards, *group.leaves]}
         state = [guard for guard in self.guards if not guard.sources()]
         placed.update(map(id, state))
         distinct = {source for guard in self.guards if isinstance(guard, Distinct) for source in guard.group}
         _exhaust(code.add(Stage(state)))
-        result = "True"
         for group in groups:
-            held = code.add_group(group, distinct)
-            if self._fetched and group.leaves and group.leaves[0].source == self._fetched[0]:
-                whole = len(group.leaves) == len(self._fetched)
-                result = held if whole else f"{held}[:{len(self._fetched)}]"
+            code.add_group(group, distinct)
         for stage in self._stages:
-            rest = Stage(
-                [guard for guard in stage.guards if id(guard) not in placed],
-                [guard for guard in stage.tensors if id(guard) not in placed],
-            )
-            _exhaust(code.add(rest))
-        return {**code.functions, "check_fn": code.text(result=result)}, code.namespace
+            _exhaust(code.add(stage.without(placed)))
+        result = f"({''.join(f'{code.read(source)}, ' for source in self._fetched)})" if self._fetched else "True"
+        code.functions["check_fn"] = code.text(result=result)
+        return code
+
+    def _define(self) -> Callable[..., Any]:
+        """check_fn: a list that C goes through, with functions for what C cannot tell; the second of them is all of check_fn."""
+        code = self._compile()
+        filename = f"<check_fn of {self.code.co_qualname}>"
+        whole = OnDemand(code.functions, code.namespace, filename)
+        unchanged = [value for value in code.namespace.values() if type(value) is _C.Unchanged]
+        builder = ListBuilder(self.code, self.globals)
+        if not all(builder.take_group(*group) for group in code.groups):
+            return whole
+        placed = {id(guard) for group, *_ in code.groups for guard in [*group.guards, *group.leaves]}
+        left = [guard for guard in self.guards if id(guard) not in placed]
+        taken = {id(guard) for guard in left if builder.take(guard, *unchanged)}
+        rest = None
+        if len(taken) < len(left):
+            rest_code = CheckCode(self.code, self.globals, self._builtins)
+            rest_code.assume(guard for guard in self.guards if id(guard) in placed | taken)
+            for stage in self._stages:
+                _exhaust(rest_code.add(stage.without(placed | taken)))
+            rest = _define({"check_fn": rest_code.text()}, rest_code.namespace, filename)
+        return builder.build(self._fetched or None, rest, whole)
 
     @property
     def guards(self) -> tuple[Guard, ...]:
@@ -117,8 +135,8 @@ class CheckFunctionManager:
 
     @property
     def exec_text(self) -> str:
-        """The Python source of check_fn."""
-        return "\n".join(self._compile_text()[0].values())
+        """The Python source of check_fn, with what C does in its place written out."""
+        return "\n".join(self._compile().functions.values())
 
     @property
     def source_text(self) -> str:
@@ -236,6 +254,28 @@ def _define(texts: dict[str, str], namespace: dict[str, Any], filename: str) -> 
         made = namespace[name] = FunctionType(code, {"__builtins__": namespace["__builtins__"], **used}, name)
     function: FunctionType = made
     return function
+
+
+class OnDemand:
+    """Functions as text, of which the last is called: they are compiled for that, and kept from the second time on. Where C tells
+    all, they are asked when the entry is made and never again."""
+
+    def __init__(self, texts: dict[str, str], namespace: dict[str, Any], filename: str) -> None:
+        self.namespace = namespace
+        self._texts = {name: zlib.compress(text.encode(), 1) for name, text in texts.items()}
+        self._filename = filename
+        self._function: FunctionType | None = None
+        self._asked = False
+
+    def __call__(self, *args: Any) -> Any:
+        function = self._function
+        if function is None:
+            texts = {name: zlib.decompress(text).decode() for name, text in self._texts.items()}
+            function = _define(texts, dict(self.namespace), self._filename)
+            if self._asked:
+                self._function = function
+            self._asked = True
+        return function(*args)
 
 
 def _notify(

@@ -5,7 +5,7 @@ The order depends on the guards and on the order in which they came alone, so eq
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tracer.guards.base import Guard
@@ -20,6 +20,12 @@ class Stage:
 
     guards: list[Guard] = field(default_factory=list)
     tensors: list[TensorMatch] = field(default_factory=list)
+
+    def without(self, ids: Container[int]) -> Stage:
+        """The stage less the guards with these ids."""
+        return Stage(
+            [guard for guard in self.guards if id(guard) not in ids], [guard for guard in self.tensors if id(guard) not in ids]
+        )
 
 
 def arrange(guards: Iterable[Guard]) -> list[Stage]:

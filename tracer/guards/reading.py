@@ -14,16 +14,17 @@ from tracer.sources import (
     GlobalsSource,
     ItemSource,
     LocalSource,
+    ObjectSource,
     Source,
 )
 
 SLOT, CONST, ATTR, ITEM, CELL = range(5)
 (WORD_TYPE, WORD_ADDRESS, WORD_INT, WORD_FLOAT, WORD_HASH, WORD_LENGTH, WORD_RANK, WORD_SIZE, WORD_STRIDE, WORD_OFFSET,
- WORD_DTYPE, WORD_KEYS, WORD_GRAD) = range(13)  # fmt: skip
+ WORD_DTYPE, WORD_KEYS, WORD_GRAD, WORD_LEAF) = range(14)  # fmt: skip
 
 
 class Unreadable(Exception):
-    """A path that takes Python to read."""
+    """A path that takes Python to read; see `readable`."""
 
 
 def argument_slots(code: CodeType) -> tuple[str, ...]:
@@ -55,13 +56,15 @@ class Reads:
     def _step(self, source: Source) -> tuple[int, int, Any]:
         match source:
             case LocalSource(name):
-                return SLOT, -1, self._slots[name]
+                return SLOT, -1, self._slots.get(name, len(self._slots))
             case CellSource(name):
-                return ITEM, self.of(_CLOSURE) if _CLOSURE in self._known else self._closure(), self._freevars.index(name)
+                return ITEM, self.of(_CLOSURE), self._freevars.index(name)
             case FreeVarSource(name):
                 return CELL, self.of(CellSource(name)), None
             case GlobalsSource():
                 return CONST, -1, self._globals
+            case ObjectSource(obj, _):
+                return CONST, -1, obj
             case GlobalSource(name):
                 return ITEM, self.of(GlobalsSource()), name
             case AttrSource(base, name):
@@ -70,13 +73,8 @@ class Reads:
                 return ITEM, self.of(base), key
         raise Unreadable
 
-    def _closure(self) -> int:
-        self.steps.append((SLOT, -1, len(self._slots)))
-        self._known[_CLOSURE] = len(self.steps) - 1
-        return self._known[_CLOSURE]
 
-
-_CLOSURE = LocalSource("<closure>")
+_CLOSURE = LocalSource("<closure>")  # the slot behind those that have names
 
 
 def readable(source: Source) -> bool:
@@ -84,7 +82,7 @@ def readable(source: Source) -> bool:
     step: Source | None = source
     while step is not None:
         match step:
-            case LocalSource() | CellSource() | FreeVarSource() | GlobalSource() | GlobalsSource():
+            case LocalSource() | CellSource() | FreeVarSource() | GlobalSource() | GlobalsSource() | ObjectSource():
                 return True
             case AttrSource():
                 pass

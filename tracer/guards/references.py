@@ -22,11 +22,19 @@ _LASTING = frozenset({"torch", *sys.stdlib_module_names})  # packages whose top-
 
 
 class ObjectRef:
-    """An object by identity. Two are equal if they are of the same object."""
+    """An object by identity; one for each object while it is in use."""
 
-    __slots__ = ("id", "_weak", "_strong", "type_name", "name")
+    __slots__ = ("id", "_weak", "_strong", "type_name", "name", "__weakref__")
 
-    def __init__(self, obj: object) -> None:
+    def __new__(cls, obj: object) -> ObjectRef:
+        known = _known.get(id(obj))
+        if known is not None and known.get() is obj:
+            return known
+        self = _known[id(obj)] = super().__new__(cls)
+        self._refer_to(obj)
+        return self
+
+    def _refer_to(self, obj: object) -> None:
         self.id = id(obj)
         self.type_name = class_name(type(obj))
         self.name = _own_name(obj)
@@ -62,6 +70,8 @@ class ObjectRef:
     def __repr__(self) -> str:
         return f"<{self.type_name} {self.name}>" if self.name else f"<{self.type_name} at {self.id:#x}>"
 
+
+_known: weakref.WeakValueDictionary[int, ObjectRef] = weakref.WeakValueDictionary()  # by id: one for each object
 
 class_name = type.__dict__["__qualname__"].__get__  # class -> its qualified name, whatever its metaclass defines
 

@@ -1,0 +1,60 @@
+/* Checklist: a check_fn that reads and compares in C what most guards are about, and asks Python for the rest. */
+#ifndef TRACER_CHECKLIST_H
+#define TRACER_CHECKLIST_H
+
+#include "compat.h"
+#include "feature.h"
+
+typedef enum { UNSURE = -1, FAILS = 0, HOLDS = 1 } Outcome;
+
+/* A feature of the values has to lie in an interval. */
+typedef struct {
+    Py_ssize_t feature;
+    int64_t low, high;
+    int soft; /* if it does not, that says nothing */
+} Range;
+
+/* A value has to be this text, or a dict with these keys in this order. */
+typedef struct {
+    Py_ssize_t value;
+    PyObject *expected; /* borrowed from the plan */
+} Equal;
+
+/* Guards that are not asked again while nothing has moved, and the tensors that they lead to. */
+typedef struct {
+    PyObject *steady, *match; /* borrowed from the plan; `match` may be NULL */
+    Py_ssize_t root;          /* a slot, or -1 */
+    Py_ssize_t first, count;  /* where its tensors stand among the values */
+} SteadyGroup;
+
+/* Indices of values. */
+typedef struct {
+    Py_ssize_t *items;
+    Py_ssize_t count;
+} Indices;
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *plan; /* what all the borrowed references lie in */
+    PyObject *state, *unchanged, *match; /* borrowed; may be NULL */
+    PyObject *rest;  /* called with the slots: the guards that are not on the list; NULL: none */
+    PyObject *whole; /* called with the slots: all guards */
+    Read *reads;
+    FeatureTable features;
+    Range *ranges;
+    Equal *equals;
+    SteadyGroup *groups;
+    Py_ssize_t read_count, value_count, range_count, equal_count, group_count, slot_count;
+    Indices tensors, apart, fetched;
+    Py_ssize_t known_apart; /* the group whose tensors are known to differ from each other, or -1; not in `apart` */
+    int fetches, has_rest;
+    PyObject *weakrefs;
+} Checklist;
+
+/* Room for `value_count` values is given; they are borrowed. */
+Outcome checklist_holds(const Checklist *self, PyObject *const *slots, PyObject **values);
+
+extern PyTypeObject Checklist_Type;
+
+#endif
