@@ -561,3 +561,50 @@ def test_an_enum_member_and_its_value():
     watched = Watched(lambda x, mode: x * mode.value if mode is Mode.A else x - mode.value)
     for mode in (Mode.A, Mode.B, Mode.A):
         watched(X, mode)
+
+
+class Counting:
+    count = 0
+    ratio = 2
+
+
+class CountingMore(Counting):
+    pass
+
+
+def test_a_class_attribute_that_counts_becomes_a_symbol():
+    def fn(x):
+        Counting.count += 1
+        return x * Counting.count + CountingMore.count
+
+    watched = Watched(fn)
+    traced = watched.compiled
+    try:
+        for number in range(1, 8):
+            assert torch.equal(traced(X), X * number + number)
+        assert watched.traces <= 4  # 0 and 1 have their own
+        CountingMore.count = 100
+        assert torch.equal(traced(X), X * 8 + 100)
+        del CountingMore.count
+        assert torch.equal(traced(X), X * 9 + 9)
+        Counting.count = 0.5
+        assert torch.equal(traced(X), X * 1.5 + 1.5)
+        Counting.count = True
+        assert torch.equal(traced(X), X * 2 + 2)
+    finally:
+        Counting.count = 0
+
+
+def test_a_class_attribute_that_counts_and_is_read_as_a_constant_elsewhere():
+    def fn(x):
+        Counting.ratio += 1
+        return x.reshape(Counting.ratio, -1) if Counting.ratio in (1, 2, 4) else x
+
+    traced = Watched(fn).compiled
+    x = torch.arange(8.0)
+    try:
+        for ratio in (0, 3, 1, 6, 0, 3, 5, 2):
+            Counting.ratio = ratio
+            assert torch.equal(traced(x), x.reshape(ratio + 1, -1) if ratio + 1 in (1, 2, 4) else x)
+    finally:
+        Counting.ratio = 2

@@ -29,6 +29,7 @@ class Findings:
     def __init__(self) -> None:
         self.classes: dict[type, dict[tuple[str, type | None], tuple[type | None, Any]]] = {}
         self.functions: dict[FunctionType, CodeType] = {}
+        self.varying: set[tuple[type, str]] = set()  # numbers that are symbols, which guards of their own ask for
         self.made: dict[type, None] = {}  # classes that the trace itself made; what they inherit is found on their bases
 
     def note_class(self, cls: type) -> None:
@@ -47,6 +48,12 @@ class Findings:
                     self.note(base, name, *find(base, name))
         elif not _type_flags(cls) & _IMMUTABLE:
             self.classes.setdefault(cls, {}).setdefault((name, after), (owner, value))
+
+    def held(self, owner: type | None, name: str, value: Any) -> Any:
+        """What has to stay of an attribute."""
+        if owner is None:
+            return None
+        return (type(value),) if (owner, name) in self.varying else _held(value)
 
     def note_function(self, function: FunctionType) -> None:
         """The trace went through the code of a function."""
@@ -148,7 +155,7 @@ class Unchanged(Guard):
                 ObjectRef(klass),
                 tuple(map(id, type_mro(klass))),
                 tuple([
-                    Found(name, _reference(after), _reference(owner), None if owner is None else _held(value))
+                    Found(name, _reference(after), _reference(owner), findings.held(owner, name, value))
                     for (name, after), (owner, value) in found.items()
                 ]),
             )

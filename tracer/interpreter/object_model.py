@@ -42,6 +42,7 @@ from tracer.variables.overrides import is_traceable_subclass
 from tracer.variables.protocol import Tracer
 from tracer.variables.sequences import ListVariable, NamedTupleVariable, TupleVariable
 from tracer.variables.sets import SetVariable
+from tracer.variables.symbolic import SymNodeVariable
 from tracer.variables.tensor import TensorVariable
 from tracer.variables.type_forms import subscripted, union_of
 
@@ -103,7 +104,10 @@ class ObjectModel(BaseMethods):
         source: Source = ClassAttrSource(class_source, name)
         if part is not None:
             source = GenericAttrSource(source, part)
-        return tx.wrap(value, source)
+        found = tx.wrap(value, source)
+        if isinstance(found, SymNodeVariable):
+            tx.trace.findings.varying.add((owner, name))
+        return found
 
     def sourceless(self, value: Any) -> VariableTracker:
         """A class attribute of a class that no guard can reach, which is fixed as long as the code is."""
