@@ -338,3 +338,15 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
     done = run_python(SCRIPT + "assert sealing.wait(60)\n" + fork)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_traces_need_is_loaded_when_the_seal_is_made_and_not_beside_requests():
+    program = """
+import sys, torch, tracer
+made = tracer.optimize("eager")(lambda x: x * 2)
+assert "z3" not in sys.modules
+made.seal("background")
+assert "z3" in sys.modules
+"""
+    done = run_python(program)
+    assert done.returncode == 0, done.stderr

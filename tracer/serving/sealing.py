@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 import warnings
 from typing import Any
 
+import torch
+
 from shapes.domain import at
+from tracer.api.entry import compile
 from tracer.api.settings import region_of
 from tracer.cache import entries_of, failures_of
 from tracer.convert_frame import RegionState
 from tracer.errors import SealedError, UserError
 from tracer.serving import background
-from tracer.serving.coverage import Coverage
+from tracer.serving.coverage import Coverage, precompile
 from tracer.shape_spec import Declared
 
 POLICIES = ("error", "eager", "background")
@@ -35,7 +39,16 @@ def seal(fn: Any, on_miss: str = "error") -> None:
 def seal_region(state: RegionState, on_miss: str) -> None:
     if on_miss not in POLICIES:
         raise UserError(f"on_miss={on_miss!r} is no policy", hint=f"there are {', '.join(map(repr, POLICIES))}.")
+    if on_miss == "background":
+        _load_all()
     state.at_miss = Seal(state, on_miss)
+
+
+@functools.cache
+def _load_all() -> None:
+    """What a first trace loads takes seconds, in which other threads hardly run: now, and not beside requests."""
+    loading = compile(lambda x: (x * 2).sum(1) if x.shape[0] < 8 else x, shapes="x: B, S", name="loading")
+    precompile(loading, example=torch.empty(2, 2))
 
 
 def unseal(fn: Any) -> None:
