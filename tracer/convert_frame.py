@@ -78,6 +78,7 @@ class RegionState:
         on_break: Callable[[errors.Unsupported], None] | None = None,
         on_guards: Callable[[Any], None] | None = None,
         on_inputs: Callable[[list[str], list[str]], None] | None = None,
+        on_left_alone: Callable[[], Any] | None = None,
         guard_fail_fn: Callable[[Any], None] | None = None,
         guard_export_fn: Callable[[Any], None] | None = None,
         guard_filter_fn: Callable[[Any], Any] | None = None,
@@ -92,6 +93,7 @@ class RegionState:
         self.on_break = on_break
         self.on_guards = on_guards
         self.on_inputs = on_inputs
+        self.on_left_alone = on_left_alone
         self.guard_fail_fn = guard_fail_fn
         self.guard_export_fn = guard_export_fn
         self.guard_filter_fn = guard_filter_fn
@@ -129,6 +131,8 @@ class RegionState:
             if answer is not TRACE:
                 return answer
         if shows_operations():
+            if self.on_left_alone is not None:
+                self.on_left_alone()
             return None
         self.happened("miss", function)
         return None if misses.is_answered(self, function, args) else self.traced(function, args)

@@ -6,7 +6,7 @@ from typing import Any
 from shapes import GuardText
 from tracer import guards, user_marks
 from tracer.interpreter.trace import Trace
-from tracer.sources import ArrayTensorSource
+from tracer.sources import ArrayTensorSource, ObjectSource
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sequences import ListVariable
@@ -29,7 +29,8 @@ def guards_of(trace: Trace, snapshot: Any, shapes: list[GuardText]) -> list[guar
 def _distinct(trace: Trace) -> list[guards.Guard]:
     """Inputs that were different objects stay so, where it matters: tensors, and containers if one was changed."""
     found: list[guards.Guard] = []
-    tensors = [_identified(v.source) for v in trace.input_tensors if v.source is not None]
+    sources = [v.source for v in trace.input_tensors if v.source is not None]
+    tensors = [_identified(source) for source in sources if not isinstance(source.root(), ObjectSource)]
     if len(tensors) > 1:
         found.append(guards.Distinct(tuple(tensors)))
     kinds = (ListVariable, DictVariable, UserObjectVariable, StreamVariable, EnumerateStream)

@@ -1,10 +1,13 @@
 """`export(fn)(*args)`: one GraphModule that is called as fn is."""
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 
 import tracer
+from tests.support import captured
 from tracer import user_marks
 from tracer.exc import Unsupported, UserError
 
@@ -138,3 +141,48 @@ def test_nodes_say_which_modules_and_functions_they_come_from():
     assert [cls for _, cls in nodes["linear"].meta["nn_module_stack"].values()] == [torch.nn.Sequential, torch.nn.Linear]
     assert nodes["linear"].meta["source_fn_stack"] == [("linear", nodes["linear"].target)]
     assert nodes["linear"].meta["val"].shape == (4, 3)
+
+
+def test_the_arguments_of_the_module_are_named_as_those_of_the_function():
+    def fn(x, pair, *rest, scale=None, **more):
+        return x + pair[0] * rest[0] + rest[1] + scale * more["shift"]
+
+    args = torch.ones(2), (torch.ones(2), 3), torch.ones(2), torch.ones(2)
+    module, _ = tracer.export(fn)(*args, scale=torch.ones(2), shift=torch.ones(2))
+    assert list(inspect.signature(module.forward).parameters) == ["x", "pair", "rest_0", "rest_1", "scale", "shift"]
+    again = [torch.full((2,), 2.0), (torch.ones(2), 3), torch.ones(2), torch.ones(2)]
+    named = {"scale": torch.ones(2), "shift": torch.full((2,), 5.0)}
+    assert torch.equal(module(*again, **named), fn(*again, **named))
+
+
+def test_an_argument_that_a_constant_function_returned_stays_what_it_was():
+    @tracer.assume_constant_result
+    def same(x):
+        return x
+
+    module, _ = tracer.export(lambda x: x + same(x))(torch.ones(2))
+    assert torch.equal(module(torch.full((2,), 5.0)), torch.full((2,), 6.0))
+
+
+def test_a_tensor_of_the_program_that_is_returned_is_a_constant():
+    outside = torch.arange(3.0)
+    module, _ = tracer.export(lambda x: (x + 1, outside))(torch.ones(2))
+    assert torch.equal(module(torch.zeros(2))[1], outside)
+
+
+def test_an_exported_module_is_traced():
+    args = torch.ones(2), (torch.ones(2), torch.zeros(2))
+    module, _ = tracer.export(lambda x, pair: {"sum": x + pair[0], "two": [pair[1] * 2]})(*args)
+    check = captured(module, *args)
+    assert check.operations == ["add", "mul"]
+
+
+def test_a_call_that_cannot_be_traced_is_refused():
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    with Mode(), pytest.raises(UserError, match="cannot be traced here"):
+        tracer.export(lambda x: x + 1)(torch.ones(2))

@@ -48,3 +48,57 @@ def all_checked(x):
 def all_checked_of_no_booleans(x):
     torch._check_tensor_all(x)
     return x + 1
+
+
+def raises_below(x):
+    if not (x.sum() > 0):
+        raise ValueError(f"not positive: {tuple(x.shape)}")
+    return x * 2
+
+
+def raises_above(x):
+    y = x + 1
+    if x.sum() > 0:
+        text = "positive" if x.dim() else "a positive number"
+        raise KeyError(text)
+    return y
+
+
+def raised_and_caught(x):
+    try:
+        if x.max() > 0:
+            raise ValueError("caught")
+    except ValueError as error:
+        return x - 1, str(error)
+    return x * 2
+
+
+def raises_after_a_write(x):
+    x.add_(1)
+    if x.sum() > 0:
+        raise ValueError("after")
+    return x.mul_(2)
+
+
+def raises_in_a_loop(x):
+    for row in x:
+        if row.sum() > 2:
+            raise ValueError("a row")
+    return x * 2
+
+
+def returns_or_raises(x):
+    if x.sum() > 0:
+        if x.dim() == 1:
+            return x
+        raise ValueError("no")
+    return x * 2
+
+
+def without_gradients(x):
+    y = x * 2
+    with torch.no_grad():
+        if x.sum() < 0:
+            raise ValueError("negative")
+        z = y * 2
+    return y, z, torch.is_grad_enabled()

@@ -33,8 +33,29 @@ def test_an_assertion_that_the_program_catches(sign):
     captured(asserting.caught, sign * torch.ones(2))
 
 
-def test_a_message_that_is_worked_out_breaks_the_graph():
-    assert breaks(asserting.with_a_text, torch.ones(2)).break_ids == ["data-dependent-branch"]
+def test_a_message_that_is_worked_out_is_so_by_the_program_itself():
+    captured(asserting.with_a_text, torch.ones(2))
+    assert str(check(asserting.with_a_text, -torch.ones(2)).error) == "torch.Size([2])"
+
+
+RAISING = (
+    asserting.raises_below,
+    asserting.raises_above,
+    asserting.raised_and_caught,
+    asserting.raises_after_a_write,
+    asserting.raises_in_a_loop,
+    asserting.without_gradients,
+)
+
+
+@pytest.mark.parametrize("fn", RAISING)
+@pytest.mark.parametrize("value", [-4.0, 4.0])
+def test_a_raise_that_the_data_decides_on_is_a_test_in_the_graph(fn, value):
+    assert "_assert_async" in captured(fn, torch.full((2, 2), value)).operations
+
+
+def test_a_branch_that_may_return_is_no_test():
+    assert breaks(asserting.returns_or_raises, torch.ones(2)).break_ids == ["data-dependent-branch"]
 
 
 def test_an_assertion_on_many_elements_is_ambiguous_as_ever():

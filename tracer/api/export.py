@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -71,6 +71,7 @@ class _Call:
         self.guards: list[Any] = []
         signature = inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn)
         self.bound: Mapping[str, Any] = signature.bind(*args, **kwargs).arguments
+        self.names = _argument_names(signature, len(args), kwargs)
 
     @contextlib.contextmanager
     def marked(self, dynamic_shapes: Any) -> Iterator[None]:
@@ -101,6 +102,7 @@ class _Call:
         hooks: dict[str, Callable[..., Any]] = {
             "on_guards": lambda manager: self.guards.extend(manager.guards),
             "on_inputs": self._note_inputs,
+            "on_left_alone": _refuse,
         }
         settings = Settings(backend=keep, fullgraph=True, name="export", hooks=hooks)
         return compiled(self.fn, settings)(*self.args, **self.kwargs)
@@ -112,6 +114,20 @@ class _Call:
                 hint="return what changes, or leave that line out of the exported function.",
             )
         self.sources = sources
+
+
+def _refuse() -> None:
+    hint = "leave dispatch modes, torch-function modes and transforms of torch.func."
+    raise UserError("the call cannot be traced here", hint=hint)
+
+
+def _argument_names(signature: inspect.Signature, positional: int, keywords: Iterable[str]) -> list[str]:
+    """What the exported module calls the arguments of the call: as the function does."""
+    parameters = signature.parameters.values()
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "arg")
+    names = [names[i] if i < len(names) else f"{rest}_{i - len(names)}" for i in range(positional)]
+    return [*names, *keywords]
 
 
 def _marks(value: Any, dims: Any) -> Iterator[tuple[torch.Tensor, dict[int, DimMark]]]:
@@ -173,8 +189,7 @@ class _Assembly:
                         self._adopt(gm, str(node.target))
         leaves, out_spec = pytree.tree_flatten(result)
         self.graph.output([self._output(leaf, outputs) for leaf in leaves])
-        names = [*(f"arg{index}" for index in range(len(self.call.args))), *self.call.kwargs]
-        info = fx.graph._PyTreeInfo(names, self.call.in_spec, out_spec)
+        info = fx.graph._PyTreeInfo(self.call.names, self.call.in_spec, out_spec)
         self.graph.set_codegen(fx.graph._PyTreeCodeGen(info))
         return fx.GraphModule(self.root, self.graph, class_name="ExportedModule")
 
@@ -196,7 +211,8 @@ class _Assembly:
             values[node].meta.update(_meta(node))
 
     def _tensor(self, value: torch.Tensor, source: str) -> fx.Node:
-        node = self._of_leaf.get(id(value)) or self._attributes.get(id(value))
+        node = self._of_leaf.get(id(value)) if source.startswith("L[") else None
+        node = node or self._attributes.get(id(value))
         if node is not None:
             return node
         name = self._names.get(id(value))
@@ -243,12 +259,17 @@ class _Assembly:
                 return node
         if isinstance(leaf, torch.Tensor):
             node = self._of_leaf.get(id(leaf)) or self._attributes.get(id(leaf))
-            if node is None and id(leaf) not in self._names:
+            if node is None and id(leaf) not in self._names and not self._arguments_are_plain():
                 raise UserError("the call returns a tensor that neither its graph nor its arguments gave")
             return node or self._tensor(leaf, "")
         if _is_number(leaf):
             return self._number_output(leaf, outputs)
         return leaf
+
+    def _arguments_are_plain(self) -> bool:
+        """Whether the arguments hold no tensors but their leaves, so that any other is a constant of the program."""
+        plain = (torch.Tensor, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+        return all(isinstance(leaf, plain) for leaf in self.call.leaves)
 
     def _number_output(self, leaf: Any, outputs: list[Any]) -> Any:
         equal = [node for value, node in zip(self.call.outputs, outputs) if type(value) is type(leaf) and value == leaf]

@@ -121,9 +121,8 @@ class OutputCodeBuilder:
         asm = cg.asm
         again = asm.label()
         done = asm.label()
-        reruns = not self.trace.output.changes_state()
-        written = self.trace.output.written_inputs() if reruns else []
-        random = reruns and self.trace.output.draws_random_numbers
+        written = self.trace.output.written_inputs()
+        random = self.trace.output.draws_random_numbers
         if random:
             cg.call_object(torch.get_rng_state)
             random_state = cg.store_temporary()
@@ -132,7 +131,7 @@ class OutputCodeBuilder:
             loads = [lambda item=item: item.source.emit(cg) for item, _ in written]
             cg.call_object(rollback.remember, lambda: asm.load_const(copies), *loads)  # type: ignore[arg-type]
             saved = cg.store_temporary()
-        token = asm.try_begin(again) if reruns else None
+        token = asm.try_begin(again)
         asm.push_null()
         asm.load_deref(graph_name)
         for item in inputs:
@@ -142,8 +141,6 @@ class OutputCodeBuilder:
                 item.source.emit(cg)
         asm.call(len(inputs))
         asm.store_fast(cg.graph_out)
-        if token is None:
-            return
         asm.try_end(token)
         asm.jump(done)
         asm.place(again)

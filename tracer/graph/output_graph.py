@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tracer.sources import Source
 
 EXAMPLE = "example_value"
-STATE_FUNCTIONS: set[Any] = {torch._C._set_grad_enabled}  # graph operations that change torch's global state
 _DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
 
 
@@ -219,7 +218,11 @@ class OutputGraph:
     # -- finishing -----------------------------------------------------------------------------------------------
 
     def remove_dead_nodes(self) -> None:
-        """Drops what was recorded for its value only and is not used: size arithmetic and unpacking."""
+        """Drops what was recorded for its value only and is not used: size arithmetic and unpacking, and aliases that stand
+        for another object over a tensor that nothing in the graph writes to."""
+        for node in self.graph.nodes:
+            if node.meta.get("another_object") and not _is_written(node) and not _is_written(node.args[0]):
+                node.replace_all_uses_with(node.args[0])
         for node in reversed(self.graph.nodes):
             if not node.users and node.meta.get("pure"):
                 self.graph.erase_node(node)
@@ -260,10 +263,6 @@ class OutputGraph:
             if storages.get(id(item)) in mode.written_storages
         ]
 
-    def changes_state(self) -> bool:
-        """Whether running the graph changes torch's global state."""
-        return any(node.op == "call_function" and node.target in STATE_FUNCTIONS for node in self.graph.nodes)
-
     @property
     def draws_random_numbers(self) -> bool:
         return self.world.fake_mode.drew_random_numbers
@@ -277,6 +276,24 @@ class OutputGraph:
 
     def operation_count(self) -> int:
         return sum(node.op not in ("placeholder", "output") for node in self.graph.nodes)
+
+
+_WRITING = frozenset(
+    "setitem iadd isub imul itruediv ifloordiv imod ipow imatmul ilshift irshift iand ior ixor".split()
+)
+
+
+def _is_written(node: fx.Node) -> bool:
+    """Whether an operation of the graph may change the tensor, going by its name."""
+    if any(map(_writes, node.users)):
+        return True
+    return any(user.meta.get("another_object") and _is_written(user) for user in node.users)
+
+
+def _writes(node: fx.Node) -> bool:
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    plain = name.partition(".")[0].strip("_") if name.startswith("__") else name.partition(".")[0]
+    return plain.endswith("_") or plain in _WRITING or "out" in node.kwargs
 
 
 def _nowhere() -> None:

@@ -16,6 +16,8 @@ from tracer.variables.sequences import ListVariable, NamedTupleVariable, SizeVar
 from tracer.variables.symbolic import SymNodeVariable
 from tracer.variables.tensor import TensorVariable
 
+_QUANTISED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)
+
 
 def wrap_result(output: OutputGraph, node: fx.Node, example: Any) -> VariableTracker:
     if isinstance(example, torch.Tensor):
@@ -24,6 +26,8 @@ def wrap_result(output: OutputGraph, node: fx.Node, example: Any) -> VariableTra
             return known
         if type(example).__name__ not in ("FakeTensor", "Parameter") and not _is_wrapped(example):
             unsupported("tensor-subclass", cls=type(example).__qualname__, source=f"a result of {node.target}")
+        if example.dtype in _QUANTISED or example.is_nested:  # fakes forget what they hold
+            unsupported("unsupported-tensor", value=f"a result of {node.target}")
         variable = TensorVariable(node, example)
         output.track(example, variable)
         return variable

@@ -94,8 +94,13 @@ def foldable(*functions: Any) -> None:
 
 
 def transparent(*functions: types.FunctionType) -> None:
-    """Declares functions of an opaque module that are traced through all the same."""
-    _transparent_codes.update(function.__code__ for function in functions)
+    """Declares functions of an opaque module, with the comprehensions and functions in them, that are traced through all
+    the same."""
+    codes = [function.__code__ for function in functions]
+    while codes:
+        code = codes.pop()
+        _transparent_codes.add(code)
+        codes.extend(constant for constant in code.co_consts if isinstance(constant, types.CodeType))
 
 
 _transparent_codes: set[types.CodeType] = set()

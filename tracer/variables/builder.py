@@ -27,6 +27,7 @@ from tracer.sources import (
     ItemSource,
     MethodFuncSource,
     MethodSelfSource,
+    ObjectSource,
     Source,
     TensorSizeSource,
 )
@@ -106,6 +107,14 @@ def _builder_of(cls: type) -> Build:
     return next(_SUBCLASSES[base] for base in cls.__mro__ if base in _SUBCLASSES)
 
 
+def _identity(value: Any, source: Source | None) -> int:
+    """What is one value: the same object, but for a tensor that a function gave which always gives the same. That it is
+    an argument of this call, too, is chance."""
+    if isinstance(value, torch.Tensor) and source is not None and isinstance(source.root(), ObjectSource):
+        return -id(value)
+    return id(value)
+
+
 class VariableBuilder:
     """Wraps values for one trace; the same object reached twice is the same variable."""
 
@@ -115,14 +124,14 @@ class VariableBuilder:
         self.proxies: dict[int, MappingProxyVariable] = {}  # by the id of the dict below, where that was not met yet
 
     def __call__(self, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-        known = self._by_identity.get(id(value))
+        known = self._by_identity.get(_identity(value, source))
         if known is not None:
             self._guard_same(known[1], value, source)
             return known[1]
         return _builder_of(type(value))(self, tx, value, source)
 
     def remember(self, value: Any, variable: VariableTracker) -> Any:
-        self._by_identity[id(value)] = (value, variable)
+        self._by_identity[_identity(value, variable.source)] = (value, variable)
         return variable
 
     def forget(self) -> None:
@@ -224,7 +233,7 @@ def _tensor(builder: VariableBuilder, tx: Tracer, value: torch.Tensor, source: S
 
 def _is_strided(value: torch.Tensor) -> bool:
     with torch._C.DisableTorchFunctionSubclass():
-        return value.layout is torch.strided and not value.is_quantized
+        return value.layout is torch.strided and not value.is_quantized and not value.is_nested
 
 
 def _plain_tensor(

@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from tracer import guards
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import boolean
@@ -68,7 +69,19 @@ class IdVariable(VariableTracker):
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if op in ("==", "!=") and isinstance(other, IdVariable):
             return boolean((self.key == other.key) is (op == "=="))
+        number = other.constant() if other.is_constant() else None
+        if op in ("==", "!=") and isinstance(number, int) and self.value.source is not None and not self.key.constant:
+            return boolean((self._known(tx) == number) is (op == "=="))
         unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
+
+    def _known(self, tx: Tracer) -> int:
+        """The number itself, of an object that existed before; guarded."""
+        assert self.value.source is not None
+        obj = self.value.real(tx) if hasattr(self.value, "real") else self.key.object
+        if isinstance(obj, (VariableTracker, tuple)):
+            unsupported("identity-of-a-value", left=self.describe(), right="a number")
+        tx.guard(guards.IdMatch(self.value.source, obj))
+        return id(obj)
 
     def reconstruct(self, cg: Any) -> None:
         if self.value.is_constant() and self.value.source is None:

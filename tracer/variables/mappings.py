@@ -238,11 +238,20 @@ class DictVariable(VariableTracker):
             return self.default_factory or NONE
         if name == "__class__":
             return tx.class_variable(self.cls, self)
+        stored = tx.effects.attribute(self, name)
+        if stored is not None:
+            return stored
         if name == "__dict__" and self.cls is collections.OrderedDict:
             unsupported("unsupported-attribute", value=self.describe(), name=name)
         if hasattr(self.cls, name):
             return tx.bound_builtin_method(self, name)
         tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        """An OrderedDict takes attributes; one that existed before may have some already."""
+        if self.cls is not collections.OrderedDict or self.source is not None or hasattr(self.cls, name):
+            super().set_attr(tx, name, value)
+        tx.effects.store_attribute(self, name, value)
 
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]

@@ -32,6 +32,10 @@ def jump_backward(tx: Frame, inst: Instruction) -> None:
 
 
 def _is_false(tx: Frame, value: VariableTracker) -> bool:
+    """Where only a raise stands behind `if tensor:`, that the tensor is false is tested when the graph runs."""
+    if _is_tested_in_graph(value) and _only_raises(tx):
+        _test(tx, value.call_method(tx, "logical_not", [], {}), "the program raises here")
+        return True
     return not value.truth(tx)
 
 
@@ -54,11 +58,40 @@ def _pop_jump(condition: Callable[[Frame, VariableTracker], bool]) -> Handler:
 
 def _holds(tx: Frame, value: VariableTracker) -> bool:
     """The truth of a value. What an `assert` says of a tensor is tested when the graph runs; a CPU tells of it at once."""
-    message = _assertion_of(tx) if isinstance(value, TensorVariable) and value.known is None else None
-    if message is None or value.fake.device.type != "cpu" or value.fake.numel() != 1:  # type: ignore[attr-defined]
+    if not _is_tested_in_graph(value):
         return value.truth(tx)
-    tx.output.call_function(torch._assert_async, (value.graph_arg(), message), {})
+    message = _assertion_of(tx)
+    if message is None:
+        if not _only_raises(tx):
+            return value.truth(tx)
+        message = "the program raises here"
+    _test(tx, value, message)
     return True
+
+
+def _is_tested_in_graph(value: VariableTracker) -> bool:
+    if not isinstance(value, TensorVariable) or value.known is not None:
+        return False
+    return value.fake.device.type == "cpu" and value.fake.numel() == 1
+
+
+def _test(tx: Frame, value: VariableTracker, message: str) -> None:
+    tx.output.call_function(torch._assert_async, (value.graph_arg(), message), {})
+
+
+def _only_raises(tx: Frame) -> bool:
+    """Whether the instructions between here and the target of the jump do nothing but raise. If they are to run, the frame
+    is run by CPython instead."""
+    inst, program = tx.inst, tx.program
+    if inst.target is None or inst.target <= tx.pc:
+        return False
+    block = range(tx.pc, inst.target)
+    if program.instructions[block[-1]].opname not in ("RAISE_VARARGS", "RERAISE"):
+        return False
+    instructions = [program.instructions[index] for index in block]
+    return all(one.target is None or one.target in block for one in instructions) and not any(
+        one.opname.startswith(("RETURN", "YIELD", "SEND")) for one in instructions
+    )
 
 
 def _assertion_of(tx: Frame) -> str | None:

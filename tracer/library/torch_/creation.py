@@ -91,6 +91,11 @@ def _tensor_of_symbols(tx: Tracer, data: Value, leaves: list[Value], kwargs: dic
     return made.call_method(tx, "to", [], moved)
 
 
+@models(torch._shape_as_tensor)
+def _shape_as_tensor(tx: Tracer, tensor: Value) -> Value:
+    return _tensor(tx, ListVariable(tensor.get_attr(tx, "shape").unpack(tx)), dtype=tx.literal(torch.int64))
+
+
 @models(torch.as_tensor, torch.asarray)
 def _as_tensor(tx: Tracer, data: Value, **kwargs: Value) -> Value:
     if isinstance(data, TensorVariable):

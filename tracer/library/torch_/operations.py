@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,7 @@ _METADATA = frozenset(
     "is_vulkan_available _is_zerotensor scalar_tensor_ _debug_has_internal_overlap equal allclose "
     "_use_cudnn_ctc_loss _cudnn_rnn_flatten_weight_ _nnpack_available _sync".split()
 )
+_QUANTISING = re.compile(r"quantize|quantized_|_make_per_|_empty_(per_channel_)?affine_quantized|int_repr|q_")  # fakes forget it
 _PYTHON_MODULES = ("torch.nn.functional", "torch.functional", "torch._jit_internal", "torch._lowrank", "torch.linalg")
 
 
@@ -33,7 +35,7 @@ def graph_operations() -> dict[int, Any]:
 
 def _operations() -> Iterator[Any]:
     for name in dir(torch._C._VariableFunctions):
-        if not name.startswith("__") and name not in _METADATA:
+        if not name.startswith("__") and name not in _METADATA and not _QUANTISING.match(name):
             yield getattr(torch._C._VariableFunctions, name)
             if hasattr(torch, name):
                 yield getattr(torch, name)

@@ -1,0 +1,40 @@
+"""Sparse, quantised and nested tensors: the graph breaks where it cannot hold one, and the program runs right."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from tests.support import breaks, check
+
+SPARSE = torch.eye(3).to_sparse()
+ROWS = torch.eye(3).to_sparse_csr()
+QUANTISED = torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8)
+NESTED = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: torch.mm(SPARSE, x),
+        lambda x: torch.sparse.mm(SPARSE, x),
+        lambda x: SPARSE.to_dense() + x,
+        lambda x: (x + 1).to_sparse().to_dense(),
+        lambda x: ROWS @ x,
+        lambda x: x.to_sparse_csr().to_dense() + 1,
+        lambda x: QUANTISED.dequantize() + x,
+        lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8).dequantize(),
+        lambda x: torch.quantize_per_channel(x, torch.ones(3), torch.zeros(3, dtype=torch.long), 0, torch.qint8).int_repr(),
+        lambda x: (NESTED * 2).to_padded_tensor(0.0) + x[:2],
+        lambda x: torch.nested.nested_tensor([x[0], x[1]]).to_padded_tensor(0.0),
+        lambda x: x.to_mkldnn().to_dense() + 1,
+    ],
+)
+def test_a_tensor_of_another_kind_breaks_the_graph(fn: Callable[..., Any]) -> None:
+    breaks(fn, torch.arange(9.0).reshape(3, 3))
+
+
+def test_a_sparse_tensor_that_stays_inside_is_captured() -> None:
+    check(lambda x: torch.sparse_coo_tensor(torch.tensor([[0, 1], [1, 2]]), x[:2], (3, 3)).to_dense(), torch.randn(3))

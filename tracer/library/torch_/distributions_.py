@@ -1,0 +1,26 @@
+"""Models of `torch.distributions`: what its classes make of a lazy property that is read through the class."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch.distributions.utils import _lazy_property_and_property
+
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import models
+from tracer.variables.base import VariableTracker
+from tracer.variables.objects import UserObjectVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+
+class LazyPropertyVariable(UserObjectVariable):
+    """Looked at for its class only."""
+
+    def reconstruct(self, cg: Any) -> None:
+        unsupported("cannot-reconstruct", value=self.describe())
+
+
+@models(_lazy_property_and_property)
+def _lazy_property(tx: Tracer, wrapped: VariableTracker) -> VariableTracker:
+    return LazyPropertyVariable(_lazy_property_and_property)
