@@ -37,7 +37,7 @@ class InstanceDictVariable(VariableTracker):
         return {} if self.value is None else (_C.instance_dict(self.value) or {})
 
     def find(self, tx: Tracer, key: VariableTracker) -> VariableTracker | None:
-        name = self._name(key)
+        name = key.constant() if self._is_property(key) else self._name(key)
         pending = tx.effects.attribute(self.owner, name)
         if pending is not None or tx.effects.is_deleted(self.owner, name):
             return pending
@@ -92,6 +92,12 @@ class InstanceDictVariable(VariableTracker):
         if not key.is_constant() or type(key.constant()) is not str or self._is_slot(key.constant()):
             unsupported("unsupported-subscript", value="__dict__", key=key.describe())
         return key.constant()  # type: ignore[no-any-return]
+
+    def _is_property(self, key: VariableTracker) -> bool:
+        """Whether the class has a property of that name: it stands beside what the dict has."""
+        if not isinstance(self.owner, UserObjectVariable) or not key.is_constant() or type(key.constant()) is not str:
+            return False
+        return type(lookup(self.owner.cls, key.constant())[1]) is property
 
     def _is_slot(self, name: str) -> bool:
         """Whether an attribute lies elsewhere."""
