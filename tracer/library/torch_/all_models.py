@@ -6,6 +6,7 @@ from tracer.library.torch_ import (  # noqa: F401
     autograd_functions,
     compiling,
     creation,
+    distributed_,
     distributions_,
     flex_attention,
     higher_order,

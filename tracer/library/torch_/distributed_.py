@@ -1,0 +1,87 @@
+"""Models of `torch.distributed`: functional collectives are operations of the graph; process groups are known by their names."""
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch.distributed as dist
+
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import models, transparent
+from tracer.library.torch_.answers import AnswerMatch
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import NONE, ConstantVariable, boolean
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+
+
+class DefaultGroupVariable(VariableTracker):
+    """torch.distributed.group.WORLD, whose name is guarded."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def python_type(self) -> type:
+        return dist.ProcessGroup
+
+    def get_attr(self, tx: Tracer, name: str) -> Value:
+        if name == "group_name":
+            return ConstantVariable(self.name)
+        return super().get_attr(tx, name)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(_default_group)
+
+
+def _default_group() -> Any:
+    return dist.group.WORLD
+
+
+def _default_group_name() -> str | None:
+    group: Any = dist.group.WORLD
+    return None if group is None else group.group_name
+
+
+def _world(tx: Tracer, cls: Value) -> Value:
+    name = _default_group_name()
+    tx.guard(AnswerMatch(_default_group_name, name))
+    return NONE if name is None else DefaultGroupVariable(name)
+
+
+def _asked(question: Any) -> Any:
+    def model(tx: Tracer, group: Value = NONE) -> Value:
+        if not (group.is_constant() and group.constant() is None or isinstance(group, DefaultGroupVariable)):
+            unsupported("distributed", name=question.__name__)
+        try:
+            answer = question()
+        except Exception as error:
+            tx.raise_error(type(error), *error.args)
+        tx.guard(AnswerMatch(question, answer))
+        return ConstantVariable(answer)
+
+    return model
+
+
+def _size_of_group(tx: Tracer, name: Value) -> Value:
+    if isinstance(name, DefaultGroupVariable):
+        name = ConstantVariable(name.name)
+    return ConstantVariable(dist.distributed_c10d._get_group_size_by_name(name.constant()))  # a name stands for one group
+
+
+def _register() -> None:
+    import torch.distributed._functional_collectives as functional
+
+    models(type(dist.group).WORLD.fget)(_world)  # type: ignore[attr-defined]
+    for question in (dist.get_rank, dist.get_world_size):
+        models(question)(_asked(question))
+    models(dist.distributed_c10d._get_group_size_by_name)(_size_of_group)
+    models(functional._are_we_tracing)(lambda tx: boolean(True))
+    functions = vars(functional).values()
+    transparent(*[f for f in functions if isinstance(f, types.FunctionType) and f.__module__ == functional.__name__])
+
+
+if dist.is_available():
+    _register()
