@@ -184,4 +184,11 @@ def may_be_root(name: str | None) -> bool:
 
 _TRACED_PARTS_OF_TORCH = ("torch.nn.modules", "torch.nn.utils", "torch.optim", "torch.distributions", "torch.ao")
 _OPAQUE = frozenset(_OPAQUE_MODULES)
-_TRANSPARENT = frozenset(("tracer.api.module_proxy", "tracer.api.modules"))  # wrappers of modules that may be met inside
+_TRANSPARENT = frozenset(
+    (
+        "tracer.api.module_proxy",  # wrappers of modules that may be met inside
+        "tracer.api.modules",
+        "torch.fx._pytree",  # takes containers apart by a description of them: exported graphs call it
+        "torch.distributed._functional_collectives",
+    )
+)

@@ -15,7 +15,6 @@ from tracer.library.torch_ import (  # noqa: F401
     numbers,
     optimizers,
     overrides,
-    pytrees,
     state,
     tensor_functions,
     transforms,

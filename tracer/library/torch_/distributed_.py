@@ -1,13 +1,12 @@
 """Models of `torch.distributed`: functional collectives are operations of the graph; process groups are known by their names."""
 from __future__ import annotations
 
-import types
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models, transparent
+from tracer.library.registry import models, named_models
 from tracer.library.torch_.answers import AnswerMatch
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, ConstantVariable, boolean
@@ -71,17 +70,13 @@ def _size_of_group(tx: Tracer, name: Value) -> Value:
     return ConstantVariable(dist.distributed_c10d._get_group_size_by_name(name.constant()))  # a name stands for one group
 
 
-def _register() -> None:
-    import torch.distributed._functional_collectives as functional
-
-    models(type(dist.group).WORLD.fget)(_world)  # type: ignore[attr-defined]
-    for question in (dist.get_rank, dist.get_world_size):
-        models(question)(_asked(question))
-    models(dist.distributed_c10d._get_group_size_by_name)(_size_of_group)
-    models(functional._are_we_tracing)(lambda tx: boolean(True))
-    functions = vars(functional).values()
-    transparent(*[f for f in functions if isinstance(f, types.FunctionType) and f.__module__ == functional.__name__])
+@named_models("torch.distributed._functional_collectives._are_we_tracing")
+def _are_we_tracing(tx: Tracer) -> Value:
+    return boolean(True)
 
 
 if dist.is_available():
-    _register()
+    models(type(dist.group).WORLD.fget)(_world)  # type: ignore[attr-defined]
+    models(dist.distributed_c10d._get_group_size_by_name)(_size_of_group)
+    for _question in (dist.get_rank, dist.get_world_size):
+        models(_question)(_asked(_question))
