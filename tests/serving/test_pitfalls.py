@@ -1,0 +1,88 @@
+"""What servers run into with shapes that are guessed from calls, and what a declared domain makes of it."""
+
+from __future__ import annotations
+
+import random
+import warnings
+
+import torch
+
+import tracer
+from tracer import config
+
+
+def entries(made):
+    return len(tracer.region_of(made).entries())
+
+
+def test_a_first_request_with_equal_sizes_fixes_nothing():
+    def f(x, y):
+        return x.sum(1) + y.sum(1)
+
+    made = tracer.optimize("eager", shapes="x: B, S; y: B, T; B in 2..64; S in 2..64; T in 2..64")(f)
+    made(torch.ones(8, 8), torch.ones(8, 8))  # batch, length and width happen to be equal
+    with tracer.set_stance("fail_on_recompile"):
+        for b, s, t in ((8, 9, 8), (3, 8, 8), (8, 8, 2), (5, 6, 7)):
+            x, y = torch.randn(b, s), torch.randn(b, t)
+            assert torch.equal(made(x, y), f(x, y))
+
+
+def test_a_batch_of_one_that_comes_late_finds_an_entry():
+    def f(x):
+        return torch.nn.functional.layer_norm(x * 2, (6,)).sum(1)
+
+    made = tracer.optimize("eager", shapes="x: B, _; B in 1..64")(f)
+    assert tracer.precompile(made, example=torch.randn(8, 6))
+    made.seal()
+    for batch in (8, 64, 3, 1):
+        x = torch.randn(batch, 6)
+        assert torch.equal(made(x), f(x))
+
+
+def test_many_shapes_beyond_the_recompile_limit_neither_compile_nor_warn():
+    def f(x):
+        return x.sum(1) * sum(2**k for k in range(6) if x.shape[0] > 2**k)
+
+    with config.patch(recompile_limit=2), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = tracer.optimize("eager", shapes="x: B, _; B in 1..64")(f)
+        found = tracer.precompile(made, example=torch.randn(8, 6))
+        assert found and len(found.covering) > 2
+        draw = random.Random(0)
+        for _ in range(200):
+            x = torch.randn(draw.randint(1, 64), 6)
+            assert torch.equal(made(x), f(x))
+    assert entries(made) == len(found.covering) == made.stats()["compiles"]
+
+
+def deep_in_a_library(x):
+    return [row for row in range(x.shape[0])]
+
+
+def test_one_hidden_line_that_fixes_a_size_is_named():
+    def f(x):
+        rows = deep_in_a_library(x)
+        return x.sum() + len(rows)
+
+    found = tracer.precompile(tracer.optimize("eager")(f), "x: B, S; B in 2..64; S in 2..64", torch.ones(3, 3), max_entries=3)
+    assert found.status == "budget" and "return [row for row in range(x.shape[0])]" in str(found)
+    assert all(text.startswith("B == ") for text in found.regions())
+
+
+def test_an_entry_for_one_model_does_not_count_for_another():
+    models = [torch.nn.Linear(4, 3), torch.nn.Linear(4, 3)]
+
+    def f(x, which):
+        return models[which](x)
+
+    made = tracer.optimize("eager", shapes="x: B, _; B in 2..9")(f)
+    assert tracer.precompile(made, example=(torch.ones(2, 4), 0))
+    assert tracer.coverage(made, example=(torch.ones(2, 4), 1)).status == "uncovered"
+
+
+def test_an_entry_of_another_mode_does_not_count():
+    made = tracer.optimize("eager", shapes="x: B; B in 2..9")(lambda x: x * 2)
+    with torch.no_grad():
+        assert tracer.precompile(made, example=torch.ones(2))
+    found = tracer.coverage(made, example=torch.ones(2))
+    assert found.status == "uncovered" and "grad_mode" in found.entries[0].refused
