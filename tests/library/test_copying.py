@@ -9,7 +9,9 @@ import enum
 
 import torch
 
-from tests.support import breaks, captured, captured_made
+from tests.support import breaks, captured, captured_made, check
+from tracer.api.callables import compiled
+from tracer.api.settings import Settings
 
 X = torch.arange(3.0)
 
@@ -253,3 +255,30 @@ def test_ids_in_arithmetic_and_text_break():
         return x + 1, len(str(id(value))) > 3, id(value) > 0
 
     breaks(fn, X)
+
+
+def test_a_tensor_by_itself():
+    def fn(x):
+        y = copy.deepcopy(x)
+        y += 1
+        return y, x, copy.deepcopy(x * 2)
+
+    captured(fn, X)
+
+
+def test_tensors_that_are_copied_by_their_storage():
+    shared = torch.arange(6.0).reshape(2, 3)
+    with_attribute = torch.arange(3.0)
+    with_attribute.note = ["kept"]
+    tensors = [shared.t(), [shared, shared[0]], torch.ones(3).expand(2, 3), torch.ones(2, requires_grad=True), with_attribute,
+               torch.nn.Parameter(torch.ones(2))]  # fmt: skip
+    for tensor in tensors:
+        check(lambda x: (copy.deepcopy(x), x), tensor)
+
+
+def test_a_tensor_that_gets_an_attribute_later():
+    traced = compiled(lambda x: copy.deepcopy(x), Settings(backend="eager", name="check"))
+    x = torch.arange(3.0)
+    assert not hasattr(traced(x), "note")
+    x.note = 5
+    assert traced(x).note == 5

@@ -11,9 +11,11 @@ import torch
 from tracer import config
 from tracer.graph.storage_offsets import offset_in_storage
 from tracer.graph_breaks import unsupported
+from tracer.sources import GenericAttrSource
 from tracer.variables.backward import backward
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import FALSE, NONE, ConstantVariable, boolean, fold
+from tracer.variables.mappings import DictVariable
 from tracer.variables.ranges import as_int
 from tracer.variables.sequences import ListVariable, SizeVariable, TupleVariable
 from tracer.variables.symbolic import apply, is_number
@@ -262,10 +264,29 @@ def _hands_out_data(name: str) -> Method:
 
 _each(
     "data_ptr const_data_ptr __array__ __array_wrap__ untyped_storage storage _storage _typed_storage storage_type "
-    "__reduce_ex__ __reduce__ __deepcopy__ __copy__ __getstate__ __setstate__ __sizeof__ __repr__ __str__ __format__ "
+    "__reduce_ex__ __reduce__ __copy__ __getstate__ __setstate__ __sizeof__ __repr__ __str__ __format__ "
     "__dlpack__ __dlpack_device__ apply_ map_ map2_ is_set_to is_nonzero __dir__",
     _hands_out_data,
 )
+
+
+@_methods("__deepcopy__")
+def _deep_copy(tx: Tracer, self: TensorVariable, memo: VariableTracker) -> VariableTracker:
+    """A tensor by itself is copied like by clone(). Others in the same memo may share its memory, and then their copies do."""
+    alone = isinstance(memo, DictVariable) and not memo.entries and self.cls is torch.Tensor
+    fake = self.fake
+    plain = alone and not (fake.requires_grad or fake.is_conj() or fake.is_neg()) and fake.is_contiguous()
+    if not plain or tx.effects.attributes(self) or not _is_none(self.get_attr(tx, "grad")):
+        unsupported("data-dependent-method", value=self.describe(), name="__deepcopy__")
+    if self.source is not None:
+        attributes = tx.wrap(self.real(tx).__dict__, GenericAttrSource(self.source, "__dict__"))
+        if attributes.truth(tx):
+            unsupported("data-dependent-method", value=f"{self.describe()}, which has attributes of its own", name="__deepcopy__")
+    return tx.output.call_method("clone", (self.node,), {})  # type: ignore[no-any-return]
+
+
+def _is_none(value: VariableTracker) -> bool:
+    return value.is_constant() and value.constant() is None
 
 
 def _refused(name: str) -> Method:
