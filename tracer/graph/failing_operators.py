@@ -7,7 +7,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
+from tracer.graph.dtype_refusals import may_refuse
 
 # Names of aten operators without their overload and the underscore of in-place forms.
 _DATA_DECIDES = frozenset(
@@ -25,16 +25,7 @@ _DATA_DECIDES = frozenset(
 
 def may_fail(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether a call of an operator (an OpOverload) may raise when the graph runs."""
-    return may_fail_on_data(func) or (torch.Tag.pointwise not in func.tags and _has_several_dtypes(args, kwargs))
-
-
-def _has_several_dtypes(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    found = set()
-    for value in (*args, *kwargs.values()):
-        for each in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(each, torch.Tensor):
-                found.add(each.dtype)
-    return len(found) > 1
+    return may_fail_on_data(func) or may_refuse(func, args, kwargs)
 
 
 @functools.cache

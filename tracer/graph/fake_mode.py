@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import (
 )
 
 from tracer.graph.dispatch_cache import CachedResult, CallKey, NotCacheable, cached_result
+from tracer.graph.dtype_refusals import check_dtypes, may_refuse
 from tracer.graph.failing_operators import may_fail
 from tracer.graph.same_shape import same_shape_result
 from tracer.graph.shape_env_adapter import TorchShapeEnv
@@ -65,6 +66,8 @@ class FakeMode(FakeTensorMode):
         effects = operator_effects(func)
         if effects is not None:
             self._note_effects(effects, args, kwargs or {})
+        elif may_refuse(func, args, kwargs or {}):
+            check_dtypes(func, args, kwargs or {})
         if self.written_storages and may_fail(func, args, kwargs or {}):
             self.note_may_fail()
         return self._dispatch(func, types, args, kwargs or {})
