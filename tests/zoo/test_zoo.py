@@ -59,6 +59,8 @@ def test_verdicts():
     assert row(graphs=1, compiled=2, breaks=["here"]).verdict == "more breaks"
     assert row(graphs=1, compiled=2, difference=1e-9).verdict == "differs"
     assert row(graphs=1, compiled=2, difference=math.nan).verdict == "differs"
+    assert zoo.Row("a", "b", zoo.Run(difference=1e-9), zoo.Run(), apart=0.0).verdict == "as torch.compile"
+    assert zoo.Row("a", "b", zoo.Run(difference=1e-9), zoo.Run(), apart=1e-9).verdict == "differs"
     assert row(graphs=1, compiled=2, random_state_equal=False).verdict == "differs"
     assert row(error="TypeError").verdict == "crash"
     assert not row(error="TypeError").is_good
