@@ -283,6 +283,11 @@ def test_gradients_flow_through_a_subclass() -> None:
         assert torch.equal(gradient(compiled(fn, Settings(backend=backend))), gradient(fn))
 
 
+def test_functions_of_autograd_and_unbound_methods_ask_overrides_too() -> None:
+    captured(lambda x, w: torch.autograd.grad((x * w).sum(), w)[0], of(Plain, 3), torch.randn(3, requires_grad=True))
+    captured(lambda x: (torch.Tensor.split(x, 2), torch.Tensor.norm(x), torch.Tensor.add(x, 1)), of(Plain, 4))
+
+
 def test_a_live_subclass_keeps_its_gradient_over_a_break_under_no_grad() -> None:
     def fn(x: Any, w: torch.Tensor) -> Any:
         y = x * w

@@ -26,6 +26,15 @@ from tracer.variables.sequences import ListVariable, SequenceVariable, SizeVaria
 from tracer.variables.symbolic import SymNodeVariable, is_number
 from tracer.variables.tensor import TensorVariable
 
+_ASKING = frozenset(
+    (
+        torch._C._set_grad_enabled,
+        torch.autograd.grad,
+        torch.autograd.backward,
+        *[static for static in vars(torch.Tensor).values() if isinstance(static, types.FunctionType)],
+    )
+)
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 _OF_TENSORS = (torch.Tensor, torch._C.TensorBase)
 
 
@@ -158,7 +167,7 @@ class Overriding:
 
 def is_overridable(function: Any) -> bool:
     """Whether a callable is one of torch's that may ask `__torch_function__`."""
-    if id(function) in graph_operations() or function is torch._C._set_grad_enabled:
+    if id(function) in graph_operations() or (isinstance(function, _FUNCTIONS) and function in _ASKING):
         return True
     return getattr(function, "__objclass__", None) in _OF_TENSORS
 
