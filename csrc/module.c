@@ -13,6 +13,7 @@
 #include "tensor_checks.h"
 #include "thread_context.h"
 #include "unchanged.h"
+#include "value.h"
 
 static PyMethodDef module_methods[] = {
     {"swap_active", py_swap_active, METH_O, "swap_active(region_or_None) -> the one active before on this thread"},
@@ -39,7 +40,7 @@ fill_module(PyObject *module)
     if (PyModule_AddType(module, &Entry_Type) < 0 || PyModule_AddType(module, &Region_Type) < 0
         || PyModule_AddType(module, &Dispatcher_Type) < 0 || PyModule_AddType(module, &Unchanged_Type) < 0
         || PyModule_AddType(module, &Steady_Type) < 0 || PyModule_AddType(module, &Decision_Type) < 0
-        || PyModule_AddType(module, &Checklist_Type) < 0) {
+        || PyModule_AddType(module, &Checklist_Type) < 0 || PyModule_AddType(module, &Value_Type) < 0) {
         return -1;
     }
     if (PyModule_AddFunctions(module, guard_check_methods) < 0) {

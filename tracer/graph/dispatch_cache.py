@@ -32,11 +32,12 @@ class NotCacheable(Exception):
 class CallKey:
     """The key of a call under construction, and the symbols it has met."""
 
-    __slots__ = ("mode", "parts", "symbols")
+    __slots__ = ("mode", "parts", "symbols", "tensors")
 
     def __init__(self, mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         self.mode = mode
         self.symbols: set[Symbol] = set()
+        self.tensors: list[FakeTensor] = []
         self.parts: list[Any] = [
             func,
             torch.get_default_dtype(),
@@ -74,6 +75,7 @@ class CallKey:
         if tensor.fake_mode is not self.mode or tensor.constant is not None or tensor.layout is not torch.strided:
             raise NotCacheable("not a plain fake tensor of this mode")
         parts = self.parts
+        self.tensors.append(tensor)
         parts += (
             FakeTensor,
             tensor.dtype,
@@ -200,6 +202,11 @@ def _output(key: CallKey, func: Any, args: Sequence[Any], kwargs: Mapping[str, A
             return SameArgument(position)
     if any(arg is value for arg in kwargs.values()):
         raise NotCacheable("kwarg aliases output")
+    return new_tensor(key, value, _viewed(func, args))
+
+
+def new_tensor(key: CallKey, value: FakeTensor, viewed: int | None) -> NewTensor:
+    """How to make a tensor that is none of the arguments."""
     symbols = symbols_of(key.mode.torch_env, value)
     if not symbols <= key.symbols:
         raise NotCacheable("a symbol that the arguments do not have")
@@ -215,7 +222,7 @@ def _output(key: CallKey, func: Any, args: Sequence[Any], kwargs: Mapping[str, A
         value.is_conj(),
         value.is_neg(),
         dispatch_keys(value),
-        _viewed(func, args),
+        viewed,
     )
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import (
@@ -17,34 +16,12 @@ from torch._subclasses.fake_tensor import (
 from tracer.graph.dispatch_cache import CachedResult, CallKey, NotCacheable, cached_result
 from tracer.graph.dtype_refusals import check_dtypes, may_refuse
 from tracer.graph.failing_operators import may_fail
+from tracer.graph.meta_rules import META_RULES
+from tracer.graph.operator_effects import OperatorEffects, operator_effects, told_by_metadata
 from tracer.graph.same_shape import same_shape_result
 from tracer.graph.shape_env_adapter import TorchShapeEnv
 
 MAX_ENTRIES = 8192
-
-
-class OperatorEffects(NamedTuple):
-    """What an operator does besides computing its results."""
-
-    random: bool
-    written: tuple[tuple[int, str], ...]  # position and name of the arguments that it writes to
-
-
-@functools.cache
-def operator_effects(func: Any) -> OperatorEffects | None:
-    """None for an operator that only computes. Batch norm's schema does not say that it updates its statistics."""
-    schema = getattr(func, "_schema", None)  # higher-order operators have none
-    if schema is None:
-        return None
-    arguments = schema.arguments
-    statistics = ("running_mean", "running_var") if "batch_norm" in schema.name else ()
-    written = tuple(
-        (position, argument.name)
-        for position, argument in enumerate(arguments)
-        if (argument.alias_info is not None and argument.alias_info.is_write) or argument.name in statistics
-    )
-    random = torch.Tag.nondeterministic_seeded in func.tags
-    return OperatorEffects(random, written) if random or written else None
 
 
 class FakeMode(FakeTensorMode):
@@ -57,6 +34,8 @@ class FakeMode(FakeTensorMode):
         self.written_storages: set[int] = set()  # `_cdata` of what operators wrote to
         self.shared_storages: dict[int, int] = {}  # those of several inputs, with the bytes that the real one has
         self.written_before_failing: set[int] = set()  # of those, written before or by an operator that may yet fail
+        self.repeatable = True  # whether all operators since this was set would do no more if they ran again
+        self.met_failing = False  # whether one of them may fail on data
 
     def dispatch(
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
@@ -68,21 +47,24 @@ class FakeMode(FakeTensorMode):
             self._note_effects(effects, args, kwargs or {})
         elif may_refuse(func, args, kwargs or {}):
             check_dtypes(func, args, kwargs or {})
-        if self.written_storages and may_fail(func, args, kwargs or {}):
+        if not told_by_metadata(func):
+            self.repeatable = False
+        if (self.written_storages or not self.met_failing) and may_fail(func, args, kwargs or {}):
             self.note_may_fail()
         return self._dispatch(func, types, args, kwargs or {})
 
     def note_may_fail(self) -> None:
         """What stands here in the graph may raise when it runs, after all that was written so far."""
+        self.met_failing = True
         self.written_before_failing |= self.written_storages
 
     def _note_effects(self, effects: OperatorEffects, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
-        self.drew_random_numbers |= effects.random
-        for position, name in effects.written:
-            written = args[position] if position < len(args) else kwargs.get(name)
-            for tensor in written if isinstance(written, (list, tuple)) else (written,):
-                if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided:
-                    self.written_storages.add(tensor.untyped_storage()._cdata)
+        random = effects.random and not effects.switched_off(args, kwargs)
+        self.drew_random_numbers |= random
+        written = [t.untyped_storage()._cdata for t in effects.tensors(args, kwargs) if t.layout is torch.strided]
+        self.written_storages.update(written)
+        if random or written:
+            self.repeatable = False
 
     def _dispatch(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What the operator gives, from the cache where that is allowed."""
@@ -102,12 +84,21 @@ class FakeMode(FakeTensorMode):
                 cache[parts] = None
         result = same_shape_result(self, func, args, kwargs) if key.symbols else None
         if result is None:
-            result = self._dispatch_impl(func, types, args, kwargs)
+            result = self._compute(func, types, args, kwargs)
         if parts not in cache:  # None stands for a call that cannot be cached
             if len(cache) >= MAX_ENTRIES:
                 cache.clear()
             cache[parts] = self._cached(key, func, args, kwargs, result)
         return result
+
+    def _compute(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        rule = META_RULES.get(func)
+        if rule is not None and not kwargs:
+            with self:
+                result = rule(*args)
+            if result is not NotImplemented:
+                return result
+        return self._dispatch_impl(func, types, args, kwargs)
 
     def _cached(
         self, key: CallKey, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any

@@ -21,6 +21,7 @@ from shapes.polynomial import IntExpr
 from shapes.symbols import Symbol
 from tracer.graph.fake_mode import FakeMode
 from tracer.graph.input_memory import RealMemory
+from tracer.graph.operation_cache import OperationCache
 from tracer.graph.shape_env_adapter import TorchShapeEnv
 from tracer.graph.sym_node import SYM_TYPES, SymNode
 from tracer.sources import Source
@@ -34,6 +35,7 @@ class FakeWorld:
         self.env = ShapeEnv(**options) if env is None else env
         self.torch_env = TorchShapeEnv(self.env)
         self.fake_mode = FakeMode(self.torch_env)
+        self.operations = OperationCache(self.fake_mode)
         self._memory = RealMemory()
         self._rules: dict[Any, Callable[..., Any]] = {}  # what runs on fakes in place of a function
 

@@ -145,8 +145,11 @@ class OutputGraph:
         fake_args, fake_kwargs = map_arg((args, kwargs), example_of)
         check_placement(self, target, fake_args, fake_kwargs)
         if op == "call_method":
-            run, fake_args = getattr(fake_args[0], target), fake_args[1:]
-        example = self.run_fake(run, fake_args, fake_kwargs, target)
+            run = getattr(fake_args[0], target)
+        rest = fake_args[1:] if op == "call_method" else fake_args
+        example = self.world.operations.run(
+            target, lambda: self.run_fake(run, rest, fake_kwargs, target), fake_args, fake_kwargs
+        )
         node = self.create_node(op, target, args, kwargs, example)
         result = self._wrap_result(self, node, example)
         self.runtime_asserts.place_new()

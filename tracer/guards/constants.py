@@ -250,7 +250,7 @@ class EqualsMatch(Guard):
         if type(self.value) is ObjectRef:
             yield self.value
 
-    def _key(self) -> tuple[Any, ...]:
+    def _fields(self) -> tuple[Any, ...]:
         return self.source, self.value if type(self.value) is ObjectRef else constant_key(self.value)
 
 
@@ -283,5 +283,5 @@ class PlainValueMatch(Guard):
         now = PLAIN_VALUES[self.base](seen[0]) if isinstance(seen[0], self.base) else seen[0]
         return Mismatch(self.lines()[0], shown(self.value), shown(now))
 
-    def _key(self) -> tuple[Any, ...]:
+    def _fields(self) -> tuple[Any, ...]:
         return self.source, self.base, constant_key(self.value)

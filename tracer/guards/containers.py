@@ -137,7 +137,7 @@ class DictKeysMatch(Guard):
     def references(self) -> Iterator[ObjectRef]:
         return (key for key in self.keys if type(key) is ObjectRef)
 
-    def _key(self) -> tuple[Any, ...]:
+    def _fields(self) -> tuple[Any, ...]:
         return self.source, self.ordered_dict, *[k if type(k) is ObjectRef else constant_key(k) for k in self.keys]
 
 
@@ -186,7 +186,7 @@ class DictContains(Guard):
         words = {True: "present", False: "absent"}
         return Mismatch(self.lines()[0], words[self.present], words[not self.present])
 
-    def _key(self) -> tuple[Any, ...]:
+    def _fields(self) -> tuple[Any, ...]:
         return self.source, constant_key(self.key), self.present
 
 
@@ -259,7 +259,7 @@ class SetMatch(Guard):
             now = f"{{{', '.join(sorted(map(shown, seen[0])))}}}"
         return Mismatch(self.lines()[0], self.lines()[0].partition(" == ")[2], now)
 
-    def _key(self) -> tuple[Any, ...]:
+    def _fields(self) -> tuple[Any, ...]:
         return self.source, constant_key(self.members)
 
 
@@ -284,7 +284,7 @@ class SetOrderMatch(Guard):
     def explain(self, *seen: Any) -> Mismatch:
         return Mismatch(f"order of {self.source.name} changed", self.lines()[0].partition(" == ")[2], shown(seen[0]))
 
-    def _key(self) -> tuple[Any, ...]:
+    def _fields(self) -> tuple[Any, ...]:
         return self.source, constant_key(self.members)
 
 

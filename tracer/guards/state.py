@@ -34,7 +34,7 @@ class GlobalStateMatch(Guard):
         words = "; ".join(changes) or "it is as it was"
         return Mismatch(f"global state changed: {words}", "the state at the trace", words)
 
-    def _key(self) -> tuple[Any, ...]:
+    def _fields(self) -> tuple[Any, ...]:
         return (id(self.snapshot),)
 
 
@@ -80,5 +80,5 @@ class WarningFiltersMatch(Guard):
     def explain(self, *seen: Any) -> Mismatch:
         return Mismatch("the filters of warnings have changed", str(len(self.filters)), str(len(warnings.filters)))
 
-    def _key(self) -> tuple[Any, ...]:
+    def _fields(self) -> tuple[Any, ...]:
         return (len(self.filters),)

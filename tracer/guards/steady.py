@@ -258,6 +258,7 @@ class Grouping:
         self._slots = frozenset(slots)  # those that can be the same object in each call: no *args, no **kwargs
         self._groups: dict[str, Group] = {}
         self._tensors: set[Source] = set()
+        self._roots: dict[Source, str | None] = {}
 
     def groups(self, guards: Iterable[Guard], first: tuple[Source, ...] = ()) -> list[Group]:
         """`first`: leaves that are to stand first in their group, in this order."""
@@ -272,8 +273,10 @@ class Grouping:
 
     def _place(self, guard: Guard) -> None:
         add = _KINDS.get(type(guard))
+        if add is None:
+            return
         roots = {self._root(source) for source in guard.sources()}
-        if add is None or len(roots) != 1 or None in roots:
+        if len(roots) != 1 or None in roots:
             return
         root: Any = roots.pop()
         group = self._groups.get(root)
@@ -292,13 +295,19 @@ class Grouping:
 
     def _root(self, source: Source) -> str | None:
         """Where the path begins; None if it leads through a tensor or begins where each call brings another object."""
-        step: Source | None = source.base
-        while step is not None:
-            if step in self._tensors:
-                return None
-            step = step.base
-        root = source.root()
-        match root:
+        try:
+            return self._roots[source]
+        except KeyError:
+            base = source.base
+            if base is None:
+                root = self._root_of_path(source)
+            else:
+                root = None if base in self._tensors else self._root(base)
+            self._roots[source] = root
+            return root
+
+    def _root_of_path(self, source: Source) -> str | None:
+        match source:
             case LocalSource(name):
                 return name if name in self._slots else None
             case CellSource() | FreeVarSource():

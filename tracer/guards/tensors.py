@@ -201,7 +201,7 @@ class MarksMatch(Guard):
     def log_name(self) -> str:
         return self.kind
 
-    def _key(self) -> tuple[Any, ...]:
+    def _fields(self) -> tuple[Any, ...]:
         return self.group, self.attribute, self.marks, self.count
 
 

@@ -197,7 +197,7 @@ class Unchanged(Guard):
         for fact in self.functions:
             yield from (fact.function, fact.code)
 
-    def _key(self) -> tuple[Any, ...]:
+    def _fields(self) -> tuple[Any, ...]:
         return (id(self),)
 
 

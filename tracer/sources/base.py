@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from types import CellType
 from typing import Any, Protocol, TypeVar, dataclass_transform
 
+from tracer import _C
+
 
 class ReadScope(Protocol):
     """What a source needs to say how `check_fn` reads it."""
@@ -86,13 +88,12 @@ class FrameValues:
     builtins: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Source:
+class Source(_C.Value):
     """Base of all sources; equality is by kind and fields, hash and name are worked out once, when first asked for."""
 
-    __slots__ = ("_hash", "_name")
+    __slots__ = ("_name",)
     __match_args__: tuple[str, ...] = ()
     base: Source | None
-    _hash: int
     _name: str
 
     def label(self) -> str:
@@ -116,8 +117,8 @@ class Source:
         try:
             return self._name
         except AttributeError:
-            object.__setattr__(self, "_name", self.label())
-            return self._name
+            self._name = name = self.label()
+            return name
 
     def root(self) -> Source:
         """The source at the beginning of the path."""
@@ -125,23 +126,6 @@ class Source:
         while source.base is not None:
             source = source.base
         return source
-
-    def _fields(self) -> tuple[Any, ...]:
-        return tuple([getattr(self, name) for name in self.__match_args__])
-
-    def __hash__(self) -> int:
-        try:
-            return self._hash
-        except AttributeError:
-            object.__setattr__(self, "_hash", hash((type(self), *self._fields())))
-            return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if type(self) is not type(other) or hash(self) != hash(other):
-            return False
-        return self._fields() == other._fields()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name})"
@@ -169,5 +153,6 @@ _S = TypeVar("_S", bound=type[Source])
 
 @dataclass_transform(frozen_default=True, eq_default=False)
 def source_kind(cls: _S) -> _S:
-    """Makes a class a kind of source: a frozen dataclass with slots, compared as `Source` says."""
-    return dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)  # type: ignore[return-value]
+    """Makes a class a kind of source: a dataclass with slots, compared as `Source` says. Type checkers see that nobody
+    changes one; at run time that would make each dearer."""
+    return dataclass(slots=True, eq=False, repr=False)(cls)  # type: ignore[return-value]

@@ -1,0 +1,125 @@
+"""What whole operations of the program gave before in this trace: layers are repeated, and what a layer does to the metadata
+of its arguments is looked up, not run. Below it, `dispatch_cache` does the same for the operators that an operation runs.
+
+Only what follows from metadata is remembered: no random numbers, nothing written to, no sizes that data decide, no memory
+that a result shares with an argument, no gradients. Equal keys mean equal settings of torch, too.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from tracer import _C
+from tracer.graph.dispatch_cache import CachedResult, CallKey, NewTensor, NotCacheable, SameArgument, new_tensor
+from tracer.graph.fake_mode import FakeMode
+
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+_TORCH_OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+
+
+class Known(NamedTuple):
+    """The results of an operation, and whether it may fail on data when it runs."""
+
+    result: CachedResult
+    may_fail: bool
+
+
+class OperationCache:
+    """One per trace."""
+
+    def __init__(self, mode: FakeMode) -> None:
+        self.mode = mode
+        self._by_state: list[tuple[_C.GlobalState, dict[tuple[Any, ...], Known | None]]] = []
+        self._aliasing: set[Any] = set()  # operations that gave memory of their arguments
+
+    def run(
+        self, operation: Any, run: Callable[[], Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """What `run` gives, `operation` (a function, or the name of a method) on these arguments."""
+        mode = self.mode
+        if mode.torch_env.env.suppressed or not _is_stateless(operation) or operation in self._aliasing:
+            return run()
+        try:
+            key = CallKey(mode, operation, args, kwargs)
+        except NotCacheable:
+            return run()
+        cache, parts = self._of_this_state(), (*key.parts, *_repeated(key.tensors))
+        known = cache.get(parts)
+        if known is not None:
+            try:
+                made = known.result.make(mode, key.tensors)
+            except NotCacheable:
+                return run()
+            if known.may_fail:
+                mode.note_may_fail()
+            return made
+        mode.repeatable, mode.met_failing = True, False
+        result = run()
+        if parts not in cache:  # None stands for what cannot be remembered
+            cache[parts] = self._known(operation, key, result) if mode.repeatable else None
+        return result
+
+    def _of_this_state(self) -> dict[tuple[Any, ...], Known | None]:
+        """What is known under the settings of torch as they are now."""
+        for state, cache in self._by_state:
+            if state.check():
+                return cache
+        self._by_state.append((_C.GlobalState(), {}))
+        return self._by_state[-1][1]
+
+    def _known(self, operation: Any, key: CallKey, result: Any) -> Known | None:
+        is_tuple = type(result) is tuple
+        results = result if is_tuple else (result,)
+        try:
+            outputs = tuple([self._output(operation, key, each) for each in results])
+        except NotCacheable:
+            return None
+        storages = [each.untyped_storage()._cdata for each, how in zip(results, outputs) if type(how) is NewTensor]
+        if len(set(storages)) < len(storages):
+            return None
+        return Known(CachedResult(outputs, is_tuple), self.mode.met_failing)
+
+    def _output(self, operation: Any, key: CallKey, value: Any) -> SameArgument | NewTensor:
+        if type(value) is not FakeTensor or value.constant is not None or value.layout is not torch.strided:
+            raise NotCacheable("not a plain fake tensor")
+        for position, tensor in enumerate(key.tensors):
+            if tensor is value:
+                return SameArgument(position)
+        storage = value.untyped_storage()
+        if any(storage._cdata == tensor.untyped_storage()._cdata for tensor in key.tensors):
+            self._aliasing.add(operation)
+            raise NotCacheable("memory of an argument")
+        made = new_tensor(key, value, None)
+        if value.requires_grad or any(symbol.hint is None for symbol in key.symbols):
+            raise NotCacheable("a gradient, or a size that data decide")
+        if not _same_number(storage.nbytes(), value.numel() * value.element_size()) or made.offset != 0:
+            raise NotCacheable("a part of what its storage holds")
+        return made
+
+
+def _is_stateless(operation: Any) -> bool:
+    """Whether it is a function of torch, which depends on nothing but its arguments and the settings."""
+    if type(operation) is str or isinstance(operation, _TORCH_OPERATORS):
+        return True
+    module = getattr(operation, "__module__", "") if type(operation) in _FUNCTIONS else ""
+    return module is None or module in ("torch", "_operator") or module.startswith("torch.")
+
+
+def _repeated(tensors: Sequence[FakeTensor]) -> tuple[int, ...]:
+    """Which of the arguments are the same object: for each, where it comes first."""
+    if len(tensors) < 2:
+        return ()
+    first: dict[int, int] = {}
+    return tuple([first.setdefault(id(tensor), index) for index, tensor in enumerate(tensors)])
+
+
+def _same_number(a: Any, b: Any) -> bool:
+    """Whether two sizes are one; asked without a guard."""
+    if isinstance(a, torch.SymInt) and isinstance(b, torch.SymInt):
+        return a.node is b.node
+    return type(a) is type(b) is int and a == b
