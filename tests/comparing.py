@@ -204,12 +204,12 @@ class Comparison:
 
 
 def user_lines(traceback: types.TracebackType | None) -> list[tuple[str, str, int]]:
-    """File, function and line of each frame of the program in a traceback."""
+    """File, function and line of each frame of the program in a traceback. A resume function is named for what it resumes."""
     lines = []
     for frame, line in walk_tb(traceback):
         path = Path(frame.f_code.co_filename)
         if not any(path.is_relative_to(other) for other in _OTHER_FILES):
-            lines.append((path.name, frame.f_code.co_name, line))
+            lines.append((path.name, frame.f_code.co_name.removeprefix("resume_in_"), line))
     return lines
 
 
