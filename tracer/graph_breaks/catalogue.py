@@ -384,8 +384,8 @@ register(
 register(
     "autograd-in-trace",
     "{name} drives autograd inside the traced function",
-    "The backward pass of a graph exists only after the graph has been compiled.",
-    "call backward() outside the traced function.",
+    "Backward passes are operations of the graph where all that they do is known: gradients of leaves, without hooks.",
+    "call it outside the traced function, or make what it leads to leaves without hooks.",
     topic=_TORCH,
 )
 register(
