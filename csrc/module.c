@@ -49,7 +49,10 @@ fill_module(PyObject *module)
     if (thread_context_init() < 0 || frame_eval_init(module) < 0 || region_init(module) < 0) {
         return -1;
     }
-    return tensor_checks_init(module) < 0 || memory_checks_init(module) < 0 || global_state_init(module) < 0 ? -1 : 0;
+    if (tensor_checks_init(module) < 0 || tensor_words_init(module) < 0) {
+        return -1;
+    }
+    return memory_checks_init(module) < 0 || global_state_init(module) < 0 ? -1 : 0;
 }
 
 PyMODINIT_FUNC

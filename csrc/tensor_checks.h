@@ -21,6 +21,7 @@ int global_state_holds(PyObject *state);
 int is_global_state(PyObject *object);
 
 int tensor_checks_init(PyObject *module);
+int tensor_words_init(PyObject *module);
 int memory_checks_init(PyObject *module);
 int global_state_init(PyObject *module);
 

@@ -160,6 +160,23 @@ def test_sizes_are_read_of_the_tensors_of_the_call() -> None:
     assert check_fn(torch.ones(2, 1), ()) is False
 
 
+def test_numbers_of_tensors_run_no_torch_function() -> None:
+    class Loud(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            raise AssertionError(function)
+
+    plain = torch.ones(6, 4)[1:, ::2]
+    for tensor in (plain, plain.as_subclass(Loud)):
+        assert [_C.tensor_size(tensor, dim) for dim in (0, 1)] == [5, 2]
+        assert [_C.tensor_stride(tensor, dim) for dim in (0, -1)] == [4, 2]
+        assert _C.tensor_storage_offset(tensor) == 4
+    with pytest.raises(IndexError):
+        _C.tensor_size(plain, 2)
+    with pytest.raises(TypeError):
+        _C.tensor_size(plain)
+
+
 def test_the_closure_is_read_behind_the_arguments() -> None:
     from tracer.sources import FreeVarSource
 

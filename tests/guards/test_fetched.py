@@ -22,9 +22,9 @@ def test_the_cached_code_takes_the_parameters_behind_its_arguments():
     for _ in range(3):
         assert torch.equal(compiled(x), model(x))
     [entry] = entries(compiled)
-    parameters = entry.check_fn(model, x)
-    assert type(parameters) is tuple and len(parameters) == 8
-    assert all(a is b for a, b in zip(parameters, model.parameters()))
+    inputs = entry.check_fn(model, x)
+    assert type(inputs) is tuple and len(inputs) == 9
+    assert inputs[0] is x and all(a is b for a, b in zip(inputs[1:], model.parameters()))
     assert entry.code.co_argcount == 3
 
 

@@ -85,10 +85,11 @@ class OutputCodeBuilder:
         tuple_of_fetched = cg.asm.fresh_local("fetched") if fetched else None
         if graph is not None and graph_name is not None:
             self.extras.bind(graph_name, graph)
-            loads = self._unpack(cg, tuple_of_fetched, fetched)
-            self._call_graph(cg, graph_name, inputs, loads)
+            whole = fetched == tuple([item.source for item in inputs])
+            loads = {} if whole else self._unpack(cg, tuple_of_fetched, fetched)
+            self._call_graph(cg, graph_name, inputs, loads, tuple_of_fetched if whole else None)
             if self.trace.effects or self.trace.break_at is not None:  # what runs now may let go of them
-                for name in loads.values():
+                for name in [tuple_of_fetched] if whole and tuple_of_fetched else loads.values():
                     cg.asm.delete_fast(name)
         for value in self._read_late:
             cg.keep(value)
@@ -115,9 +116,11 @@ class OutputCodeBuilder:
         cg.asm.delete_fast(name)
         return locals_
 
-    def _call_graph(self, cg: Codegen, graph_name: str, inputs: list[Any], fetched: dict[Source, str]) -> None:
-        """Calls the graph. If it raises and has changed nothing that cannot be put back, the frame runs in CPython
-        instead, which raises at the user's own line, with the effects up to there."""
+    def _call_graph(
+        self, cg: Codegen, graph_name: str, inputs: list[Any], fetched: dict[Source, str], all_fetched: str | None
+    ) -> None:
+        """Calls the graph; `all_fetched` holds all of its inputs. If it raises and has changed nothing that cannot be put
+        back, the frame runs in CPython instead, which raises at the user's own line, with the effects up to there."""
         asm = cg.asm
         again = asm.label()
         done = asm.label()
@@ -134,12 +137,16 @@ class OutputCodeBuilder:
         token = asm.try_begin(again)
         asm.push_null()
         asm.load_deref(graph_name)
-        for item in inputs:
-            if item.source in fetched:
-                asm.load_fast(fetched[item.source])
-            else:
-                item.source.emit(cg)
-        asm.call(len(inputs))
+        if all_fetched is not None:
+            asm.load_fast(all_fetched)
+            asm.emit("CALL_FUNCTION_EX", 0)
+        else:
+            for item in inputs:
+                if item.source in fetched:
+                    asm.load_fast(fetched[item.source])
+                else:
+                    item.source.emit(cg)
+            asm.call(len(inputs))
         asm.store_fast(cg.graph_out)
         asm.try_end(token)
         asm.jump(done)

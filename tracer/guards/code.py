@@ -52,12 +52,16 @@ def builtins_of(globals: dict[str, Any], builtins: dict[str, Any] | None = None)
 def fetchable(
     guards: Iterable[Guard], inputs: Iterable[Source], code: CodeType, globals: dict[str, Any]
 ) -> tuple[Source, ...]:
-    """Those of the inputs that check_fn has at hand and that take a path to reach: tensors that it checks."""
+    """Those of the inputs that check_fn has at hand and that take a path to reach: tensors that it checks. If it has
+    all of the inputs, all of them."""
     parts = dict.fromkeys(part for guard in guards for part in guard.parts())
     groups = Grouping(code, steady_slots(code), globals, functools.partial(builtins_of, globals)).groups(parts)
     leaves = {leaf.source for group in groups for leaf in group.leaves}
     tensors = {guard.source for guard in parts if isinstance(guard, TensorMatch)}
-    return tuple([s for s in inputs if s in leaves or (s in tensors and s.base is not None and readable(s))])
+    wanted = list(inputs)
+    far = [s for s in wanted if s in leaves or (s in tensors and s.base is not None and readable(s))]
+    near = [s for s in wanted if s in tensors and type(s) is LocalSource]
+    return tuple(wanted if far and len(far) + len(near) == len(wanted) else far)
 
 
 def _parameters(slots: tuple[str, ...]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tracer._C import instance_dict, raw_attr
+from tracer._C import instance_dict, raw_attr, tensor_size, tensor_storage_offset, tensor_stride
 from tracer.sources import builtin_iterators
 
 type_dict = type.__dict__["__dict__"].__get__  # class -> its own namespace, whatever its metaclass defines
@@ -83,22 +83,7 @@ def _nth(view: Any, index: int) -> Any:
     raise IndexError(index)
 
 
-# Under a torch-function mode, and for subclasses with __torch_function__, even t.size() would run their code.
-
-
-def tensor_size(tensor: torch.Tensor, dim: int) -> int:
-    with torch._C.DisableTorchFunction():
-        return tensor.size(dim)
-
-
-def tensor_stride(tensor: torch.Tensor, dim: int) -> int:
-    with torch._C.DisableTorchFunction():
-        return tensor.stride(dim)
-
-
-def storage_offset(tensor: torch.Tensor) -> int:
-    with torch._C.DisableTorchFunction():
-        return int(tensor.storage_offset())
+# Under a torch-function mode, and for subclasses with __torch_function__, even t.grad would run their code.
 
 
 def tensor_grad(tensor: torch.Tensor) -> torch.Tensor | None:
@@ -135,6 +120,6 @@ HELPERS: dict[str, Any] = {
     "___method_func": method_func,
     "___tensor_size": tensor_size,
     "___tensor_stride": tensor_stride,
-    "___storage_offset": storage_offset,
+    "___storage_offset": tensor_storage_offset,
     "___tensor_grad": tensor_grad,
 }

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracer.sources.base import FrameValues, ReadScope, Source, SourceCodegen, source_kind
-from tracer.sources.reading import storage_offset, tensor_grad, tensor_of_array, tensor_size, tensor_stride
+from tracer.sources.reading import tensor_grad, tensor_of_array, tensor_size, tensor_storage_offset, tensor_stride
 
 
 @source_kind
@@ -73,12 +73,12 @@ class StorageOffsetSource(Source):
         return f"{tensor}.storage_offset()" if scope.plain_tensor(self.base) else f"___storage_offset({tensor})"
 
     def emit(self, cg: SourceCodegen) -> None:
-        cg.load_callable(storage_offset)
+        cg.load_callable(tensor_storage_offset)
         cg.source(self.base)
         cg.call(1)
 
     def get(self, values: FrameValues) -> Any:
-        return storage_offset(self.base.get(values))
+        return tensor_storage_offset(self.base.get(values))
 
 
 @source_kind
