@@ -3,6 +3,9 @@
 #include "decision.h"
 #include "frame_eval.h"
 
+/* So close to the recursion limit, a trace would meet it before the program does. */
+#define FRAMES_OF_A_TRACE 300
+
 /* What may hold, in a row of its own: a check_fn may let other threads have entries hit meanwhile. */
 typedef struct {
     Entry *entry; /* borrowed; NULL: was tried */
@@ -169,7 +172,8 @@ follow(CallSite *site, PyObject *answer, PyObject *globals, Entry **entry)
 static LookupResult
 miss(ThreadContext *context, CallSite *site, Entry **entry)
 {
-    if (context->stance == STANCE_RUN_ONLY || region_is_skipped(site->region, site->code)) {
+    if (context->stance == STANCE_RUN_ONLY || region_is_skipped(site->region, site->code)
+        || thread_recursion_left(PyThreadState_Get()) < FRAMES_OF_A_TRACE) {
         return LOOKUP_ORIGINAL;
     }
     PyObject *globals = Py_NewRef(site->function->func_globals);

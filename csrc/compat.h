@@ -73,6 +73,13 @@ frame_leave_unevaluated(PyThreadState *Py_UNUSED(thread), Frame *Py_UNUSED(frame
 {
 }
 
+/* How many calls may still be nested before RecursionError; 3.12 counts those of C apart (py_recursion_remaining). */
+static inline int
+thread_recursion_left(PyThreadState *thread)
+{
+    return thread->recursion_remaining;
+}
+
 /* Trace and profile functions run as ordinary frames while this is set. */
 static inline int
 thread_in_trace_function(PyThreadState *thread)

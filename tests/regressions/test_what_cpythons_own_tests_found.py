@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import types
+import weakref
 from collections import UserDict
 from collections.abc import Sequence
 
@@ -324,5 +327,143 @@ def test_cells_and_bound_methods_are_compared_by_what_they_hold():
     def fn(x):
         items = []
         return x + 1, cell(2) == cell(2), cell(1) == cell(2), items.append == items.append, items.append == [].append
+
+    check(fn, torch.ones(2))
+
+
+class Noted:
+    pass
+
+
+def test_what_a_resume_function_deletes_dies_at_once():
+    def fn(x):
+        first = Noted()
+        alive = weakref.ref(first)  # breaks the graph
+        found = [alive() is None]
+        del first
+        gc.collect(0)  # again
+        found.append(alive() is None)
+        return x + 1, found
+
+    assert breaks(fn, torch.ones(2)).result[1] == [False, True]
+
+
+def test_tensor_that_a_resume_function_overwrites_is_freed():
+    def fn(x):
+        big = x + 1
+        alive = weakref.ref(big)
+        gc.collect(0)
+        big = big.sum()
+        gc.collect(0)
+        return big, alive() is None
+
+    assert breaks(fn, torch.ones(2)).result[1]
+
+
+def test_argument_that_a_callee_deletes_dies_at_once():
+    def callee(box):
+        value = box.pop()
+        alive = weakref.ref(value)
+        last(value, alive)
+        return alive() is None
+
+    def last(value, alive):
+        del value
+        gc.collect(0)
+
+    def fn(x):
+        return x + 1, callee([Noted()])
+
+    check(fn, torch.ones(2))
+
+
+def test_recursion_that_goes_as_deep_as_it_can():
+    def deep(n):
+        id(n)  # breaks the graph
+        try:
+            return deep(n + 1)
+        except RecursionError:
+            return n > 10
+
+    def fn(x):
+        return x + 1, deep(0)
+
+    check(fn, torch.ones(2))
+
+
+def test_module_whose_class_watches_its_attributes():
+    class Watched(types.ModuleType):
+        def __getattribute__(self, name):
+            log.append(name)
+            return types.ModuleType.__getattribute__(self, name)
+
+        def __setattr__(self, name, value):
+            log.append((name, value))
+            types.ModuleType.__setattr__(self, name, value)
+
+    log = []
+    module = Watched("watched")
+
+    def fn(x):
+        module.rate = 2
+        return x * module.rate
+
+    log.clear()
+    fn(torch.ones(2))
+    expected = list(log)
+    log.clear()
+    compiled(fn, Settings())(torch.ones(2))
+    assert log == expected
+
+
+def test_dict_of_a_module_cannot_be_replaced():
+    module = types.ModuleType("plain")
+
+    def fn(x):
+        try:
+            module.__dict__ = {}
+        except (TypeError, AttributeError) as error:
+            return x, str(error)
+
+    check(fn, torch.ones(2))
+
+
+def test_pairwise_over_an_iterator_that_asks_the_pairs():
+    def make_pairs(at):
+        class Numbers:
+            count = 0
+
+            def __iter__(self):
+                return self
+
+            def __next__(self):
+                self.count += 1
+                return next(pairs) if self.count in at else [self.count]
+
+        pairs = itertools.pairwise(Numbers())
+        return [next(pairs) for _ in range(4)]
+
+    def fn(x, at):
+        return x + 1, make_pairs(at)
+
+    for at in ({1}, {2}, {3}):
+        check(fn, torch.ones(2), at)
+
+
+def test_exception_whose_metaclass_cannot_say_what_it_is():
+    class Meta(type):
+        def __subclasscheck__(cls, subclass):
+            raise ValueError("asked")
+
+    class Odd(Exception, metaclass=Meta):
+        pass
+
+    def fn(x):
+        try:
+            raise KeyError("key")
+        except Odd:
+            return x
+        except KeyError:
+            return x + 1
 
     check(fn, torch.ones(2))

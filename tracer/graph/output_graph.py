@@ -252,6 +252,8 @@ class OutputGraph:
 
     def written_inputs(self) -> list[tuple[GraphInput, bool]]:
         """The inputs that running the graph changes, and whether it may fail after it has changed them."""
+        if not self.inputs:
+            return []
         mode = self.world.fake_mode
         if self.runtime_asserts:  # a backend may check them last
             mode.note_may_fail()

@@ -81,7 +81,10 @@ def _own_name(obj: Any) -> str | None:
         return class_name(obj)  # type: ignore[no-any-return]
     if type(obj) in (FunctionType, BuiltinFunctionType):
         return obj.__qualname__  # type: ignore[no-any-return]
-    return ModuleType.__getattribute__(obj, "__name__") if type(obj) is ModuleType else None
+    if type(obj) is not ModuleType:
+        return None
+    name = (ModuleType.__getattribute__(obj, "__dict__") or {}).get("__name__")  # some have none
+    return name if type(name) is str else None
 
 
 def lasts(obj: object) -> bool:

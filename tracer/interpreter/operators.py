@@ -113,7 +113,9 @@ class Operators:
     # -- exceptions of the traced program --------------------------------------------------------------------------
 
     def is_exception(self, value: VariableTracker, cls: type[BaseException] | tuple[type[BaseException], ...]) -> bool:
-        return issubclass(value.python_type(), cls)
+        classes = cls if isinstance(cls, tuple) else (cls,)
+        mro = value.python_type().__mro__
+        return any(each in mro for each in classes)  # whatever the hooks of their metaclasses say
 
 
 def _prefers_right(left: VariableTracker, right: VariableTracker) -> bool:

@@ -437,7 +437,7 @@ def _callable(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) 
         builder.guard(guards.TypeMatch(source, type(value)))
         builder.guard(guards.EqualsMatch(GenericAttrSource(source, "__name__"), value.__name__))
         return BuiltinMethodVariable(tx.wrap(owner, GenericAttrSource(source, "__self__")), value.__name__, source)
-    if isinstance(value, types.MethodWrapperType) and isinstance(owner, types.GetSetDescriptorType):  # made at each access
+    if isinstance(value, types.MethodWrapperType):  # made at each access
         builder.guard(guards.TypeMatch(source, types.MethodWrapperType))
         builder.guard(guards.IdMatch(GenericAttrSource(source, "__self__"), owner))
         builder.guard(guards.EqualsMatch(GenericAttrSource(source, "__name__"), value.__name__))
@@ -485,8 +485,17 @@ def _type_form(builder: VariableBuilder, tx: Tracer, value: Any, source: Source)
     return builder.remember(value, TypeFormVariable(value, source))
 
 
+def _is_plain_module(value: types.ModuleType) -> bool:
+    """Whether a module was initialised, and reading and storing its attributes runs no code of its class."""
+    namespace = types.ModuleType.__getattribute__(value, "__dict__") or {}
+    own = (lookup(type(value), name)[1] for name in ("__getattribute__", "__setattr__", "__delattr__"))
+    return type(namespace.get("__name__")) is str and not any(isinstance(method, types.FunctionType) for method in own)
+
+
 @tracks_subclasses(types.ModuleType)
 def _module(builder: VariableBuilder, tx: Tracer, value: types.ModuleType, source: Source) -> VariableTracker:
+    if not _is_plain_module(value):
+        return opaque(builder, value, source)
     builder.guard(guards.FunctionMatch(source, value))
     return builder.remember(value, PythonModuleVariable(value, source))
 

@@ -106,7 +106,9 @@ class ClassVariable(VariableTracker):
         elif name == "__class__":
             return tx.class_variable(type(self.value))
         elif name in ("__mro__", "__bases__"):
-            return tx.class_tuple(self, type.__getattribute__(self.value, name))
+            classes = type.__getattribute__(self.value, name)
+            if classes is not None:  # while its own mro() runs
+                return tx.class_tuple(self, classes)
         elif name == "__annotations__" and lookup(self.value, name)[0] is self.value:  # else reading makes them
             return tx.class_attr(self.value, name, self)
         unsupported("unsupported-attribute", value=self.describe(), name=name)

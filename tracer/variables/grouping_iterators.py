@@ -130,7 +130,8 @@ class GroupIterator(IteratorVariable):
             return None
         if parent.current is None and not parent.step(tx):
             return None
-        assert parent.key is not None
+        if parent.key is None:  # the key function has drawn from this group itself
+            unsupported("unsupported-iteration", value=self.describe())
         if not tx.same_or_equal(self.key, parent.key):
             return None
         item, parent.current, parent.key = parent.current, None, None

@@ -352,11 +352,15 @@ class PairwiseIterator(IteratorVariable):
             return None
         if self.old is None:
             self.old = self.iterator.next(tx)
-        new = None if self.old is None else self.iterator.next(tx)
+        old = self.old
+        if old is None or self.iterator is None:  # drawing the item may have come back here
+            self.iterator = self.old = None
+            return None
+        new = self.iterator.next(tx)
         if new is None:
             self.iterator = self.old = None
             return None
-        old, self.old = self.old, new
+        self.old = new
         return TupleVariable([old, new])  # type: ignore[list-item]
 
     def children(self) -> Iterable[Value]:

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
+from tracer.guards.references import class_name
 from tracer.guards.unchanged import ABSENT, Findings, find
+from tracer.sources.reading import type_mro
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -42,6 +44,8 @@ def recorded(findings: Findings) -> Iterator[None]:
 
 def lookup(cls: type, name: str, after: type | None = None) -> tuple[type | None, Any]:
     """Where in the MRO of `cls` (behind `after`, as super() looks) a class attribute stands, and the raw value there."""
+    if type_mro(cls) is None:  # while its own mro() runs
+        unsupported("unsupported-attribute", value=f"class {class_name(cls)}, which is being made", name=name)
     owner, value = find(cls, name, after)
     if _running.findings is not None:
         _running.findings.note(cls, name, owner, value, after)

@@ -11,7 +11,7 @@ from tracer.sources import GenericAttrSource, ModuleGlobalsSource, Source
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BuiltinMethodVariable
 from tracer.variables.constant import ConstantVariable
-from tracer.variables.lookups import MISSING, lookup
+from tracer.variables.lookups import MISSING, is_data_descriptor, lookup
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -91,6 +91,8 @@ class PythonModuleVariable(VariableTracker):
         return GenericAttrSource(self.source, name)
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if is_data_descriptor(lookup(type(self.value), name)[1]):
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         tx.effects.store_global(vars(self.value), name, value)
 
     def reconstruct(self, cg: Any) -> None:
