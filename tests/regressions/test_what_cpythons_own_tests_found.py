@@ -450,6 +450,46 @@ def test_pairwise_over_an_iterator_that_asks_the_pairs():
         check(fn, torch.ones(2), at)
 
 
+def test_reflected_method_that_is_only_inherited_is_not_asked_first():
+    class Base:
+        def __sub__(self, other):
+            return "sub"
+
+        def __rsub__(self, other):
+            return "rsub"
+
+    class Inheriting(Base):
+        pass
+
+    class Overriding(Base):
+        def __rsub__(self, other):
+            return "overridden"
+
+    def fn(x):
+        return x + 1, Base() - Inheriting(), Inheriting() - Base(), Base() - Overriding()
+
+    captured(fn, torch.ones(2))
+
+
+def test_class_that_is_being_made():
+    def measure(cls, x):
+        return x + len(cls.__name__), cls.__mro__
+
+    def fn(x):
+        class Meta(type):
+            def mro(cls):
+                found.append(measure(cls, x)[1])
+                return super().mro()
+
+        class Made(metaclass=Meta):
+            pass
+
+        return x + len(found)
+
+    found = []
+    check_made(fn, lambda: ((torch.ones(2),), {}), reset=found.clear)
+
+
 def test_exception_whose_metaclass_cannot_say_what_it_is():
     class Meta(type):
         def __subclasscheck__(cls, subclass):

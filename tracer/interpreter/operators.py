@@ -32,7 +32,7 @@ class Operators:
 
     def binary(self, op: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
         tx: Any = self
-        if _prefers_right(left, right):
+        if _prefers_right(left, right) and _is_reflected_anew(op, left, right):
             result = right.binary(tx, op, left, True) or left.binary(tx, op, right, False)
         else:
             result = left.binary(tx, op, right, False) or right.binary(tx, op, left, True)
@@ -127,6 +127,12 @@ def _prefers_right(left: VariableTracker, right: VariableTracker) -> bool:
     except Exception:
         return False
     return left_type is not right_type and issubclass(right_type, left_type)
+
+
+def _is_reflected_anew(op: str, left: VariableTracker, right: VariableTracker) -> bool:
+    """Whether the right operand's class has a reflected method other than that of the left's, its base."""
+    name = f"__r{DUNDER[op]}__"
+    return lookup(left.python_type(), name)[1] is not lookup(right.python_type(), name)[1]
 
 
 def _has_equality_of_its_own(left: VariableTracker, right: VariableTracker) -> bool:

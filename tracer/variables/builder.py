@@ -31,6 +31,7 @@ from tracer.sources import (
     Source,
     TensorSizeSource,
 )
+from tracer.sources.reading import type_mro
 from tracer.variables import dict_methods, set_methods  # noqa: F401  (registers them)
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import (
@@ -473,6 +474,8 @@ def _partial(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -
 
 @tracks_subclasses(type)
 def _class(builder: VariableBuilder, tx: Tracer, value: type, source: Source) -> VariableTracker:
+    if type_mro(value) is None:  # while its own mro() runs
+        return opaque(builder, value, source)
     builder.guard(guards.IdMatch(source, value))
     rely_on_bases(value)
     return builder.remember(value, ClassVariable(value, source))

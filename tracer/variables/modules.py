@@ -57,7 +57,10 @@ class PythonModuleVariable(VariableTracker):
             return BuiltinMethodVariable(self, name)
         if type(self.value).__module__.startswith("torch."):
             return self._attribute_of_namespace(tx, name)
-        tx.guard(guards.NotInGlobals(self.attribute_source(name)))
+        source = self.attribute_source(name)
+        if not isinstance(source, ModuleGlobalsSource):  # a module that is not under its name in sys.modules
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        tx.guard(guards.NotInGlobals(source))
         function = vars(self.value).get("__getattr__")
         if isinstance(function, types.FunctionType):
             own = tx.wrap(function, self.attribute_source("__getattr__"))
