@@ -15,7 +15,7 @@ from tests.support import breaks
 def test_typing_and_inspect_behind_a_break() -> None:
     def f(x: torch.Tensor) -> Any:
         y = x + 1
-        print(inspect.signature(eval("lambda a, b=2: a")), typing.get_type_hints(f), end="")
+        print(inspect.signature(eval("lambda a, b=2: a", {})), typing.get_type_hints(f), end="")
         typing.ForwardRef("int")
         return y * 2, str(inspect.signature(f))
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tests.soundness.watching import noticed
-from tests.support import breaks, captured, check_made
+from tests.support import breaks, captured, check, check_made
 
 X = torch.arange(3.0)
 
@@ -203,7 +203,7 @@ def test_keys_that_are_changed_after_they_were_stored():
         key.value = 2
         return x + 1, key in table, Modulo(1) in table, list(table)[0] is key
 
-    captured(fn, X)
+    check(fn, X)  # left to CPython: whether output code could build such a table again is not looked into
 
 
 def test_a_table_that_is_returned_is_made_of_its_keys_again():
