@@ -117,9 +117,10 @@ class CheckFunctionManager:
         rest = None
         if len(taken) < len(left):
             rest_code = CheckCode(self.code, self.globals, self._builtins)
-            rest_code.assume(guard for guard in self.guards if id(guard) in placed | taken)
+            known = placed | taken
+            rest_code.assume(guard for guard in self.guards if id(guard) in known)
             for stage in self._stages:
-                _exhaust(rest_code.add(stage.without(placed | taken)))
+                _exhaust(rest_code.add(stage.without(known)))
             rest = _define({"check_fn": rest_code.text()}, rest_code.namespace, filename)
         return builder.build(self._fetched or None, rest, whole)
 
