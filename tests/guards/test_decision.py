@@ -36,7 +36,7 @@ def line(template: str, *labels: Any) -> guards.ShapeLine:
 def decision_over(per_entry: list[list[guards.Guard]]) -> tuple[Any, list[Any]]:
     managers = [guards.CheckFunctionManager(made, frame.__code__, globals()) for made in per_entry]
     entries = tuple([types.SimpleNamespace(manager=manager) for manager in managers])
-    tests = [manager.tests for manager in managers]
+    tests = [deciding.tests_of(manager.guards) for manager in managers]
     return guards.decide(entries, tests, frame.__code__, globals()), list(entries)
 
 

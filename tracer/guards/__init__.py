@@ -10,7 +10,7 @@ from tracer.guards.base import Guard, Mismatch
 from tracer.guards.code import CheckCode, fetchable
 from tracer.guards.constants import PLAIN_VALUES, EqualsMatch, OrdinaryFloat, PlainValueMatch, is_guardable_constant
 from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch, NotInGlobals, SetMatch, SetOrderMatch
-from tracer.guards.decision import decide
+from tracer.guards.decision import decide, tests_of
 from tracer.guards.identity import (
     BoolMatch,
     ClassAttrMatch,
@@ -85,4 +85,5 @@ __all__ = [
     "is_guardable_constant",
     "is_shareable_array",
     "tensor_spec",
+    "tests_of",
 ]

@@ -15,7 +15,6 @@ from tracer import _C
 from tracer.guards.base import Guard, Mismatch, shown
 from tracer.guards.checklist import ListBuilder
 from tracer.guards.code import CheckCode, builtins_of, steady_slots
-from tracer.guards.decision import Tests, tests_of
 from tracer.guards.identity import Distinct
 from tracer.guards.order import Stage, arrange
 from tracer.guards.reading import argument_slots
@@ -128,11 +127,6 @@ class CheckFunctionManager:
     def guards(self) -> tuple[Guard, ...]:
         """All guards in the order in which they are checked."""
         return tuple([guard for stage in self._stages for guard in [*stage.guards, *stage.tensors]])
-
-    @functools.cached_property
-    def tests(self) -> Tests:
-        """What the guards demand of words that are read of the arguments."""
-        return tests_of(self.guards)
 
     @property
     def exec_text(self) -> str:

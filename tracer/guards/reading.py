@@ -77,18 +77,17 @@ class Reads:
 _CLOSURE = LocalSource("<closure>")  # the slot behind those that have names
 
 
+_ROOTS = frozenset({LocalSource, CellSource, FreeVarSource, GlobalSource, GlobalsSource, ObjectSource})
+
+
 def readable(source: Source) -> bool:
     """Whether `Reads` can read it."""
     step: Source | None = source
     while step is not None:
-        match step:
-            case LocalSource() | CellSource() | FreeVarSource() | GlobalSource() | GlobalsSource() | ObjectSource():
-                return True
-            case AttrSource():
-                pass
-            case ItemSource(_, key) if type(key) in (str, int):
-                pass
-            case _:
-                return False
+        cls = type(step)
+        if cls in _ROOTS:
+            return True
+        if cls is not AttrSource and not (cls is ItemSource and type(step.key) in (str, int)):  # type: ignore[attr-defined]
+            return False
         step = step.base
     return False
