@@ -489,10 +489,10 @@ def _type_form(builder: VariableBuilder, tx: Tracer, value: Any, source: Source)
 
 
 def _is_plain_module(value: types.ModuleType) -> bool:
-    """Whether a module was initialised, and reading and storing its attributes runs no code of its class."""
+    """Whether a module was initialised, and reading its attributes runs no code of its class."""
     namespace = types.ModuleType.__getattribute__(value, "__dict__") or {}
-    own = (lookup(type(value), name)[1] for name in ("__getattribute__", "__setattr__", "__delattr__"))
-    return type(namespace.get("__name__")) is str and not any(isinstance(method, types.FunctionType) for method in own)
+    reads = lookup(type(value), "__getattribute__")[1]
+    return type(namespace.get("__name__")) is str and not isinstance(reads, types.FunctionType)
 
 
 @tracks_subclasses(types.ModuleType)

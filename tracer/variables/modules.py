@@ -94,6 +94,8 @@ class PythonModuleVariable(VariableTracker):
         return GenericAttrSource(self.source, name)
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if lookup(type(self.value), "__setattr__")[1] is not types.ModuleType.__setattr__:
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         if is_data_descriptor(lookup(type(self.value), name)[1]):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         tx.effects.store_global(vars(self.value), name, value)

@@ -1,7 +1,7 @@
 """torch.distributions inside: whole, with the validation of their arguments."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -9,6 +9,15 @@ import torch
 import torch.distributions as d
 
 from tests.support import captured, check
+
+
+@pytest.fixture(autouse=True)
+def arguments_are_validated() -> Iterator[None]:
+    """torch.compile, which other tests run beside us, switches this off for the whole process."""
+    before = d.Distribution._validate_args
+    d.Distribution.set_default_validate_args(True)
+    yield
+    d.Distribution.set_default_validate_args(before)
 
 
 @pytest.mark.parametrize(

@@ -322,6 +322,12 @@ class LazyInitialised(nn.Module):
         return self.linear(x)
 
 
+@captured
+class GradientInside(WithLinear):
+    def forward(self, x):
+        return torch.autograd.grad(self.linear(x).sum(), self.linear.weight, create_graph=True)[0]
+
+
 # -- what ends the graph -------------------------------------------------------------------------------------------------
 
 
@@ -333,12 +339,6 @@ class BackwardHooks(WithLinear):
 
     def forward(self, x):
         return self.linear(x)
-
-
-@breaks
-class GradientInside(WithLinear):
-    def forward(self, x):
-        return torch.autograd.grad(self.linear(x).sum(), self.linear.weight, create_graph=True)[0]
 
 
 @breaks
