@@ -121,12 +121,13 @@ def _run_ours(run: Run, module: torch.nn.Module, calls: list[Callable[[], dict[s
     import tracer
 
     captured = Captured()
-    places: dict[str, None] = {}
+    places: dict[tuple[str, str], str] = {}
     with tracer.logs.capture("graph_breaks") as told:
         decorated = tracer.optimize(captured, guard_fail_fn=lambda failure: run.recompiles.append(str(failure)))(module)
         results = _call_all(run, module, decorated, calls, captured)
-        places.update((_place_of(record.text), None) for record in told if "Graph break" in record.text)
-    run.breaks = list(places)
+        for where, why in [_place_of(record.text) for record in told if "Graph break" in record.text]:
+            places.setdefault((where, why.rpartition("[")[2]), f"{where} {why}")  # the values at fault have other names each time
+    run.breaks = list(places.values())
     region = tracer.region_of(decorated)
     run.entries = len(region.entries()) if region is not None else 0
     return results
@@ -170,12 +171,12 @@ def _call_all(
     return results
 
 
-def _place_of(text: str) -> str:
-    """The reason of a break and the line of the user's code, from what the log says."""
+def _place_of(text: str) -> tuple[str, str]:
+    """The line of the user's code and the reason of a break, from what the log says."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     where = next((line for line in lines if "user code at" in line), lines[0])
     why = next((line for line in lines if line.startswith("Reason") or line.endswith("]")), lines[-1])
-    return f"{where} {why}"
+    return where, why
 
 
 def difference(expected: Any, result: Any) -> float:
