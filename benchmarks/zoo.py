@@ -69,8 +69,8 @@ class Row:
             return "crash"
         if self.ours.difference != 0 or not self.ours.random_state_equal:
             return "as torch.compile" if self.apart == 0 and self.ours.random_state_equal else "differs"
-        if self.torch is not None and not self.torch.error:
-            if len(self.ours.breaks) > len(self.torch.breaks) or self.ours.graphs > self.torch.graphs > 0:
+        if self.torch is not None and not self.torch.error and self.torch.graphs:
+            if len(self.ours.breaks) > len(self.torch.breaks) or self.ours.graphs > self.torch.graphs:
                 return "more breaks"
             if self.ours.compiled > self.torch.compiled:
                 return "more recompiles"

@@ -167,6 +167,11 @@ def _stack_length(tx: Tracer) -> Value:
     return ConstantVariable(_modes_at_entry() + len(tx.trace.overrides.modes))
 
 
+@models(torch._C._len_torch_dispatch_stack)
+def _dispatch_stack_length(tx: Tracer) -> Value:
+    return ConstantVariable(0)  # under a TorchDispatchMode no frame is traced, and none is entered in a trace
+
+
 @models(torch._C._is_torch_function_mode_enabled)
 def _is_mode_enabled(tx: Tracer) -> Value:
     state = tx.trace.overrides
