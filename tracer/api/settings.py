@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer._C import Dispatcher
 from tracer.backends.calling import Backend, resolve_backend
+from tracer.errors import UserError
 
 if TYPE_CHECKING:
     from tracer.convert_frame import RegionState
@@ -75,6 +76,14 @@ def region_of(compiled: Any) -> RegionState | None:
     own = getattr(getattr(compiled, "__func__", compiled), "__dict__", {})  # a bound method has its function's region
     in_place = own.get("_compiled_call_impl")  # where compile_module puts it
     return own[STATE] if STATE in own else getattr(in_place, STATE, None)
+
+
+def compiled_region(compiled: Any) -> RegionState:
+    """As `region_of`; UserError for what was never compiled."""
+    state = region_of(compiled)
+    if state is None:
+        raise UserError(f"{compiled!r} was not compiled", hint="compile it first: tracer.compile(fn).")
+    return state
 
 
 def reset() -> None:

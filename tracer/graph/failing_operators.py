@@ -1,13 +1,10 @@
 """Operators that may raise when the graph runs although they passed on fake tensors: the data decides (an index out of
-range, a singular matrix, an integer divided by zero), or the kernel refuses more than the fake form (`rsub` of a bool, a
-product of matrices of two dtypes)."""
+range, a singular matrix, an integer divided by zero), or the kernel refuses more than the fake form (`rsub` of a bool).
+What mixes dtypes may fail too: `dtype_refusals`."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
 from typing import Any
-
-from tracer.graph.dtype_refusals import may_refuse
 
 # Names of aten operators without their overload and the underscore of in-place forms.
 _DATA_DECIDES = frozenset(
@@ -21,11 +18,6 @@ _DATA_DECIDES = frozenset(
     "_linalg_solve_ex lu_unpack triangular_solve _assert_async _assert_scalar _assert_tensor_metadata item "
     "_local_scalar_dense equal to_dense rsub sparse_coo_tensor nonzero_static searchsorted bucketize split_with_sizes".split()
 )
-
-
-def may_fail(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a call of an operator (an OpOverload) may raise when the graph runs."""
-    return may_fail_on_data(func) or may_refuse(func, args, kwargs)
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import (
 
 from tracer.graph.dispatch_cache import CachedResult, CallKey, NotCacheable, cached_result
 from tracer.graph.dtype_refusals import check_dtypes, may_refuse
-from tracer.graph.failing_operators import may_fail
+from tracer.graph.failing_operators import may_fail_on_data
 from tracer.graph.meta_rules import META_RULES
 from tracer.graph.operator_effects import OperatorEffects, operator_effects, told_by_metadata
 from tracer.graph.same_shape import same_shape_result
@@ -42,16 +42,17 @@ class FakeMode(FakeTensorMode):
     ) -> object:
         if func in _DISPATCH_META_HANDLERS or func in _DISPATCH_HANDLE_DIRECTLY:
             return super().dispatch(func, types, args, kwargs or {})
-        effects = operator_effects(func)
+        kwargs = kwargs or {}
+        effects, refusable = operator_effects(func), may_refuse(func, args, kwargs)
         if effects is not None:
-            self._note_effects(effects, args, kwargs or {})
-        elif may_refuse(func, args, kwargs or {}):
-            check_dtypes(func, args, kwargs or {})
+            self._note_effects(effects, args, kwargs)
+        elif refusable:
+            check_dtypes(func, args, kwargs)
         if not told_by_metadata(func):
             self.repeatable = False
-        if (self.written_storages or not self.met_failing) and may_fail(func, args, kwargs or {}):
+        if (self.written_storages or not self.met_failing) and (refusable or may_fail_on_data(func)):
             self.note_may_fail()
-        return self._dispatch(func, types, args, kwargs or {})
+        return self._dispatch(func, types, args, kwargs)
 
     def note_may_fail(self) -> None:
         """What stands here in the graph may raise when it runs, after all that was written so far."""

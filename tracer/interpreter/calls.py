@@ -109,7 +109,7 @@ class Calls:
         except ObservedException as raised:
             error = raised.value
             if isinstance(error, ExceptionVariable) and issubclass(error.cls, AttributeError):
-                if all(_is_none(error.field(tx, field)) for field in ("name", "obj")):
+                if all(error.field(tx, field).is_none() for field in ("name", "obj")):
                     error.set_field(tx, "name", from_python(name))
                     error.set_field(tx, "obj", owner)
             raise
@@ -297,13 +297,7 @@ class Calls:
         return value if isinstance(value, VariableTracker) else None
 
 
-def _is_none(value: VariableTracker) -> bool:
-    return value.is_constant() and value.constant() is None
-
-
 def name_of(function: Any) -> str:
     module = getattr(function, "__module__", None)
     name = getattr(function, "__qualname__", None) or repr(function)
     return f"{module}.{name}" if module else name
-
-

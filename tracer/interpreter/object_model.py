@@ -202,7 +202,7 @@ class ObjectModel(BaseMethods):
         owner, static = lookup(value, "__init__")
         if isinstance(static, types.FunctionType):
             result = self.class_attr(owner, "__init__", cls).call(tx, [instance, *args], kwargs)  # type: ignore[arg-type]
-            if not (result.is_constant() and result.constant() is None):
+            if not result.is_none():
                 tx.raise_error(TypeError, f"__init__() should return None, not '{result.python_type().__name__}'")
         elif not isinstance(instance, TensorVariable):
             self.call_base_method(owner, "__init__", instance, args, kwargs)  # type: ignore[arg-type]
@@ -349,7 +349,7 @@ class ObjectModel(BaseMethods):
             if hooks is None or hooks.truth(tx):
                 return None
         compiled = module.get_attr(tx, "_compiled_call_impl")
-        if not (compiled.is_constant() and compiled.constant() is None):
+        if not compiled.is_none():
             if not hasattr(compiled.python_type(), "_tracer_stands_for"):
                 return None
         return module.get_attr(tx, "forward")

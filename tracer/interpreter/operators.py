@@ -104,7 +104,7 @@ class Operators:
     ) -> list[VariableTracker]:
         """The items in the order that CPython's own sort finds, by the comparisons that it makes."""
         tx: Any = self
-        plain = key.is_constant() and key.constant() is None
+        plain = key.is_none()
         keys = items if plain else [key.call(tx, [item], {}) for item in items]
         rows = [_SortKey(tx, key, item) for key, item in zip(keys, items)]
         rows.sort(reverse=reverse.truth(tx))

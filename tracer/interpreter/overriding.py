@@ -96,7 +96,7 @@ class Overriding:
         if mode.python_type() is DeviceContext:  # as its __torch_function__ does, which would be traced again and again
             args, kwargs = arguments[0].unpack(tx), _keywords(tx, arguments[1:])
             device = kwargs.get("device")
-            if function.identity() in _device_constructors() and (device is None or _is_none(device)):
+            if function.identity() in _device_constructors() and (device is None or device.is_none()):
                 kwargs["device"] = mode.get_attr(tx, "device")
             return function.call(tx, args, kwargs)
         return mode.get_attr(tx, "__torch_function__").call(tx, [function, kinds, *arguments], {})
@@ -251,14 +251,10 @@ def _has_overrides(value: VariableTracker) -> bool:
 
 
 def _keywords(tx: Any, rest: list[VariableTracker]) -> dict[str, VariableTracker]:
-    if not rest or _is_none(rest[0]):
+    if not rest or rest[0].is_none():
         return {}
     assert isinstance(rest[0], DictVariable)
     return {key.constant(): value for key, value in rest[0].pairs(tx)}
-
-
-def _is_none(value: VariableTracker) -> bool:
-    return value.is_constant() and value.constant() is None
 
 
 def _is_not_implemented(value: VariableTracker) -> bool:

@@ -117,7 +117,7 @@ def _round(tx: Tracer, number: Value, ndigits: Value = NONE) -> Value:
 
 @models(pow)
 def _pow(tx: Tracer, base: Value, exp: Value, mod: Value = NONE) -> Value:
-    if mod.is_constant() and mod.constant() is None:
+    if mod.is_none():
         return tx.binary("**", base, exp)
     numbers = [v.specialize(tx) if isinstance(v, SymNodeVariable) else v for v in (base, exp, mod)]
     return fold(tx, pow, *(number.constant() for number in numbers))

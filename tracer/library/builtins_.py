@@ -212,7 +212,7 @@ def _min(tx: Tracer, *args: Value, key: Value = NONE, default: Value | None = No
 def _extreme(tx: Tracer, function: Any, op: str, args: tuple[Value, ...], key: Value, default: Value | None) -> Value:
     if not args or (len(args) > 1 and default is not None):
         unsupported("call-arguments", error=function.__name__)
-    plain = key.is_constant() and key.constant() is None
+    plain = key.is_none()
     iterator = (TupleVariable(args) if len(args) > 1 else args[0]).iterate(tx)
     best = iterator.next(tx)
     if best is None:

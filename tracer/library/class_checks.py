@@ -110,7 +110,7 @@ def _has_protocol(tx: Tracer, value: Value, kind: type, cls: ClassVariable) -> b
         attribute = find_attr(tx, value, name)
         if attribute is None:
             return False
-        if callable(getattr(protocol, name, None)) and attribute.is_constant() and attribute.constant() is None:
+        if callable(getattr(protocol, name, None)) and attribute.is_none():
             return False
     return True
 

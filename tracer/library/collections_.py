@@ -35,7 +35,7 @@ def _ordered_dict(tx: Tracer, *mapping: Value, **kwargs: Value) -> Value:
 
 @models(collections.defaultdict)
 def _default_dict(tx: Tracer, factory: Value = NONE, /, *mapping: Value, **kwargs: Value) -> Value:
-    none = factory.is_constant() and factory.constant() is None
+    none = factory.is_none()
     if not none and not is_callable(factory):
         tx.raise_error(TypeError, "first argument must be callable or None")
     result = DictVariable({}, cls=collections.defaultdict, default_factory=None if none else factory)
@@ -67,7 +67,7 @@ def _default_fromkeys(tx: Tracer, iterable: Value, value: Value = NONE, /) -> Va
 
 @models(collections.deque)
 def _deque(tx: Tracer, iterable: Value | None = None, maxlen: Value = NONE) -> Value:
-    most = None if maxlen.is_constant() and maxlen.constant() is None else as_int(tx, maxlen)
+    most = None if maxlen.is_none() else as_int(tx, maxlen)
     if most is not None and most < 0:
         tx.raise_error(ValueError, "maxlen must be non-negative")
     result = DequeVariable([], maxlen=most)

@@ -34,10 +34,6 @@ Value = VariableTracker
 MOST_TUPLES = 100_000
 
 
-def _is_none(value: Value) -> bool:
-    return value.is_constant() and value.constant() is None
-
-
 def _int(tx: Tracer, value: Value, what: str) -> int:
     number = as_int(tx, value)
     if number is None:
@@ -58,7 +54,7 @@ def _chain_from_iterable(tx: Tracer, iterables: Value, /) -> Value:
 @models(itertools.islice)
 def _islice(tx: Tracer, iterable: Value, bound: Value, /, *more: Value) -> Value:
     start, stop, step = (NONE, bound, NONE) if not more else (bound, more[0], more[1] if len(more) > 1 else NONE)
-    numbers = [None if _is_none(value) else _int(tx, value, "islice") for value in (start, stop, step)]
+    numbers = [None if value.is_none() else _int(tx, value, "islice") for value in (start, stop, step)]
     if any(number is not None and number < (position == 2) for position, number in enumerate(numbers)) or len(more) > 2:
         unsupported("call-arguments", error="islice")
     return SliceIterator(iterable.iterate(tx), numbers[0] or 0, numbers[1], numbers[2] or 1)
@@ -87,7 +83,7 @@ def _cycle(tx: Tracer, iterable: Value, /) -> Value:
 @models(itertools.accumulate)
 def _accumulate(tx: Tracer, iterable: Value, func: Value = NONE, *, initial: Value = NONE) -> Value:
     return AccumulateIterator(
-        iterable.iterate(tx), None if _is_none(func) else func, None if _is_none(initial) else initial
+        iterable.iterate(tx), None if func.is_none() else func, None if initial.is_none() else initial
     )
 
 
@@ -128,7 +124,7 @@ def _pairwise(tx: Tracer, iterable: Value, /) -> Value:
 
 @models(itertools.groupby)
 def _groupby(tx: Tracer, iterable: Value, key: Value = NONE) -> Value:
-    return GroupByIterator(iterable.iterate(tx), None if _is_none(key) else key)
+    return GroupByIterator(iterable.iterate(tx), None if key.is_none() else key)
 
 
 @models(itertools.tee)
@@ -182,6 +178,6 @@ for _cls in (itertools.combinations, itertools.combinations_with_replacement):
 @models(itertools.permutations)
 def _permutations(tx: Tracer, iterable: Value, r: Value = NONE) -> Value:
     pool = iterable.unpack(tx)
-    if _is_none(r):
+    if r.is_none():
         return _pooled(itertools.permutations, [pool], {}, itertools.permutations(pool))
     return _choosing(itertools.permutations)(tx, TupleVariable(pool), r)  # type: ignore[no-any-return]

@@ -45,7 +45,7 @@ def _warn(
 ) -> Value:
     if config.skip_messages:
         return NONE
-    none = category.is_constant() and category.constant() is None
+    none = category.is_none()
     kind: Any = UserWarning if none else category.identity()
     plain = type(message) is ConstantVariable and type(message.value) is str
     if not plain or not (none or isinstance(category, ClassVariable)) or source is not NONE or not stacklevel.is_constant():

@@ -20,7 +20,7 @@ from shapes.guards import Why
 from shapes.parsing import ParseError, parse_condition, parse_integer
 from shapes.regions import HARDER, Condition, Region
 from shapes.solver.problem import RLIMIT
-from tracer.api.settings import region_of
+from tracer.api.settings import compiled_region
 from tracer.convert_frame import RegionState
 from tracer.errors import UserError
 from tracer.serving.coverage import Coverage
@@ -112,10 +112,7 @@ class Difference:
 
 def contract(fn: Any) -> Contract:
     """The contract of a compiled object: what `precompile` or `coverage` last found of it. Raises UserError before that."""
-    state = region_of(fn)
-    if state is None:
-        raise UserError(f"{fn!r} was not compiled", hint="compile it first: tracer.compile(fn).")
-    return contract_of(state)
+    return contract_of(compiled_region(fn))
 
 
 def contract_of(state: RegionState) -> Contract:

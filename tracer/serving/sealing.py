@@ -12,7 +12,7 @@ import torch
 
 from shapes.domain import at
 from tracer.api.entry import compile
-from tracer.api.settings import region_of
+from tracer.api.settings import compiled_region, region_of
 from tracer.cache import entries_of, failures_of
 from tracer.convert_frame import RegionState
 from tracer.errors import SealedError, UserError
@@ -30,10 +30,7 @@ def seal(fn: Any, on_miss: str = "error") -> None:
     fail. "eager": the original runs; the first time warns. "background": the original runs, and one worker traces the call
     and installs the entry. Raises UserError for what was not compiled.
     """
-    state = region_of(fn)
-    if state is None:
-        raise UserError(f"{fn!r} was not compiled", hint="compile it first: tracer.compile(fn).")
-    seal_region(state, on_miss)
+    seal_region(compiled_region(fn), on_miss)
 
 
 def seal_region(state: RegionState, on_miss: str) -> None:

@@ -13,7 +13,7 @@ import torch
 from tracer import _C
 from tracer.api.callables import CompiledCallable
 from tracer.api.modules import CompiledCall, OptimizedModule
-from tracer.api.settings import region_of
+from tracer.api.settings import compiled_region
 from tracer.cache import entries_of
 from tracer.convert_frame import RegionState
 from tracer.errors import UserError
@@ -60,9 +60,7 @@ def target_of(compiled: Any) -> Target:
         return dataclasses.replace(inner, first=(*inner.first, *compiled.args), keywords=keywords)
     if isinstance(compiled, types.MethodType) and isinstance(compiled.__func__, _C.Dispatcher):
         return dataclasses.replace(target_of(compiled.__func__), first=(compiled.__self__,))
-    state = region_of(compiled)
-    if state is None:
-        raise UserError(f"{compiled!r} was not compiled", hint="compile it first: tracer.compile(fn).")
+    state = compiled_region(compiled)
     if isinstance(compiled, _C.Dispatcher):
         return Target(compiled, state)
     if isinstance(compiled, CompiledCallable):

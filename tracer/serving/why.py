@@ -8,7 +8,7 @@ from typing import Any
 from shapes.domain import Domain, Point, at
 from shapes.regions import nearest
 from tracer import _C
-from tracer.api.settings import region_of
+from tracer.api.settings import compiled_region
 from tracer.convert_frame import RegionState
 from tracer.errors import UserError
 from tracer.guards import GuardFailure
@@ -110,10 +110,7 @@ def _nearest(target: Target, calls: Calls) -> Point | None:
 
 def stats(fn: Any) -> dict[str, Any]:
     """What happened to a compiled object so far: counts, and for each entry its function, hits and kind."""
-    state = region_of(fn)
-    if state is None:
-        raise UserError(f"{fn!r} was not compiled", hint="compile it first: tracer.compile(fn).")
-    return stats_of(state)
+    return stats_of(compiled_region(fn))
 
 
 def stats_of(state: RegionState) -> dict[str, Any]:

@@ -39,6 +39,9 @@ class VariableTracker:
         """Whether `constant()` gives the very Python value, fixed by the guards of this trace."""
         return False
 
+    def is_none(self) -> bool:
+        return self.is_constant() and self.constant() is None
+
     def constant(self) -> Any:
         unsupported("not-a-constant", value=self.describe())
 

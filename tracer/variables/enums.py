@@ -217,6 +217,6 @@ def member_of_value(tx: Tracer, cls: Any, value: VariableTracker) -> VariableTra
     found = BoundMethodVariable(tx.class_attr(owner, "_missing_", variable, part="__func__"), variable).call(tx, [value], {})
     if isinstance(found, EnumMemberVariable) and isinstance(found.value, cls):
         return found
-    if found.is_constant() and found.constant() is None:
+    if found.is_none():
         tx.raise_error(ValueError, f"{constant!r} is not a valid {cls.__qualname__}")
     unsupported("unsupported-call", value=f"{cls.__qualname__}._missing_, which gives {found.describe()}")

@@ -193,7 +193,7 @@ class GeneratorVariable(IteratorVariable):
         item, returned = outcome
         if item is not None:
             return item
-        if returned.is_constant() and returned.constant() is None:
+        if returned.is_none():
             tx.raise_error(StopIteration)
         tx.raise_value(tx.new_exception(StopIteration, returned))
         raise AssertionError

@@ -297,7 +297,7 @@ class FilterIterator(IteratorVariable):
         self.iterator = iterator
 
     def advance(self, tx: Tracer) -> VariableTracker | None:
-        identity = self.function.is_constant() and self.function.constant() is None
+        identity = self.function.is_none()
         while (item := self.iterator.next(tx)) is not None:
             kept = item if identity else self.function.call(tx, [item], {})
             if kept.truth(tx) is self.keeps:

@@ -24,7 +24,7 @@ class OpaqueVariable(VariableTracker):
     __repr__ = describe
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
-        return None if other is self or (other.is_constant() and other.constant() is None) else self._unknown(op)
+        return None if other is self or (other.is_none()) else self._unknown(op)
 
     def _unknown(self, op: str) -> Any:
         return super().get_attr(None, op)  # type: ignore[arg-type]  # breaks the graph

@@ -215,8 +215,8 @@ class SliceVariable(VariableTracker):
         """The slice of ints and None, by which a sequence of Python is sliced."""
         bounds: list[int | None] = []
         for part in self.parts:
-            number = None if part.is_constant() and part.constant() is None else as_int(tx, part)
-            if number is None and not (part.is_constant() and part.constant() is None):
+            number = None if part.is_none() else as_int(tx, part)
+            if number is None and not part.is_none():
                 tx.raise_error(TypeError, "slice indices must be integers or None or have an __index__ method")
             bounds.append(number)
         if bounds[2] == 0:

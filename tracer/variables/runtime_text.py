@@ -61,12 +61,17 @@ def piece(tx: Any, value: VariableTracker, conversion: Callable[[Any], str] | No
     return None
 
 
+def rendered(value: Any, conversion: Callable[[Any], str] | None, spec: str) -> str:
+    """What an f-string makes of a value."""
+    return format(value if conversion is None else conversion(value), spec)
+
+
 def _always_formats(sample: Any, conversion: Callable[[Any], str] | None, spec: str) -> bool:
     """Whether whatever is of the class of `sample` does."""
     if spec.endswith("c"):  # not every number is a character
         return False
     try:
-        format(sample if conversion is None else conversion(sample), spec)
+        rendered(sample, conversion, spec)
     except ValueError:
         return False
     return True
@@ -112,8 +117,7 @@ class RuntimeTextVariable(VariableTracker):
     def _text_of(self, part: str | Piece) -> str:
         if isinstance(part, str):
             return part
-        number = part.number(self._tx)
-        return format(number if part.conversion is None else part.conversion(number), part.spec)
+        return rendered(part.number(self._tx), part.conversion, part.spec)
 
     def _read(self) -> ConstantVariable:
         return ConstantVariable(self.constant())

@@ -118,7 +118,7 @@ class TensorVariable(VariableTracker):
         if isinstance(value, TensorVariable):
             mine, other = self.fake, value.fake
             return (mine.dtype, mine.device, mine.layout, mine.shape) == (other.dtype, other.device, other.layout, other.shape)
-        return value.is_constant() and value.constant() is None
+        return value.is_none()
 
     def del_attr(self, tx: Tracer, name: str) -> None:
         if inspect.getattr_static(self.cls, name, _MISSING) is not _MISSING or tx.effects.attribute(self, name) is None:

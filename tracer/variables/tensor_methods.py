@@ -53,13 +53,13 @@ def _each(names: str, make: Callable[[str], Method]) -> None:
 @_methods("size")
 def _size(tx: Tracer, self: TensorVariable, dim: VariableTracker = NONE) -> VariableTracker:
     sizes = self.size(tx)
-    return sizes if dim.is_constant() and dim.constant() is None else _at(tx, self, sizes, dim)
+    return sizes if dim.is_none() else _at(tx, self, sizes, dim)
 
 
 @_methods("stride")
 def _stride(tx: Tracer, self: TensorVariable, dim: VariableTracker = NONE) -> VariableTracker:
     strides = TupleVariable(self.strides(tx))
-    return strides if dim.is_constant() and dim.constant() is None else _at(tx, self, strides, dim)
+    return strides if dim.is_none() else _at(tx, self, strides, dim)
 
 
 def _at(tx: Tracer, self: TensorVariable, numbers: TupleVariable, dim: VariableTracker) -> VariableTracker:
@@ -276,17 +276,13 @@ def _deep_copy(tx: Tracer, self: TensorVariable, memo: VariableTracker) -> Varia
     alone = isinstance(memo, DictVariable) and not memo.entries and self.cls is torch.Tensor
     fake = self.fake
     plain = alone and not (fake.requires_grad or fake.is_conj() or fake.is_neg()) and fake.is_contiguous()
-    if not plain or tx.effects.attributes(self) or not _is_none(self.get_attr(tx, "grad")):
+    if not plain or tx.effects.attributes(self) or not self.get_attr(tx, "grad").is_none():
         unsupported("data-dependent-method", value=self.describe(), name="__deepcopy__")
     if self.source is not None:
         attributes = tx.wrap(self.real(tx).__dict__, GenericAttrSource(self.source, "__dict__"))
         if attributes.truth(tx):
             unsupported("data-dependent-method", value=f"{self.describe()}, which has attributes of its own", name="__deepcopy__")
     return tx.output.call_method("clone", (self.node,), {})  # type: ignore[no-any-return]
-
-
-def _is_none(value: VariableTracker) -> bool:
-    return value.is_constant() and value.constant() is None
 
 
 def _refused(name: str) -> Method:

@@ -33,7 +33,7 @@ def raise_varargs(tx: Frame, inst: Instruction) -> None:
 
 
 def _set_cause(tx: Frame, value: VariableTracker, cause: VariableTracker) -> None:
-    if not (cause.is_constant() and cause.constant() is None):
+    if not cause.is_none():
         cls = cause.identity()
         if not (isinstance(cls, type) and issubclass(cls, BaseException)) and not issubclass(
             cause.python_type(), BaseException

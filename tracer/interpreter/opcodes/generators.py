@@ -39,7 +39,7 @@ def send(tx: Frame, inst: Instruction) -> None:
     iterator = tx.stack[-1]
     if isinstance(iterator, GeneratorVariable):
         item, returned = iterator.resume(tx, sent)
-    elif sent.is_constant() and sent.constant() is None:
+    elif sent.is_none():
         item, returned = iterator.next(tx), NONE
     else:
         item, returned = iterator.call_method(tx, "send", [sent], {}), NONE

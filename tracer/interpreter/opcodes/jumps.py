@@ -40,7 +40,7 @@ def _is_false(tx: Frame, value: VariableTracker) -> bool:
 
 
 def _is_none(tx: Frame, value: VariableTracker) -> bool:
-    return value.is_constant() and value.constant() is None
+    return value.is_none()
 
 
 def _is_not_none(tx: Frame, value: VariableTracker) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.bytecode import Instruction
 from tracer.interpreter.registry import handles
 from tracer.variables.constant import ConstantVariable
-from tracer.variables.runtime_text import RuntimeTextVariable, parts_of, piece
+from tracer.variables.runtime_text import RuntimeTextVariable, parts_of, piece, rendered
 from tracer.variables.text import formatted
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def _formatted(tx: Frame, value: VariableTracker, conversion: Callable[[Any], st
     later = piece(tx, value, conversion, spec)
     if later is not None:
         return RuntimeTextVariable(tx, (later,))
-    return formatted(tx, lambda value: format(value if conversion is None else conversion(value), spec), [value], {})
+    return formatted(tx, lambda value: rendered(value, conversion, spec), [value], {})
 
 
 @handles("BUILD_STRING")

@@ -137,12 +137,12 @@ class _Call:
         with recording(tx, what, [self.context, *self.inputs]) as part, torch.no_grad():
             result = self.cls.get_attr(tx, "backward").call(tx, arguments, {})
         given = result.unpack(tx) if isinstance(result, TupleVariable) else [result]
-        wrong = [value for value in given[len(self.inputs) :] if not _is_none(value)]
-        wrong += [v for v, arg in zip(given, self.inputs) if not isinstance(arg, TensorVariable) and not _is_none(v)]
+        wrong = [value for value in given[len(self.inputs) :] if not value.is_none()]
+        wrong += [v for v, arg in zip(given, self.inputs) if not isinstance(arg, TensorVariable) and not v.is_none()]
         if wrong or len(given) < len(self.inputs):
             unsupported("autograd-in-trace", name=f"{what}, which gives gradients for other inputs,")
         wanted = [value for value, arg in zip(given, self.inputs) if isinstance(arg, TensorVariable)]
-        subgraph = part.cut([None if _is_none(value) else value.graph_arg() for value in wanted])
+        subgraph = part.cut([None if value.is_none() else value.graph_arg() for value in wanted])
         for gradient in reversed(gradients):
             tx.output.graph.erase_node(gradient)
         return subgraph
@@ -160,10 +160,6 @@ def _like(result: torch.Tensor) -> torch.Tensor:
 def _nodes(values: Iterable[Value]) -> list[fx.Node]:
     """The nodes of tensors; other values, which have none, are left out."""
     return [value.node for value in values if isinstance(value, TensorVariable)]
-
-
-def _is_none(value: Value) -> bool:
-    return value.is_constant() and value.constant() is None
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ def _without_default_generator(function: Any) -> Any:
     """torch's parser takes no symbolic sizes beside `generator=None`, which says nothing."""
 
     def model(tx: Tracer, *args: Value, generator: Value = NONE, **kwargs: Value) -> Value:
-        if not (generator.is_constant() and generator.constant() is None):
+        if not generator.is_none():
             unsupported("random-state", name=f"torch.{function.__name__} with a generator of its own")
         return tx.call_in_graph(function, list(args), kwargs)
 

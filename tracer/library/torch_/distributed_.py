@@ -52,7 +52,7 @@ def _world(tx: Tracer, cls: Value) -> Value:
 
 def _asked(question: Any) -> Any:
     def model(tx: Tracer, group: Value = NONE) -> Value:
-        if not (group.is_constant() and group.constant() is None or isinstance(group, DefaultGroupVariable)):
+        if not (group.is_none() or isinstance(group, DefaultGroupVariable)):
             unsupported("distributed", name=question.__name__)
         try:
             answer = question()
