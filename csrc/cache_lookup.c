@@ -87,12 +87,12 @@ search(Bucket *bucket, CallSite *site, Entry **found)
 {
     bucket_tidy(bucket);
     PyObject *entries = Py_NewRef(bucket->entries);
-    CheckResult result;
+    CheckResult result = CHECK_MISS;
     if (PyTuple_GET_SIZE(entries) == 1) {
         *found = (Entry *)PyTuple_GET_ITEM(entries, 0);
         result = try_entry(*found, site);
     }
-    else {
+    else if (PyTuple_GET_SIZE(entries) > 1) { /* none is left where all have died */
         result = search_decided(bucket, entries, site, found);
     }
     if (result == CHECK_HIT) {

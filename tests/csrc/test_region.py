@@ -98,6 +98,20 @@ def test_an_invalid_entry_is_not_hit_and_is_dropped():
     assert gone() is None
 
 
+def test_nothing_is_decided_where_all_entries_have_died():
+    f = fresh(original)
+    pending = [entry(replaced, lambda x: x == 2), entry(replaced, lambda x: x == 1)]
+    made = list(pending)
+    asked = []
+    region = Region(lambda region, func, args: pending.pop() if pending else None, lambda entries: asked.append(entries))
+    call = Dispatcher(region, f)
+    call(1), call(2)
+    for each in made:
+        each.valid = False
+    asked.clear()
+    assert call(1) == ("original", 1) and not asked
+
+
 def test_an_entry_that_becomes_invalid_during_its_own_check_is_not_run():
     f = fresh(original)
 

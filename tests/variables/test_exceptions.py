@@ -469,25 +469,3 @@ def test_a_break_at_every_place_of_a_try_and_a_with_block(place, swallow, fail):
     if place == 6 and fail and swallow:
         reached = True
     assert bool(checked.breaks) == reached
-
-
-def test_exception_groups_are_left_to_python():
-    def f(x, log):
-        try:
-            try:
-                raise ExceptionGroup("both", [KeyError("k"), ValueError("v"), TypeError("t")])
-            except* KeyError as group:
-                log.append(repr(group))
-                x = x + 1
-            except* ValueError as group:
-                log.append([str(error) for error in group.exceptions])
-        except ExceptionGroup as rest:
-            return x * 2, rest.message, rest.exceptions, rest.split(TypeError)[0].message
-        return x
-
-    def g(x):
-        group = ExceptionGroup("g", [ValueError(1), ExceptionGroup("h", [KeyError(2)])])
-        return x + 1, group, group.subgroup(KeyError), str(group), group.args
-
-    check(f, X, [])
-    check(g, X)

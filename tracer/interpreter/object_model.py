@@ -30,6 +30,7 @@ from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import ConstantVariable, fold
 from tracer.variables.deques import DequeVariable
 from tracer.variables.enums import member_of_value, members
+from tracer.variables.exception_groups import new_group
 from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.functions import UserFunctionVariable
 from tracer.variables.instance_dict import InstanceDictVariable
@@ -226,6 +227,8 @@ class ObjectModel(BaseMethods):
             unsupported("unsupported-call", value=f"abstract class {value.__qualname__}")
         if lookup(value, "__del__")[0] is not None:  # runs when the last reference goes
             unsupported("unsupported-call", value=f"class {value.__qualname__}, which has __del__")
+        if issubclass(value, BaseExceptionGroup):
+            return new_group(tx, value, args)
         if issubclass(value, BaseException):
             if storage_base(value) not in _PLAIN_EXCEPTIONS:
                 unsupported("unsupported-call", value=f"exception class {value.__qualname__}")

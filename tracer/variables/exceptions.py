@@ -213,9 +213,14 @@ class ExceptionVariable(UserObjectVariable):
         cg.call_object(make, lambda: cg.load_class(self.cls), *args)
 
     def fill(self, cg: Any) -> None:
-        for name, value in sorted(self.fields.items(), key=lambda item: item[0] == "__suppress_context__"):
+        fields = self.changeable_fields()
+        for name, value in sorted(fields.items(), key=lambda item: item[0] == "__suppress_context__"):
             cg.change_attribute(self, name, value)
         cg.store_attributes(self)
+
+    def changeable_fields(self) -> dict[str, VariableTracker]:
+        """Those that are not given when the exception is made."""
+        return self.fields
 
 
 def is_field(static: Any) -> bool:

@@ -14,6 +14,7 @@ from tracer.variables.builder import VariableBuilder, fill_dict, opaque, tracks,
 from tracer.variables.callables import CallableVariable
 from tracer.variables.constant import ConstantVariable
 from tracer.variables.deques import DequeVariable
+from tracer.variables.exception_groups import ExceptionGroupVariable
 from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.lookups import HEAP_TYPE, storage_base
@@ -26,7 +27,8 @@ from tracer.variables.sequences import ListVariable
 @tracks_subclasses(BaseException)
 def _exception(builder: VariableBuilder, tx: Tracer, value: BaseException, source: Source) -> VariableTracker:
     builder.guard(guards.TypeMatch(source, type(value)))
-    return builder.remember(value, ExceptionVariable(type(value), value, source))
+    kind = ExceptionGroupVariable if isinstance(value, BaseExceptionGroup) else ExceptionVariable
+    return builder.remember(value, kind(type(value), value, source))
 
 
 _OPAQUE = (

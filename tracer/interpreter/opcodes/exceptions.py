@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
-from tracer.interpreter.registry import breaks, handles
+from tracer.interpreter.registry import handles
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import boolean
+from tracer.variables.exception_groups import match_star, raised_behind_star
 from tracer.variables.exceptions import ExceptionVariable, HandledBefore
 from tracer.variables.sequences import TupleVariable
 
@@ -82,4 +83,28 @@ def reraise(tx: Frame, inst: Instruction) -> None:
     raise ObservedException(value, again=True)
 
 
-breaks("CHECK_EG_MATCH", "PREP_RERAISE_STAR", why="except* splits a group; CPython splits it between two parts of the trace")
+@handles("CHECK_EG_MATCH")
+def check_eg_match(tx: Frame, inst: Instruction) -> None:
+    """exception, class -> rest, match; or, where nothing matches, exception, None"""
+    pattern = tx.pop()
+    rest, match = match_star(tx, tx.stack[-1], pattern)
+    if not match.is_none():
+        tx.stack[-1] = rest
+        _handle_instead(tx, match)
+    tx.push(match)
+
+
+def _handle_instead(tx: Frame, match: VariableTracker) -> None:
+    """sys.exception() is now the part that an except* clause took."""
+    index = max(index for index, value in enumerate(tx.stack) if isinstance(value, HandledBefore))
+    before = tx.stack[index]
+    assert isinstance(before, HandledBefore)
+    tx.stack[index] = HandledBefore(before.value, match)
+    tx.trace.handled = match
+
+
+@handles("PREP_RERAISE_STAR")
+def prep_reraise_star(tx: Frame, inst: Instruction) -> None:
+    """exception, what the except* clauses raised or left -> what is raised behind them, or None"""
+    raised = tx.pop().unpack(tx)
+    tx.push(raised_behind_star(tx, tx.pop(), raised))
