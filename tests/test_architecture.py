@@ -84,7 +84,8 @@ DOORS: dict[str, set[str]] = {
     "torch.utils._pytree": {"tracer.api.export", "tracer.graph.transformed", "tracer.library", BRIDGE},
     "torch.utils._python_dispatch": {"tracer.graph", BRIDGE},
     "torch.utils._sympy": {"tracer.graph.torch_sympy", "tracer.graph.shape_env_adapter", BRIDGE},
-    "torch.fx.experimental": {"tracer.graph", "tracer.variables.symbolic", "tracer.library.torch_.numbers", BRIDGE},
+    "torch.fx.experimental": {"tracer.graph", "tracer.variables.symbolic", "tracer.library.torch_.numbers",
+                              "tracer.backends.aten_operators", BRIDGE},
 }
 CLASSES_OF_TORCH = {"ShapeEnv", "SymNode", "DimDynamic", "StatelessSymbolicContext", "StatefulSymbolicContext"}
 

@@ -194,6 +194,7 @@ class RegionState:
                 entry = self._trace(function, args, self.frame_state(function), snapshot)
             seconds = time.perf_counter() - started
             self.seconds += seconds
+            counters["frames"]["ok"] += entry is not _C.SKIP
             self.happened("compile", function, seconds=seconds)
             return entry
         except GaveUp as gave_up:
@@ -371,6 +372,7 @@ class RegionState:
         logs.emit("graph_code", lambda: log_texts.graph_code(gm.graph, name))
         logs.emit("graph_sizes", lambda: log_texts.graph_sizes(gm.graph, name))
         counters["stats"]["unique_graphs"] += 1
+        counters["stats"]["calls_captured"] += sum(node.op.startswith("call_") for node in gm.graph.nodes)
         if self.on_graph is not None:
             self.on_graph(gm, self.compiler_fn.examples(inputs))
         compiled = self.compiler_fn.compile_graph(gm, inputs)

@@ -39,3 +39,10 @@ def test_explain_leaves_the_regions_of_the_function_alone(graphs):
     fn = tracer.optimize(graphs)(breaks_once)
     tracer.explain(fn)(X)
     assert graphs.count == 0 and tracer.region_of(fn).entries() == []
+
+
+def test_counters_tell_how_many_frames_and_calls_were_captured():
+    tracer.counters.clear()
+    tracer.compile(lambda x: x.sin() + 1)(torch.ones(2))
+    assert tracer.counters["frames"] == {"total": 1, "ok": 1}
+    assert tracer.counters["stats"] == {"unique_graphs": 1, "calls_captured": 2}

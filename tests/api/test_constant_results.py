@@ -39,3 +39,7 @@ def test_what_is_scripted_only_when_torchscript_traces_is_called_plainly():
         return x + 1
 
     captured(lambda x: scripted(x) * 2, torch.ones(2))
+
+
+def test_each_call_has_the_result_of_its_own_arguments():
+    captured(lambda x, y: nonzero_of(x) + nonzero_of(y) * 10 + x.sum(), torch.ones(2), torch.tensor([1.0, 0.0]))

@@ -186,3 +186,74 @@ def test_a_call_that_cannot_be_traced_is_refused():
 
     with Mode(), pytest.raises(UserError, match="cannot be traced here"):
         tracer.export(lambda x: x + 1)(torch.ones(2))
+
+
+def operators(module):
+    return [node.target for node in module.graph.nodes if node.op == "call_function"]
+
+
+def test_aten_operators_are_what_the_graph_runs():
+    aten = torch.ops.aten
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Sequential(torch.nn.GELU()))
+    module, _ = tracer.export(model, aten_graph=True)(torch.ones(4, 3))
+    assert operators(module) == [aten.t.default, aten.addmm.default, aten.gelu.default]
+    x = torch.randn(4, 3)
+    assert torch.equal(module(x), model(x))
+    nodes = [node for node in module.graph.nodes if node.op == "call_function"]
+    assert nodes[-1].meta["source_fn_stack"][0][0] == "gelu"
+    assert [path for path, _ in nodes[-1].meta["nn_module_stack"].values()][-1] == "L['self'].1.0"
+    assert nodes[-1].meta["val"].shape == (4, 2) and "forward" in nodes[-1].stack_trace
+
+
+def test_operators_are_written_as_the_decomposition_table_says():
+    aten = torch.ops.aten
+    table = {aten.t.default: torch.cos}
+    module, _ = tracer.export(lambda x: x.t() + 1, aten_graph=True, decomposition_table=table)(torch.ones(3))
+    assert operators(module) == [aten.cos.default, aten.add.Tensor]
+    above, _ = tracer.export(lambda x: torch.matmul(x, x), aten_graph=True, pre_dispatch=True)(torch.ones(2, 2))
+    assert operators(above) == [aten.matmul.default]
+    with pytest.raises(UserError, match="ATen"):
+        tracer.export(torch.cos, decomposition_table=table)
+
+
+@pytest.mark.parametrize("aten_graph", [False, True])
+def test_every_dim_that_is_not_named_may_vary(aten_graph):
+    def program(x, y, n):
+        return torch.cat([x, y[:, : x.shape[1]]]).reshape(-1, x.shape[1]) * (x.shape[0] + n), x.shape[0] + 1
+
+    module, _ = tracer.export(program, dynamic=True, aten_graph=aten_graph)(torch.ones(2, 3), torch.ones(5, 4), 2)
+    args = torch.randn(7, 6), torch.randn(3, 9), 2
+    (tensor, number), (expected, count) = module(*args), program(*args)
+    assert torch.equal(tensor, expected) and number == count
+    fixed, _ = tracer.export(program, dynamic=True, dynamic_shapes={"x": {1: torch.export.Dim.STATIC}})(*args)
+    assert all("sym_size" not in str(node.target) or node.args[1] != 1 for node in fixed.graph.nodes)
+
+
+@pytest.mark.parametrize("aten_graph", [False, True])
+def test_what_the_call_writes_to_is_put_back(aten_graph):
+    class Counting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.BatchNorm1d(2)
+            self.register_buffer("seen", torch.zeros(2))
+
+        def forward(self, x):
+            x.add_(1)
+            self.seen.add_(1)
+            return self.inner(x) + self.seen
+
+    model, x = Counting(), torch.randn(3, 2)
+    before = [tensor.clone() for tensor in (x, *model.buffers())]
+    module, _ = tracer.export(model, aten_graph=aten_graph)(x)
+    assert all(map(torch.equal, before, (x, *model.buffers())))
+    module(x)
+    assert torch.equal(x, before[0] + 1) and torch.equal(model.seen, torch.ones(2))
+
+
+def test_parameters_say_whose_they_are_and_arguments_what_they_carry():
+    model, x, unused = torch.nn.Sequential(torch.nn.Linear(3, 3)), torch.ones(4, 3), torch.ones(1)
+    x.tag = unused.tag = "a"
+    module, _ = tracer.export(lambda x, y: model(x))(x, unused)
+    assert [node.meta.get("tensor_dict") for node in module.graph.nodes if node.op == "placeholder"] == [{"tag": "a"}, None]
+    weight = next(node for node in tracer.export(model)(x).graph_module.graph.nodes if node.target == "0.weight")
+    assert list(weight.meta["nn_module_stack"].values()) == [("L['self']", torch.nn.Sequential), ("L['self'].0", torch.nn.Linear)]

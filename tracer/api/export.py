@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,9 +20,12 @@ from torch.utils import _pytree as pytree
 
 from tracer.api.callables import compiled, original_of
 from tracer.api.settings import Settings
-from tracer.backends.registry import RUNS_AS_WRITTEN
+from tracer.backends.registry import RUNS_AS_WRITTEN, LazyCompiler
 from tracer.exc import UserError
-from tracer.user_marks import DimMark, temporarily_marked
+from tracer.user_marks import DIMS, DimMark, dim_marks, temporarily_marked
+
+Lowering = Callable[[fx.GraphModule, list[Any]], Any]
+_TO_ATEN = LazyCompiler("aten_operators", "tracer.backends.aten_operators")
 
 
 @dataclasses.dataclass
@@ -38,18 +42,32 @@ class ExportResult:
         return (self.graph_module, self.guards)[index]
 
 
-def export(fn: Callable[..., Any], *, dynamic_shapes: Any = None) -> Callable[..., ExportResult]:
+def export(
+    fn: Callable[..., Any],
+    *,
+    dynamic_shapes: Any = None,
+    dynamic: bool = False,
+    aten_graph: bool = False,
+    decomposition_table: Mapping[Any, Callable[..., Any]] | None = None,
+    pre_dispatch: bool = False,
+) -> Callable[..., ExportResult]:
     """A function that takes fn's arguments, runs it once, and returns an `ExportResult`.
 
     `dynamic_shapes` names the dims that vary, per parameter of fn: {"x": {0: Dim("batch")}}, nested as the arguments are.
-    `Dim.AUTO` may vary, `Dim.DYNAMIC` has to, `Dim.STATIC` and numbers stay. The result's guards are all that it assumes.
+    `Dim.AUTO` may vary, `Dim.DYNAMIC` has to, `Dim.STATIC` and numbers stay; with `dynamic`, each that is not named may
+    vary. The result's guards are all that it assumes. With `aten_graph` the graph consists of ATen's operators: those of
+    `decomposition_table` are written as it says, and with `pre_dispatch` they are the ones above autograd. The values of
+    tensors that the call writes to are put back.
     Raises Unsupported where the graph would break, and UserError for what one graph cannot hold: a change of the program's
     objects, and inputs and outputs that are neither arguments, parameters nor results of the graph.
     """
+    if (decomposition_table or pre_dispatch) and not aten_graph:
+        raise UserError("decomposition_table and pre_dispatch speak of ATen's operators", hint="pass aten_graph=True, too.")
+    lowering = functools.partial(_TO_ATEN, decompositions=decomposition_table, pre_dispatch=pre_dispatch)
 
     def exported(*args: Any, **kwargs: Any) -> ExportResult:
-        call = _Call(original_of(fn), args, kwargs)
-        with call.marked(dynamic_shapes):
+        call = _Call(original_of(fn), args, kwargs, lowering if aten_graph else None)
+        with call.marked(dynamic_shapes, dynamic):
             result = call.run()
         return ExportResult(_Assembly(call).module(result), call.guards)
 
@@ -59,8 +77,9 @@ def export(fn: Callable[..., Any], *, dynamic_shapes: Any = None) -> Callable[..
 class _Call:
     """One call, with all that passed into and out of its graph."""
 
-    def __init__(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], lowering: Lowering | None) -> None:
         self.fn = fn
+        self.lowering = lowering
         self.args = args
         self.kwargs = kwargs
         self.leaves, self.in_spec = pytree.tree_flatten((args, kwargs))
@@ -74,8 +93,8 @@ class _Call:
         self.names = _argument_names(signature, len(args), kwargs)
 
     @contextlib.contextmanager
-    def marked(self, dynamic_shapes: Any) -> Iterator[None]:
-        """Within, the dims of the arguments are marked as `dynamic_shapes` says."""
+    def marked(self, dynamic_shapes: Any, dynamic: bool) -> Iterator[None]:
+        """Within, the dims of the arguments are marked as `dynamic_shapes` says; with `dynamic`, all others as well."""
         named = {} if dynamic_shapes is None else dynamic_shapes
         if not isinstance(named, Mapping):
             named = dict(zip(self.bound, named, strict=True))
@@ -83,17 +102,30 @@ class _Call:
         if unknown:
             raise UserError(f"dynamic_shapes names {unknown[0]!r}, which is no argument", hint=f"it has {list(self.bound)}.")
         with contextlib.ExitStack() as marks:
+            for tensor in self._tensors() if dynamic else ():
+                any_size = dict.fromkeys(range(tensor.dim()), DimMark("maybe_dynamic"))
+                marks.enter_context(temporarily_marked(tensor, {**any_size, **dim_marks(tensor)}))
             for name, dims in named.items():
                 for tensor, found in _marks(self.bound[name], dims):
                     marks.enter_context(temporarily_marked(tensor, found))
             yield
 
+    def _tensors(self) -> list[torch.Tensor]:
+        """The tensors among the arguments, each once."""
+        return list({id(leaf): leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)}.values())
+
     def run(self) -> Any:
         def keep(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-            self.graph = gm
+            self.graph = graph = gm if self.lowering is None else self.lowering(gm, example_inputs)
+            written = [_is_written(example) for example in example_inputs]
 
             def run_graph(*inputs: Any) -> Any:
-                self.inputs, self.outputs = list(inputs), list(gm.forward(*inputs))
+                self.inputs = list(inputs)
+                before = [(value, value.detach().clone()) for value, changes in zip(inputs, written) if changes]
+                self.outputs = list(graph.forward(*inputs))
+                with torch.no_grad():
+                    for tensor, copy in before:
+                        tensor.copy_(copy)
                 return self.outputs
 
             return run_graph
@@ -114,6 +146,14 @@ class _Call:
                 hint="return what changes, or leave that line out of the exported function.",
             )
         self.sources = sources
+
+
+def _is_written(example: Any) -> bool:
+    """Whether the call writes to the memory of an input of its graph."""
+    if not isinstance(example, torch.Tensor) or example.layout is not torch.strided:
+        return False
+    mode: Any = example.fake_mode  # type: ignore[attr-defined]
+    return example.untyped_storage()._cdata in mode.written_storages
 
 
 def _refuse() -> None:
@@ -168,7 +208,7 @@ class _Assembly:
         self._of_path = dict(self._paths())
         self._attributes: dict[int, fx.Node] = {}
         self._made: dict[str, torch.Tensor] = {}
-        module = call.fn if isinstance(call.fn, torch.nn.Module) else getattr(call.fn, "__self__", None)
+        self.module_of_call = module = call.fn if isinstance(call.fn, torch.nn.Module) else getattr(call.fn, "__self__", None)
         named = [] if not isinstance(module, torch.nn.Module) else [*module.named_parameters(), *module.named_buffers()]
         self._names = {id(tensor): name for name, tensor in named}
 
@@ -207,8 +247,12 @@ class _Assembly:
     def _bind_inputs(self, gm: fx.GraphModule, values: dict[fx.Node, Any]) -> None:
         placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
         for node, source, value in zip(placeholders, self.call.sources, self.call.inputs, strict=True):
+            if not node.users:  # a size that its tensor tells
+                continue
             values[node] = self._tensor(value, source) if isinstance(value, torch.Tensor) else self._number(source)
             values[node].meta.update(_meta(node))
+            if isinstance(value, torch.Tensor) and values[node].op == "placeholder":
+                values[node].meta["tensor_dict"] = {key: item for key, item in vars(value).items() if key != DIMS}
 
     def _tensor(self, value: torch.Tensor, source: str) -> fx.Node:
         node = self._of_leaf.get(id(value)) if source.startswith("L[") else None
@@ -221,6 +265,8 @@ class _Assembly:
         target = name or f"_constant_{len(self._attributes)}"
         self._store(target, value)
         node = self._attributes[id(value)] = self.graph.get_attr(target)
+        if name is not None:
+            node.meta["nn_module_stack"] = _owners(self.module_of_call, name)
         return node
 
     def _number(self, source: str) -> fx.Node:
@@ -276,6 +322,16 @@ class _Assembly:
         if len({id(node) for node in equal}) > 1:
             raise UserError("the call returns numbers that cannot be told apart", hint="export with inputs of unequal sizes.")
         return equal[0] if equal else leaf
+
+
+def _owners(module: Any, name: str) -> dict[str, tuple[str, type]]:
+    """The modules that hold a parameter or buffer of this name, outermost first, as nodes say it of those that ran them."""
+    source = path = "L['self']"
+    found = {source: (path, type(module))}
+    for part in name.split(".")[:-1]:
+        module, source, path = getattr(module, part), f"{source}._modules[{part!r}]", f"{path}.{part}"
+        found[source] = (path, type(module))
+    return found
 
 
 def _meta(node: fx.Node) -> dict[str, Any]:

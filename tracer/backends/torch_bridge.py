@@ -59,19 +59,34 @@ def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
         return _compile_bridged(compiler, gm, example_inputs, floats_as_constants)
 
 
+def on_torch_values(rewrite: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.GraphModule, example_inputs: list[Any]) -> Any:
+    """What `rewrite` makes, under torch's fake mode, of a copy of a captured graph with its very inputs and outputs."""
+
+    def under_fake_mode(gm: fx.GraphModule, inputs: list[Any]) -> Any:
+        with TracingContext.get().fake_mode:  # type: ignore[union-attr]
+            return rewrite(gm, inputs)
+
+    return _on_torch_values(under_fake_mode, with_graph(gm, copy_of(gm.graph)), example_inputs)
+
+
+def _on_torch_values(use: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.GraphModule, example_inputs: list[Any]) -> Any:
+    """Calls `use` with the graph and inputs retold as values of torch's; what it decides on sizes is recorded."""
+    bridge = Bridge(example_inputs)
+    inputs = bridge.inputs()
+    bridge.retell(gm.graph, inputs)
+    with tracing(TracingContext(bridge.mode)):
+        result = use(gm, inputs)
+    bridge.close()
+    return result
+
+
 def _compile_bridged(
     compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any], floats: Callable[..., Any]
 ) -> Callable[..., Any]:
     graph = copy_of(gm.graph)
     checked = return_checked_values(graph)
     example_inputs, computed = floats(graph, example_inputs)
-    bridge = Bridge(example_inputs)
-    inputs = bridge.inputs()
-    bridge.retell(graph, inputs)
-    with tracing(TracingContext(bridge.mode)):
-        compiled = compiler(with_graph(gm, graph), inputs)
-    bridge.close()
-    return computed(checked(compiled))
+    return computed(checked(_on_torch_values(compiler, with_graph(gm, graph), example_inputs)))
 
 
 def _is_bridged(gm: fx.GraphModule, example_inputs: list[Any]) -> bool:

@@ -59,7 +59,7 @@ class OutputGraph:
         self.graph = fx.Graph()
         self.world = world
         self.guards: dict[Guard, None] = {}
-        self.inputs: dict[str, GraphInput] = {}
+        self.inputs: dict[Source, GraphInput] = {}
         self.memory: InputMemory | None = None  # of the inputs, where a backend may compute in another order
         self.attributes: dict[str, Any] = {}  # constants of the graph module
         self.runtime_asserts = RuntimeAsserts(self)
@@ -75,14 +75,15 @@ class OutputGraph:
 
     def add_input(self, source: Source, real: Any, fake: Any, name: str | None = None) -> fx.Node:
         """The placeholder for a value that existed before the frame ran."""
-        known = self.inputs.get(source.name)
+        known = self.inputs.get(source)
         if known is not None:
             return known.node
         with self._at_inputs():
             node = self.graph.placeholder(name or input_name(source))
+        node.target = node.name  # two objects may be shown under one name
         self._last_placeholder = node
         node.meta[EXAMPLE] = fake
-        item = self.inputs[source.name] = GraphInput(node, source, real)
+        item = self.inputs[source] = GraphInput(node, source, real)
         if self.memory is not None and isinstance(fake, torch.Tensor) and fake.layout is torch.strided:
             self.memory.add(item)
         return node

@@ -328,7 +328,7 @@ class ObjectModel(BaseMethods):
 
     def tensor_grad(self, tensor: Any) -> VariableTracker:
         tx: Any = self
-        real = tx.output.inputs[tensor.source.name].real
+        real = tx.output.inputs[tensor.source].real
         return tx.wrap(real.grad, GradSource(tensor.source))
 
     # -- nn.Module -----------------------------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ class NdarrayVariable(VariableTracker):
         """The Python number that torch reads a scalar of NumPy as; it is fixed by a guard."""
         if not self.is_scalar or self.source is None or self.cls is np.bool_:
             unsupported("not-a-graph-argument", value=self.describe())
-        value = tx.output.inputs[self.tensor.source.name].real.numpy()[()]  # type: ignore[union-attr]
+        value = tx.output.inputs[self.tensor.source].real.numpy()[()]  # type: ignore[union-attr,index]
         tx.guard(guards.ScalarMatch(self.source, self.cls, value.tobytes()))
         return ConstantVariable(value.item())
 

@@ -98,7 +98,7 @@ class TensorVariable(VariableTracker):
     def real(self, tx: Tracer) -> torch.Tensor:
         """The tensor of this call that an input stands for."""
         assert self.source is not None
-        return tx.output.inputs[self.source.name].real  # type: ignore[no-any-return]
+        return tx.output.inputs[self.source].real  # type: ignore[no-any-return]
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         if tx.trace.overrides.active and inspect.getattr_static(torch.Tensor, name, _MISSING) is not _MISSING:

@@ -34,6 +34,30 @@ def test_a_condition_on_a_number_is_its_branch():
     assert captured(lambda x: torch.cond(x.dim() > 1, torch.cos, torch.sin, (x,)), X).operations == ["sin"]
 
 
+def test_a_condition_on_sizes_keeps_both_branches():
+    def program(x):
+        return torch.cond(x.shape[0] > 4, lambda a: a + 5, lambda a: a.cos(), (x,))
+
+    traced = tracer.compile(program, dynamic=True, recompile_limit=1, fullgraph=True)
+    with tracer.config.patch(error_on_recompile=True):
+        for size in (3, 8, 2):
+            x = torch.randn(size)
+            assert torch.equal(traced(x), program(x))
+
+
+def test_nodes_say_in_which_operators_functions_they_stand():
+    def program(p, q, x):
+        return torch.cond(p, lambda a: torch.cond(q, torch.cos, torch.sin, (a,)), lambda a: a + 1, (x,))
+
+    module = tracer.export(program)(YES, NO, X).graph_module
+    stacks = {}
+    for inner in module.modules():
+        for node in inner.graph.nodes:
+            stacks[node.name] = [name for name, _ in node.meta.get("source_fn_stack", [])]
+    assert stacks["cos"] == ["cond", "cond", "cos"] and stacks["add"] == ["cond", "add"]
+    assert stacks["cond"] in (["cond"], ["cond", "cond"])
+
+
 def test_branches_return_containers():
     def program(p, x):
         def more(x):

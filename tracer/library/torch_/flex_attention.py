@@ -31,7 +31,7 @@ def _mark_static(tx: Tracer, tensor: Value, index: Value = NONE) -> Value:
 def _flex_attention(
     tx: Tracer, query: Value, key: Value, value: Value, score_mod: Value, block_mask: Value, scale: Value, options: Value
 ) -> Value:
-    call = HigherOrderCall(tx, "flex_attention")
+    call = HigherOrderCall(tx, _FLEX)
     inputs = call.tensors(TupleVariable([query, key, value]))
     *mask, mask_mod = block_mask.unpack(tx)
     mask_arguments = [tx.as_graph_arg(item) for item in mask]

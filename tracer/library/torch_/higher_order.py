@@ -7,7 +7,7 @@ what they read of the graph around them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import torch
 from torch import fx
@@ -25,6 +25,7 @@ from tracer.sources import Source
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder, tracks_subclasses
 from tracer.variables.callables import CallableVariable
+from tracer.variables.symbolic import SymNodeVariable
 from tracer.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
@@ -59,9 +60,10 @@ class _Body(NamedTuple):
 class HigherOrderCall:
     """A call of a higher-order operator."""
 
-    def __init__(self, tx: Tracer, name: str) -> None:
+    def __init__(self, tx: Tracer, operator: Any) -> None:
         self.tx = tx
-        self.name = f"a function given to {name}"
+        self.operator = operator
+        self.name = f"a function given to {operator.__name__}"
 
     def refuse(self, why: str) -> Any:
         unsupported("effect-in-subgraph", name=self.name, value=why)
@@ -125,7 +127,9 @@ class HigherOrderCall:
         if single and len(body.tensors) != 1:
             self.refuse("it does not return one tensor")
         read = [*(argument.node for argument in arguments), *captured]
-        return self.tx.output.add_module(name, rearranged(body.subgraph, read, single=single))
+        module = rearranged(body.subgraph, read, single=single)
+        _note_operator(module, (self.operator.__name__, self.operator))
+        return self.tx.output.add_module(name, module)
 
     def forget(self, arguments: Sequence[TensorVariable]) -> None:
         for argument in reversed(arguments):
@@ -159,6 +163,14 @@ class HigherOrderCall:
             self.refuse(f"it returns other kinds of tensors than {what}")
 
 
+def _note_operator(module: fx.GraphModule, operator: tuple[str, Any]) -> None:
+    """Nodes say in which operators' functions they stand, outermost first, before what they call themselves."""
+    for inner in module.modules():
+        for node in inner.graph.nodes if isinstance(inner, fx.GraphModule) else ():
+            if "source_fn_stack" in node.meta:
+                node.meta["source_fn_stack"] = [operator, *node.meta["source_fn_stack"]]
+
+
 def _kind(fake: torch.Tensor) -> tuple[Any, ...]:
     return fake.dtype, fake.device, fake.layout, *fake.shape, *fake.stride()
 
@@ -166,10 +178,10 @@ def _kind(fake: torch.Tensor) -> tuple[Any, ...]:
 @models(_OPERATORS.cond)
 def _cond(tx: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Value) -> Value:
     args = operands.unpack(tx)
-    if not isinstance(pred, TensorVariable):
+    if not isinstance(pred, TensorVariable) and not _is_open(pred):
         return (true_fn if pred.truth(tx) else false_fn).call(tx, args, {})
-    call = HigherOrderCall(tx, "cond")
-    if pred.fake.numel() != 1:
+    call = HigherOrderCall(tx, _OPERATORS.cond)
+    if isinstance(pred, TensorVariable) and pred.fake.numel() != 1:
         call.refuse("the condition has more than one element")
     bodies = [call.body(function, args) for function in (true_fn, false_fn)]
     call.check_alike(bodies[0].fakes, bodies[1].fakes, "the other branch")
@@ -181,13 +193,21 @@ def _cond(tx: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Va
     return call.like(bodies[0], results)
 
 
+def _is_open(pred: Value) -> TypeGuard[SymNodeVariable]:
+    """Whether a condition on sizes has no answer that holds for all of them."""
+    if not isinstance(pred, SymNodeVariable) or not isinstance(pred.example, torch.SymBool):
+        return False
+    node: Any = pred.example.node
+    return node.shape_env.env.statically_known(node.value) is None
+
+
 def _constants(body: _Body) -> list[Any]:
     return [None if isinstance(leaf, TensorVariable) else (type(leaf.constant()), leaf.constant()) for leaf in body.leaves]
 
 
 @models(_OPERATORS.while_loop)
 def _while_loop(tx: Tracer, cond_fn: Value, body_fn: Value, carried: Value, additional: Value) -> Value:
-    call = HigherOrderCall(tx, "while_loop")
+    call = HigherOrderCall(tx, _OPERATORS.while_loop)
     before, others = call.tensors(carried), additional.unpack(tx)
     arguments = [call.argument(tensor.fake) for tensor in before]
     bodies = [call.body(function, [*arguments, *others], arguments) for function in (cond_fn, body_fn)]
@@ -208,7 +228,7 @@ def _while_loop(tx: Tracer, cond_fn: Value, body_fn: Value, carried: Value, addi
 
 @models(_OPERATORS.scan)
 def _scan(tx: Tracer, combine_fn: Value, init: Value, xs: Value, additional_inputs: Value) -> Value:
-    call = HigherOrderCall(tx, "scan")
+    call = HigherOrderCall(tx, _OPERATORS.scan)
     carry, stacked, others = call.tensors(init), call.tensors(xs), additional_inputs.unpack(tx)
     arguments = [*map(call.argument, (tensor.fake for tensor in carry)), *_slices(call, stacked)]
     body = call.body(combine_fn, [*arguments, *others], arguments)
@@ -226,7 +246,7 @@ def _scan(tx: Tracer, combine_fn: Value, init: Value, xs: Value, additional_inpu
 
 @models(_OPERATORS.map_impl)
 def _map(tx: Tracer, function: Value, xs: Value, pos_args: Value) -> Value:
-    call = HigherOrderCall(tx, "map")
+    call = HigherOrderCall(tx, _OPERATORS.map_impl)
     stacked, others = call.tensors(xs), pos_args.unpack(tx)
     arguments = _slices(call, stacked)
     body = call.body(function, [*arguments, *others], arguments)
@@ -255,7 +275,7 @@ def _stacked(call: HigherOrderCall, step: torch.Tensor, length: Any) -> torch.Te
 
 @models(_OPERATORS.wrap)
 def _wrap(tx: Tracer, function: Value, *args: Value, **kwargs: Value) -> Value:
-    call = HigherOrderCall(tx, "wrap")
+    call = HigherOrderCall(tx, _OPERATORS.wrap)
     bound = _Bound(function, kwargs)
     body = call.body(bound, args, makes=False)
     read = call.captured([body])
