@@ -40,11 +40,12 @@ ROOMS: dict[str, set[str]] = {
     "trace_guards": {"interpreter", "variables", "guards", "sources", *LEAVES},
     "stances": {"_C"},
     "misses": {"cache", "frame_state", "stances", "log_texts", "guards", "sources", "_C", *LEAVES},
+    "upkeep": {"cache", "guards", "graph", "sources", "_C", *LEAVES},
     "shape_spec": {"sources", "guards", *LEAVES},
     "frame_state": {"sources", *LEAVES},
     "log_texts": {"guards", "locations", "errors"},
     "api": {"backends", "convert_frame", "shape_spec", "serving", "stances", "_C", *LEAVES},
-    "serving": {"api", "convert_frame", "cache", "graph", "preserve", "shape_spec", "guards", "sources", "_C", *LEAVES},
+    "serving": {"api", "convert_frame", "cache", "upkeep", "graph", "preserve", "shape_spec", "guards", "sources", "_C", *LEAVES},
 }  # fmt: skip
 KNOWN_BY_ALL_OF = {
     "convert_frame": {"api", "serving"},

@@ -36,6 +36,7 @@ from tracer.metrics import add_callback, counters
 if TYPE_CHECKING:
     from tracer.serving.contract import Contract, contract
     from tracer.serving.coverage import Coverage, coverage, precompile
+    from tracer.serving.pinning import compact, pin, unpin
     from tracer.serving.sealing import seal, unseal
     from tracer.serving.why import stats, why
     from tracer.shape_spec import ShapeSpec
@@ -46,11 +47,14 @@ _LATE = {  # name -> the module that has it, loaded when the name is first used
     "Contract": "tracer.serving.contract",
     "Coverage": "tracer.serving.coverage",
     "ShapeSpec": "tracer.shape_spec",
+    "compact": "tracer.serving.pinning",
     "contract": "tracer.serving.contract",
     "coverage": "tracer.serving.coverage",
+    "pin": "tracer.serving.pinning",
     "precompile": "tracer.serving.coverage",
     "seal": "tracer.serving.sealing",
     "stats": "tracer.serving.why",
+    "unpin": "tracer.serving.pinning",
     "unseal": "tracer.serving.sealing",
     "why": "tracer.serving.why",
 }
@@ -65,6 +69,7 @@ __all__ = [
     "add_callback",
     "allow_in_graph",
     "assume_constant_result",
+    "compact",
     "compile",
     "compile_module",
     "config",
@@ -86,6 +91,7 @@ __all__ = [
     "mark_unbacked",
     "maybe_mark_dynamic",
     "optimize",
+    "pin",
     "precompile",
     "region_of",
     "register_backend",
@@ -95,6 +101,7 @@ __all__ = [
     "set_logs",
     "set_stance",
     "stats",
+    "unpin",
     "unseal",
     "why",
 ]

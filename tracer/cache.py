@@ -19,6 +19,7 @@ class GuardedCode:
     graph_name: str | None = None
     shapes: Any = None  # shapes.regions.ShapeRecord: what its guards say of shapes, and where the symbols are found
     broken: bool = False  # the graph ends in a break, and there is more behind it
+    pinned: bool = False  # not to be evicted for want of room
 
     @property
     def check_fn(self) -> Any:

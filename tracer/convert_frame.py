@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from shapes import ConstraintViolationError, emission
-from tracer import _C, config, errors, graph_breaks, guards, log_texts, logs, metrics, misses
+from tracer import _C, config, errors, graph_breaks, guards, log_texts, logs, metrics, misses, upkeep
 from tracer.backends.calling import Backend
 from tracer.cache import GuardedCode, decide, entries_of, make_entry
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
@@ -83,6 +83,8 @@ class RegionState:
         guard_export_fn: Callable[[Any], None] | None = None,
         guard_filter_fn: Callable[[Any], Any] | None = None,
         shapes: ShapeSpec | None = None,
+        capacity: int | None = None,
+        on_evict: Callable[[upkeep.Eviction], None] | None = None,
     ) -> None:
         self.compiler_fn = compiler_fn
         self.fullgraph = fullgraph
@@ -98,6 +100,8 @@ class RegionState:
         self.guard_export_fn = guard_export_fn
         self.guard_filter_fn = guard_filter_fn
         self.shapes = shapes  # what the user declares of the sizes of the decorated function's arguments
+        self.capacity = capacity  # of entries of one code object; beyond it those used last longest ago go
+        self.on_evict = on_evict
         self.at_miss: Callable[[types.FunctionType, tuple[Any, ...]], None] | None = None  # in place of a trace: a seal
         self.coverage: Any = None  # what was last proved of the entries, or found to be missing
         self.stats: Counter[str] = Counter()  # how often what happened
@@ -176,13 +180,15 @@ class RegionState:
         if existing:
             misses.report_recompile(self, function, args, existing)
         accumulated = _traces_of_code.get(code, 0)
-        if len(existing) >= self.limit() or accumulated >= config.accumulated_recompile_limit:
+        if not upkeep.has_room(self, existing) or accumulated >= config.accumulated_recompile_limit:
             misses.limit_hit(self, function, args, existing)
             return None
         if existing:
             self.happened("recompile", function)
         entry = self.make_entry(function, args, beside_others)
         _traces_of_code.set(code, accumulated + 1)
+        if existing and entry is not _C.SKIP:
+            upkeep.settle(self, function, entry)
         return entry
 
     def make_entry(self, function: types.FunctionType, args: tuple[Any, ...], beside_others: bool = False) -> Any:

@@ -21,6 +21,7 @@ ARTIFACTS: dict[str, str] = {
     "graph_sizes": "sizes of the tensors in each graph, symbolic and concrete",
     "guards": "the guards of each entry, with the line that caused each, and check_fn",
     "recompiles": "why an entry did not match and a frame is traced again",
+    "evictions": "each entry that is dropped, and why",
     "bytecode": "original and modified bytecode of each frame",
     "graph_breaks": "each graph break with its reason and the user's stack",
     "trace": "each instruction as it is traced, with the stack",

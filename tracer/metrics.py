@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
-EVENTS = ("compile", "recompile", "break", "miss")
+EVENTS = ("compile", "recompile", "break", "miss", "evict", "limit")
 log = logging.getLogger("tracer")
 
 

@@ -74,15 +74,19 @@ def report_recompile(region: Any, function: types.FunctionType, args: tuple[Any,
 
 def limit_hit(region: Any, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]) -> None:
     """Says once that calls that no entry serves run in CPython from now on."""
+    region.happened("limit", function)
     state = region.frame_state(function)
     if state.warned_of_limit and not config.fail_on_recompile_limit_hit:
         return
     code = function.__code__
     failures = "\n".join(f"    - {failure}" for failure in failures_of(existing, function, args))
+    limit, more = f"recompile_limit ({region.limit()}) reached", "raise config.recompile_limit"
+    if region.capacity is not None and len(existing) >= region.capacity:
+        limit, more = f"capacity ({region.capacity}) used up by pinned entries", "unpin some"
     text = (
-        f"recompile_limit ({region.limit()}) reached for {code.co_qualname} ({code.co_filename}:"
+        f"{limit} for {code.co_qualname} ({code.co_filename}:"
         f"{code.co_firstlineno}); calls that none of its entries serves run uncompiled. Guards that fail:\n"
-        f"{failures}\n  Try: mark what varies with tracer.mark_dynamic, or raise config.recompile_limit."
+        f"{failures}\n  Try: mark what varies with tracer.mark_dynamic, or {more}."
     )
     if config.fail_on_recompile_limit_hit:
         raise errors.FailOnRecompileLimitHit(text)

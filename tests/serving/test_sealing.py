@@ -302,7 +302,7 @@ def test_callbacks_are_told_what_happens_and_their_errors_go_no_further():
             remove()
     made(torch.ones(5, 5))
     kinds = [event.kind for event in seen]
-    assert {"miss", "compile", "recompile", "break"} == set(kinds)
+    assert {"miss", "compile", "recompile", "break", "evict"} == set(kinds)
     assert kinds.count("compile") == len(compiles) >= 2
     assert all(event.region == "mine" for event in seen) and all(event.seconds > 0 for event in compiles)
     with pytest.raises(ValueError, match="no event 'hit'"):

@@ -54,6 +54,8 @@ def optimize(
     name: str | None = None,
     recompile_limit: int | None = None,
     shapes: Any = None,
+    capacity: int | None = None,
+    on_evict: Callable[[Any], None] | None = None,
     guard_fail_fn: Callable[[Any], None] | None = None,
     guard_export_fn: Callable[[Any], None] | None = None,
     guard_filter_fn: Callable[[Any], Any] | None = None,
@@ -64,13 +66,20 @@ def optimize(
     `fullgraph=True`: what cannot be traced is an error (`exc.Unsupported`), not a graph break.
     `dynamic`: None, a size that was seen to vary becomes symbolic; True, all are from the start; False, none ever.
     `shapes`: a `ShapeSpec`, or its dict or string form: which sizes the arguments may have.
+    `capacity`: how many entries a function may have; beyond it those go that were used last longest ago (and no recompile limit
+    holds), but for pinned ones. `on_evict(eviction)` is called for each entry that goes.
     `disable=True` makes it the identity. `recompile_limit` overrides the setting of that name.
     `guard_fail_fn(failure)` is called with the guard that made a recompile needed, `guard_export_fn(guards)` with the
     guards of each new entry, and `guard_filter_fn(guards) -> list[bool]` says which to keep.
     """
     if disable:
         return Identity()
-    hooks = {"guard_fail_fn": guard_fail_fn, "guard_export_fn": guard_export_fn, "guard_filter_fn": guard_filter_fn}
+    hooks = {
+        "guard_fail_fn": guard_fail_fn,
+        "guard_export_fn": guard_export_fn,
+        "guard_filter_fn": guard_filter_fn,
+        "on_evict": on_evict,
+    }
     settings = Settings(
         backend=backend,
         fullgraph=fullgraph,
@@ -78,9 +87,14 @@ def optimize(
         name=name,
         recompile_limit=recompile_limit,
         shapes=shapes,
+        capacity=capacity,
         hooks={key: hook for key, hook in hooks.items() if hook is not None},
     )
     return Optimizer(settings)
+
+
+def _hooks(on_evict: Callable[[Any], None] | None) -> dict[str, Callable[..., Any]]:
+    return {} if on_evict is None else {"on_evict": on_evict}
 
 
 def compile(
@@ -95,6 +109,8 @@ def compile(
     name: str | None = None,
     recompile_limit: int | None = None,
     shapes: Any = None,
+    capacity: int | None = None,
+    on_evict: Callable[[Any], None] | None = None,
 ) -> Any:
     """`optimize` in the shape of `torch.compile`: takes the function or module first, or is a decorator without it.
 
@@ -102,7 +118,7 @@ def compile(
     """
     if disable:
         return Identity() if fn is None else fn
-    settings = Settings(backend, fullgraph, dynamic, mode, options, name, recompile_limit, shapes=shapes)
+    settings = Settings(backend, fullgraph, dynamic, mode, options, name, recompile_limit, _hooks(on_evict), shapes, capacity)
     return Optimizer(settings) if fn is None else compiled(fn, settings)
 
 
@@ -117,6 +133,8 @@ def compile_module(
     name: str | None = None,
     recompile_limit: int | None = None,
     shapes: Any = None,
+    capacity: int | None = None,
+    on_evict: Callable[[Any], None] | None = None,
 ) -> torch.nn.Module:
     """Compiles a module in place and returns it: methods of it that call the module (`generate`) run compiled too.
 
@@ -124,5 +142,5 @@ def compile_module(
     """
     if not isinstance(module, torch.nn.Module):
         raise UserError(f"compile_module expects an nn.Module, not {type(module).__name__}", hint="use tracer.compile.")
-    settings = Settings(backend, fullgraph, dynamic, mode, options, name, recompile_limit, shapes=shapes)
+    settings = Settings(backend, fullgraph, dynamic, mode, options, name, recompile_limit, _hooks(on_evict), shapes, capacity)
     return compile_module_with(module, settings)

@@ -38,7 +38,20 @@ def _contract(state: RegionState) -> Any:
     return contract.contract_of(state)
 
 
-METHODS: dict[str, Callable[..., Any]] = {"seal": _seal, "unseal": _unseal, "stats": _stats, "contract": _contract}
+def _compact(state: RegionState) -> int:
+    """As `tracer.compact(fn)`."""
+    from tracer.serving import pinning
+
+    return pinning.compact_region(state)
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "seal": _seal,
+    "unseal": _unseal,
+    "stats": _stats,
+    "contract": _contract,
+    "compact": _compact,
+}
 
 
 def own_method(compiled: Any, name: str) -> Callable[..., Any]:

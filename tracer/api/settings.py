@@ -31,9 +31,12 @@ class Settings:
     recompile_limit: int | None = None
     hooks: dict[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
     shapes: Any = None
+    capacity: int | None = None
 
     def __post_init__(self) -> None:
         """Refuses at the decoration, not at the first call, what cannot work. Raises InvalidBackend or UserError."""
+        if self.capacity is not None and (type(self.capacity) is not int or self.capacity < 1):
+            raise UserError(f"capacity={self.capacity!r} is no number of entries", hint="give 1 or more, or None for no bound.")
         self.compiler()
 
     def compiler(self) -> Backend:
@@ -51,6 +54,7 @@ class Settings:
             name=self.name or display_name(target),
             recompile_limit=self.recompile_limit,
             shapes=None if self.shapes is None else ShapeSpec.of(self.shapes),
+            capacity=self.capacity,
             **self.hooks,
         )
 

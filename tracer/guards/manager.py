@@ -61,7 +61,7 @@ class CheckFunctionManager:
     ) -> None:
         """`fetched`: tensors that check_fn hands out as a tuple, in place of True; see `fetchable`."""
         self.code = code
-        self._fetched = fetched
+        self.fetched = fetched
         self.globals = globals
         self._builtins = builtins
         self._stages = arrange(guards)
@@ -80,14 +80,14 @@ class CheckFunctionManager:
 
     def holds(self, result: Any) -> bool:
         """Whether what check_fn returned says that the guards hold."""
-        return result is True if not self._fetched else type(result) is tuple
+        return result is True if not self.fetched else type(result) is tuple
 
     def _compile(self) -> CheckCode:
         """check_fn as Python, and what it calls: groups of guards that nothing has moved under are not checked again."""
         code = CheckCode(self.code, self.globals, self._builtins)
         builtins = functools.partial(builtins_of, self.globals, self._builtins)
         grouping = Grouping(self.code, steady_slots(self.code), self.globals, builtins)
-        groups = grouping.groups(self.guards, self._fetched)
+        groups = grouping.groups(self.guards, self.fetched)
         placed = {id(guard) for group in groups for guard in [*group.guards, *group.leaves]}
         state = [guard for guard in self.guards if not guard.sources()]
         placed.update(map(id, state))
@@ -97,7 +97,7 @@ class CheckFunctionManager:
             code.add_group(group, distinct)
         for stage in self._stages:
             _exhaust(code.add(stage.without(placed)))
-        result = f"({''.join(f'{code.read(source)}, ' for source in self._fetched)})" if self._fetched else "True"
+        result = f"({''.join(f'{code.read(source)}, ' for source in self.fetched)})" if self.fetched else "True"
         code.functions["check_fn"] = code.text(result=result)
         return code
 
@@ -121,7 +121,7 @@ class CheckFunctionManager:
             for stage in self._stages:
                 _exhaust(rest_code.add(stage.without(known)))
             rest = _define({"check_fn": rest_code.text()}, rest_code.namespace, filename)
-        return builder.build(self._fetched or None, rest, whole)
+        return builder.build(self.fetched or None, rest, whole)
 
     @property
     def guards(self) -> tuple[Guard, ...]:

@@ -13,7 +13,7 @@ import torch
 from shapes.domain import Domain, Point, at
 from shapes.regions import HARDER, Region, Uncovered, nearest, uncovered
 from shapes.solver.problem import RLIMIT
-from tracer import _C, metrics
+from tracer import _C, metrics, upkeep
 from tracer.errors import InternalTracerError, UserError
 from tracer.serving.calls import Calls, TooLarge
 from tracer.serving.regions import Served, refusal, served
@@ -45,6 +45,11 @@ class Coverage:
 
     def __bool__(self) -> bool:
         return self.certified
+
+    @property
+    def stands(self) -> bool:
+        """Whether all that covered a shape when this was proved is still there."""
+        return all(each.entry.valid for each in self.covering)
 
     @property
     def covering(self) -> list[Served]:
@@ -116,7 +121,7 @@ def precompile(
 
     Ends with a proof ("certified"), or, when `max_entries` or `max_seconds` are spent, or something cannot be traced or told,
     with what holds instead. `progress` is called with the coverage before each trace; True prints it to stderr. What `spec`
-    says is from now on what is declared of `fn`.
+    says is from now on what is declared of `fn`, and its entries are pinned.
     """
     search = _Search(fn, spec, example, kwargs, rlimit)
     report = _print if progress is True else progress or None
@@ -205,14 +210,24 @@ class _Search:
             now = self.look()
             if report is not None:
                 report(now)
+            if now.status == "certified":
+                return self.compacted(now)
             if now.status != "uncovered" or now.witness is None:
                 return now
+            if not upkeep.has_room(self.target.state, self.target.entries()) and self.target.state.capacity is not None:
+                return self.result("budget", now.witness, f"the capacity of {self.target.state.capacity} entries is used up")
             if made >= max_entries:
                 return self.result("budget", now.witness, f"{max_entries} entries were made, and that shape has none")
             problem = self.trace(now.witness)
             if problem is not None:
                 return problem
             made += 1
+
+    def compacted(self, now: Coverage) -> Coverage:
+        """As it is once entries with the same graph are merged; proved anew."""
+        for each in now.covering:
+            each.entry.guarded_code.pinned = True
+        return self.look() if upkeep.compact(self.target.state) else now
 
     def trace(self, point: Point) -> Coverage | None:
         """Makes the entry for a shape; says what is wrong if that does not help."""
@@ -230,6 +245,8 @@ class _Search:
         if entry is _C.SKIP:
             return self.result("refused", point, reason or "the frame has nothing to trace")
         state.region.install(function.__code__, function.__globals__, entry)
+        entry.guarded_code.pinned = True
+        upkeep.settle(state, function, entry)
         made = next(each for each in self.entries() if each.entry is entry)
         if made.kind == "broken":
             return self.result("broken", point, reason)

@@ -117,16 +117,24 @@ def stats_of(state: RegionState) -> dict[str, Any]:
     entries = state.entries()
     return {
         "region": state.name,
-        "hits": sum(entry.hits for entry in entries),
+        "hits": sum(entry.hits for entry in entries) + state.stats["hits of evicted entries"],
         **{f"{name}s" if name != "miss" else "misses": state.stats[name] for name in ("miss", "compile", "recompile", "break")},
+        "evictions": state.stats["evict"],
+        "limit_hits": state.stats["limit"],
         "sealed_misses": state.stats["sealed miss"],
         "undeclared": state.stats["undeclared"],
         "seconds_compiling": state.seconds,
-        "certified": state.coverage is not None and state.coverage.certified,
+        "certified": state.coverage is not None and state.coverage.certified and state.coverage.stands,
         "entries": list(map(_entry, entries)),
     }
 
 
 def _entry(entry: _C.Entry) -> dict[str, Any]:
     guarded = entry.guarded_code
-    return {"function": entry.qualname, "hits": entry.hits, "graph": guarded.graph_name, "broken": guarded.broken}
+    return {
+        "function": entry.qualname,
+        "hits": entry.hits,
+        "graph": guarded.graph_name,
+        "broken": guarded.broken,
+        "pinned": guarded.pinned,
+    }

@@ -1,0 +1,78 @@
+"""Whether two graphs compute the same: the same operations on the same inputs in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+
+from tracer.graph.fake_tensors import expr_of, is_symbolic
+from tracer.graph.output_graph import EXAMPLE
+
+_PLAIN = (int, bool, str, bytes, type(None), type(...), complex, torch.dtype, torch.device, torch.layout, torch.memory_format)
+Rename = Callable[[Any], Any]  # an expression over the symbols of a trace -> over the places where they are found
+
+
+def same_graph(one: fx.GraphModule, other: fx.GraphModule, *, inputs: bool = False) -> bool:
+    """Node by node. Inputs that no operation reads, as the sizes in which shapes are written, count only with `inputs`."""
+    left, right = _read(one.graph, inputs), _read(other.graph, inputs)
+    if len(left) != len(right):
+        return False
+    pairs: dict[fx.Node, fx.Node] = {}
+    for a, b in zip(left, right):
+        if a.op != b.op or not _same_target(a, b, one, other) or not _same((a.args, a.kwargs), (b.args, b.kwargs), pairs):
+            return False
+        pairs[a] = b
+    return True
+
+
+def layout_of(gm: fx.GraphModule, rename: Rename) -> list[Any]:
+    """Dtype, device, sizes and strides of the inputs: what a compiler makes its code for."""
+    return [_layout(node.meta.get(EXAMPLE), rename) for node in gm.graph.nodes if node.op == "placeholder"]
+
+
+def _layout(example: Any, rename: Rename) -> Any:
+    if not isinstance(example, torch.Tensor):
+        return _number(example, rename)
+    dims = [_number(number, rename) for number in (*example.shape, *example.stride())]
+    return type(example), example.dtype, example.device, example.requires_grad, dims
+
+
+def _number(value: Any, rename: Rename) -> Any:
+    return rename(expr_of(value)) if is_symbolic(value) else value
+
+
+def _read(graph: fx.Graph, inputs: bool) -> list[fx.Node]:
+    return [node for node in graph.nodes if inputs or node.op != "placeholder" or node.users]
+
+
+def _same_target(a: fx.Node, b: fx.Node, one: fx.GraphModule, other: fx.GraphModule) -> bool:
+    if a.op == "placeholder":  # named after where it is found, but for sizes, which are told apart by what reads them
+        return a.target == b.target
+    if a.op == "get_attr":
+        return _same_attribute(getattr(one, str(a.target), None), getattr(other, str(b.target), None))
+    return a.target is b.target or (type(a.target) is str and a.target == b.target)
+
+
+def _same_attribute(a: Any, b: Any) -> bool:
+    if isinstance(a, fx.GraphModule) and isinstance(b, fx.GraphModule):
+        return same_graph(a, b, inputs=True)
+    return a is b and a is not None
+
+
+def _same(a: Any, b: Any, pairs: dict[fx.Node, fx.Node]) -> bool:
+    if isinstance(a, fx.Node):
+        return pairs.get(a) is b
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(_same(x, y, pairs) for x, y in zip(a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(_same(a[key], b[key], pairs) for key in a)
+    if isinstance(a, slice):
+        return all(_same(x, y, pairs) for x, y in zip((a.start, a.stop, a.step), (b.start, b.stop, b.step)))
+    if type(a) is float:
+        return a.hex() == b.hex()
+    return bool(a == b) if type(a) in _PLAIN else a is b

@@ -1,0 +1,45 @@
+"""`pin`, `unpin`, `compact`: which entries stay when the capacity is used up, and fewer entries for the same calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tracer import upkeep
+from tracer.api.settings import compiled_region
+from tracer.convert_frame import RegionState
+from tracer.errors import UserError
+from tracer.serving.target import target_of
+
+
+def pin(fn: Any, *args: Any, **kwargs: Any) -> None:
+    """The entry that serves this call stays when entries are evicted for want of room. Raises UserError if none serves it.
+
+    What `precompile` makes is pinned.
+    """
+    _set_pinned(fn, True, args, kwargs)
+
+
+def unpin(fn: Any, *args: Any, **kwargs: Any) -> None:
+    """Undoes `pin`, for the entry that serves this call."""
+    _set_pinned(fn, False, args, kwargs)
+
+
+def _set_pinned(fn: Any, pinned: bool, args: Any, kwargs: Any) -> None:
+    target = target_of(fn)
+    entry = target.lookup(args, kwargs)
+    if entry is None:
+        raise UserError(
+            f"no entry of {target.function.__qualname__} serves this call",
+            hint="make it first, by a call or by precompile; tracer.why(fn, ...) says what misses.",
+        )
+    entry.guarded_code.pinned = pinned
+
+
+def compact(fn: Any) -> int:
+    """Retires each entry whose calls another one with the same graph serves, and merges entries with the same graph where
+    one set of guards says what theirs say together; both only if it is proved. Returns how many entries there are less."""
+    return compact_region(compiled_region(fn))
+
+
+def compact_region(state: RegionState) -> int:
+    return upkeep.compact(state)
