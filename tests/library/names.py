@@ -16,6 +16,7 @@ import logging
 import math
 import numbers
 import operator
+import random
 import re
 import sys
 import types
@@ -201,4 +202,4 @@ NAMES = {
     if not name.startswith("__") and name not in ("NAMES", "annotations")
 }
 NAMES["_abc"] = _abc
-_ = (sys, collections, dataclasses, enum, importlib, inspect, itertools, math, numbers, re, types, warnings, weakref)
+_ = (sys, collections, dataclasses, enum, importlib, inspect, itertools, math, numbers, random, re, types, warnings, weakref)

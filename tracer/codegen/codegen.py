@@ -77,6 +77,7 @@ class Codegen:
         self.graph_out: str = asm.fresh_local("graph_out")
         self.own_locals: list[str] = [self.graph_out]
         self.read_by_source: dict[VariableTracker | Unwrapped, None] = {}
+        self.drawn: list[str] = []  # the locals that hold the random numbers that were drawn
         self._temporaries: dict[VariableTracker | Unwrapped, str] = {}
         self._cyclic: dict[VariableTracker, bool] = {}
         self._making = 0  # how many values are being made, one inside of the other
@@ -292,6 +293,9 @@ class Codegen:
 
     def load_global(self, name: str) -> None:
         self.asm.load_global(name)
+
+    def load_drawn(self, number: int) -> None:
+        self.asm.load_fast(self.drawn[number])
 
     def load_cell_contents(self, name: str) -> None:
         self.asm.load_deref(name)

@@ -15,6 +15,7 @@ from torch import fx
 from tracer import _C
 from tracer.bytecode import Assembler, Instruction, ResumeError, is_resume_code, live_names, resume_code
 from tracer.codegen.codegen import Codegen, Extras
+from tracer.codegen.draws import emit_draws, emit_put_back
 from tracer.codegen.tracebacks import frame_left_out, shown_as
 from tracer.effects import rollback
 from tracer.effects.replay import replay
@@ -61,6 +62,7 @@ class OutputCodeBuilder:
     def learn_outputs(self, body: Callable[[Codegen], None]) -> list[fx.Node]:
         """The nodes that the graph has to return for `body`."""
         cg = self._codegen()
+        emit_draws(cg)
         replay(cg, self.trace.effects)
         self.trace.torch_state.emit(cg)
         cg.read_by_source.clear()
@@ -82,12 +84,13 @@ class OutputCodeBuilder:
         if is_resume_code(self.root.code):
             cg.call_object(_C.let_go)
             cg.asm.pop()
+        drawn = emit_draws(cg)
         tuple_of_fetched = cg.asm.fresh_local("fetched") if fetched else None
         if graph is not None and graph_name is not None:
             self.extras.bind(graph_name, graph)
             whole = fetched == tuple([item.source for item in inputs])
             loads = {} if whole else self._unpack(cg, tuple_of_fetched, fetched)
-            self._call_graph(cg, graph_name, inputs, loads, tuple_of_fetched if whole else None)
+            self._call_graph(cg, graph_name, inputs, loads, tuple_of_fetched if whole else None, drawn)
             if self.trace.effects or self.trace.break_at is not None:  # what runs now may let go of them
                 for name in [tuple_of_fetched] if whole and tuple_of_fetched else loads.values():
                     cg.asm.delete_fast(name)
@@ -117,10 +120,17 @@ class OutputCodeBuilder:
         return locals_
 
     def _call_graph(
-        self, cg: Codegen, graph_name: str, inputs: list[Any], fetched: dict[Source, str], all_fetched: str | None
+        self,
+        cg: Codegen,
+        graph_name: str,
+        inputs: list[Any],
+        fetched: dict[Source, str],
+        all_fetched: str | None,
+        drawn: str | None,
     ) -> None:
-        """Calls the graph; `all_fetched` holds all of its inputs. If it raises and has changed nothing that cannot be put
-        back, the frame runs in CPython instead, which raises at the user's own line, with the effects up to there."""
+        """Calls the graph; `all_fetched` holds all of its inputs, `drawn` is what `emit_draws` gave. If it raises and has
+        changed nothing that cannot be put back, the frame runs in CPython instead, which raises at the user's own line, with
+        the effects up to there."""
         asm = cg.asm
         again = asm.label()
         done = asm.label()
@@ -161,6 +171,8 @@ class OutputCodeBuilder:
         if random:
             cg.call_object(torch.set_rng_state, lambda: asm.load_fast(random_state))
             asm.pop()
+        if drawn is not None:
+            emit_put_back(cg, drawn)
         self._run_original(cg)
         asm.return_value()
         asm.place(done)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tracer.effects.draws import Draw
 from tracer.variables.base import VariableTracker
 
 
@@ -29,12 +30,18 @@ class Effects:
         self._globals: dict[tuple[int, str], AttributeValue] = {}
         self._global_dicts: dict[int, dict[str, Any]] = {}
         self.calls: list[Any] = []  # of `effects.deferred`
+        self.draws: list[Draw] = []  # in order
         self.observer: Callable[[VariableTracker | None], None] | None = None  # is told of a change before it happens
 
     def mutate(self, target: VariableTracker) -> None:
         """`target`'s contents are about to change."""
         self._tell(target)
         self.mutated.setdefault(target)
+
+    def draw(self, draw: Draw) -> None:
+        """A generator of random numbers is used."""
+        self.mutate(draw.generator)
+        self.draws.append(draw)
 
     def _tell(self, target: VariableTracker | None) -> None:
         if self.observer is not None:

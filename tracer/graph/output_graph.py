@@ -73,8 +73,10 @@ class OutputGraph:
 
     # -- inputs --------------------------------------------------------------------------------------------------
 
-    def add_input(self, source: Source, real: Any, fake: Any, name: str | None = None) -> fx.Node:
-        """The placeholder for a value that existed before the frame ran."""
+    def add_input(
+        self, source: Source, real: Any, fake: Any, name: str | None = None, own_memory: bool = False
+    ) -> fx.Node:
+        """The placeholder for a value that existed before the frame ran, or that the output code makes (`own_memory`)."""
         known = self.inputs.get(source)
         if known is not None:
             return known.node
@@ -84,7 +86,8 @@ class OutputGraph:
         self._last_placeholder = node
         node.meta[EXAMPLE] = fake
         item = self.inputs[source] = GraphInput(node, source, real)
-        if self.memory is not None and isinstance(fake, torch.Tensor) and fake.layout is torch.strided:
+        strided = isinstance(fake, torch.Tensor) and fake.layout is torch.strided
+        if self.memory is not None and strided and not own_memory:
             self.memory.add(item)
         return node
 

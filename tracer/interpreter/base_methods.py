@@ -5,7 +5,8 @@ import types
 from typing import Any, cast
 
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import VariableTracker
+from tracer.library.registry import model_of
+from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.callables import BuiltinMethodVariable
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import NONE, ConstantVariable, boolean, plain_value
@@ -67,6 +68,9 @@ class BaseMethods:
         tx: Any = self
         if name == "__new__" and args and isinstance(args[0], ClassVariable):
             return tx.new_object(args[0], args[1:], kwargs)
+        model = model_of(base.__dict__.get(name))
+        if model is not None:
+            return invoke(model, (tx, owner, *args), kwargs)
         if isinstance(owner, UserObjectVariable):
             if base is object and name == "__init__":
                 return self._object_init(owner, bool(args or kwargs))

@@ -40,7 +40,8 @@ def real_value(tx: Tracer, value: VariableTracker, what: str) -> Any:
 
 def _tensor(tx: Tracer, value: TensorVariable, what: str) -> Any:
     output = tx.output
-    if output.world.fake_mode.written_storages or output.draws_random_numbers or tx.trace.torch_state.in_graph():
+    drawn = output.draws_random_numbers or tx.effects.draws
+    if output.world.fake_mode.written_storages or drawn or tx.trace.torch_state.in_graph():
         unsupported("not-a-constant", value=f"{what}, after writes, random numbers or another autocast mode,")
     return value.real(tx) if value.source is not None else _computed(output, value.node, {})
 

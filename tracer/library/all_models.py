@@ -17,6 +17,7 @@ from tracer.library import (  # noqa: F401
     numpy_,
     operator_,
     os_,
+    random_,
     re_,
     sys_,
     typing_,

@@ -1,6 +1,7 @@
 """Models of NumPy's functions: operations of the graph where `torch._numpy` has the function too; the rest breaks the graph.
 
-`np.random` and whatever else has effects has no form in `torch._numpy` that would keep NumPy's own state, and is left to CPython.
+What has effects has no form in `torch._numpy` that would keep NumPy's own state, and is left to CPython; numbers drawn by
+`np.random` are the business of `random_`.
 """
 from __future__ import annotations
 

@@ -44,6 +44,7 @@ from tracer.sources.roots import (
 )
 from tracer.sources.tensors import (
     ArrayTensorSource,
+    DrawnTensorSource,
     GradSource,
     StorageOffsetSource,
     TensorSizeSource,
@@ -64,6 +65,7 @@ __all__ = [
     "DefaultsSource",
     "DictKeySource",
     "DictValueSource",
+    "DrawnTensorSource",
     "FrameValues",
     "FreeVarSource",
     "FunctionGlobalsSource",

@@ -56,6 +56,9 @@ class SourceCodegen(Protocol):
     def load_closure_cell(self, name: str) -> None:
         """The cell itself: LOAD_CLOSURE."""
 
+    def load_drawn(self, number: int) -> None:
+        """A random number that was drawn before."""
+
     def load_const(self, value: Any) -> None:
         """A constant that a code object can hold."""
 

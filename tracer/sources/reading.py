@@ -99,6 +99,11 @@ def tensor_of_array(array: Any) -> torch.Tensor:
     return torch.from_numpy(array if cls is np.ndarray else np.array(array))
 
 
+def tensor_of_number(number: float) -> torch.Tensor:
+    """A tensor without dims that holds a float or an int."""
+    return torch.tensor(number, dtype=torch.float64 if type(number) is float else torch.int64, device="cpu")
+
+
 HELPERS: dict[str, Any] = {
     **builtin_iterators.HELPERS,
     "___tensor_of_array": tensor_of_array,

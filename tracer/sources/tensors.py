@@ -5,8 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracer.sources.base import FrameValues, ReadScope, Source, SourceCodegen, source_kind
-from tracer.sources.reading import tensor_grad, tensor_of_array, tensor_size, tensor_storage_offset, tensor_stride
+from tracer.sources.base import FrameValues, ReadScope, RootSource, Source, SourceCodegen, source_kind
+from tracer.sources.reading import (
+    tensor_grad,
+    tensor_of_array,
+    tensor_of_number,
+    tensor_size,
+    tensor_storage_offset,
+    tensor_stride,
+)
 
 
 @source_kind
@@ -32,6 +39,28 @@ class TensorSizeSource(Source):
 
     def get(self, values: FrameValues) -> Any:
         return tensor_size(self.base.get(values), self.dim)
+
+
+@source_kind
+class DrawnTensorSource(RootSource):
+    """A random number, as a tensor without dims, that the output code draws before the graph runs. Nothing can be guarded
+    on it."""
+
+    number: int
+
+    def label(self) -> str:
+        return f"drawn[{self.number}]"
+
+    def read(self, scope: ReadScope) -> str:
+        raise AssertionError("a guard on a random number")
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_callable(tensor_of_number)
+        cg.load_drawn(self.number)
+        cg.call(1)
+
+    def get(self, values: FrameValues) -> Any:
+        raise AssertionError("a random number is read before it is drawn")
 
 
 @source_kind

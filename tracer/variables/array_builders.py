@@ -11,6 +11,7 @@ from tracer.sources.reading import tensor_of_array
 from tracer.variables.arrays import NdarrayVariable, NumpyDtypeVariable
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder, opaque, tracks, tracks_subclasses
+from tracer.variables.callables import CallableVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -33,6 +34,13 @@ def _array(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> 
         return builder.remember(value, variable)
     builder.trace.input_tensors.pop()  # a number, whose identity nobody asks for
     return variable
+
+
+@tracks(type(np.random.RandomState.rand))
+def _cython_function(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    """Methods of generators of random numbers."""
+    builder.guard(guards.IdMatch(source, value))
+    return builder.remember(value, CallableVariable(value, source))
 
 
 @tracks_subclasses(np.dtype)

@@ -1,0 +1,207 @@
+"""Random numbers from Python's and NumPy's generators: fresh at each call, and the generators are left as CPython leaves them."""
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+import tracer
+from tests.comparing import Comparison
+from tests.support import captured_made, check_made
+from tracer.library.random_ import METHODS
+
+X = torch.arange(4.0)
+
+
+def reseed():
+    random.seed(7)
+    np.random.seed(7)
+
+
+def states():
+    _, words, *rest = np.random.get_state()
+    return random.getstate(), words.tolist(), rest
+
+
+def watched(fn, *args, calls=4):
+    """`fn` run by CPython and traced from the same state, several times: the same results and the same states."""
+    traced = tracer.compile(fn, backend="eager")
+    reseed()
+    expected = [(fn(*args), states()) for _ in range(calls)]
+    reseed()
+    for result, state in expected:
+        Comparison().same(result, traced(*args), "result")
+        assert states() == state
+    return traced
+
+
+NUMPYS = {
+    "random": "", "random_sample": "", "rand": "", "randn": "", "uniform": "-1, 1", "normal": "loc=2", "standard_normal": "",
+    "exponential": "2", "standard_exponential": "", "beta": "1, 2", "gamma": "2", "standard_gamma": "2",
+    "triangular": "0, 1, 2", "laplace": "", "logistic": "", "lognormal": "", "gumbel": "", "rayleigh": "", "weibull": "2",
+    "pareto": "2", "power": "2", "chisquare": "3", "randint": "0, 90", "binomial": "90, 0.5", "poisson": "30",
+    "geometric": "0.01",
+}  # fmt: skip
+DRAWS = [
+    "random.random()", "random.uniform(1, 2)", "random.triangular()", "random.gauss(0, 1)", "random.normalvariate()",
+    "random.betavariate(2, 3)", "random.expovariate(1.5)", "random.vonmisesvariate(0, 4)", "random.randint(1, 100)",
+    "random.randrange(0, 50, 5)", "random.getrandbits(20)", "random.paretovariate(alpha=3)",
+    *(f"np.random.{name}({args})" for name, args in NUMPYS.items()),
+]  # fmt: skip
+
+
+def test_each_model_of_numpy_is_tried():
+    assert set(NUMPYS) == set(METHODS[np.random.RandomState].split()) - {"seed"}
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_a_number_is_drawn_at_each_call(draw):
+    names = {"random": random, "np": np}
+    exec(f"def f(x):\n    n = {draw}\n    return x * n, n, type(n), {draw}", names)
+    checked = captured_made(names["f"], lambda: ((X.clone(),), {}), reset=reseed, calls=3)
+    assert "item" in checked.operations
+    reseed()
+    again = [names["f"](X)[1] for _ in range(8)]
+    assert len(set(again)) > 1
+    watched(names["f"], X)
+
+
+def test_draws_keep_their_order_among_generators():
+    own = random.Random(3)
+
+    def f(x, generator):
+        first = random.random()
+        second = np.random.rand() + generator.gauss(0, 1)
+        random.seed(5)
+        third = random.gauss(0, 1)
+        return x * first + second, third, random.random() + first, generator.uniform(1, 2)
+
+    def make():
+        own.seed(3)
+        return (X.clone(), own), {}
+
+    captured_made(f, make, reset=reseed)
+    after = own.getstate()
+    make()
+    f(X, own)
+    assert own.getstate() == after
+
+
+def test_a_generator_that_hangs_on_a_module():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.generator = random.Random(1)
+            self.last = 0.0
+
+        def forward(self, x):
+            self.last = self.generator.random()
+            return x * self.last
+
+    model, plain = Model(), Model()
+    traced = tracer.compile(model, backend="eager", fullgraph=True)
+    for _ in range(3):
+        assert torch.equal(traced(X), plain(X)) and model.last == plain.last
+    assert model.generator.getstate() == plain.generator.getstate()
+
+
+def test_what_is_drawn_is_stored_and_outlives_a_break():
+    kept = []
+
+    def f(x):
+        n = random.uniform(1, 2)
+        kept.append(n)
+        x = x * n
+        tracer.graph_break()
+        m = random.random()
+        return x + n * m, n, random.choice([1, 2, 3])
+
+    watched(f, X)
+    assert len(kept) == 8 and kept[:4] == kept[4:]
+
+
+def test_a_branch_on_a_drawn_number_breaks_the_graph():
+    def f(x):
+        for _ in range(6):
+            if random.random() < 0.5:
+                x = x + 1
+            else:
+                x = x * 2
+        return x
+
+    watched(f, X, calls=6)
+
+
+def test_a_graph_that_fails_has_drawn_nothing():
+    def f(x, index):
+        n = random.random()
+        y = x * n
+        return y[index], n
+
+    def run(fn):
+        reseed()
+        try:
+            fn(X, torch.tensor([9]))
+        except IndexError:
+            return states()
+
+    assert run(tracer.compile(f, backend="eager")) == run(f)
+
+
+def test_a_drawn_number_as_a_size_or_an_index():
+    def f(x):
+        items = [1.0, 2.0, 3.0]
+        return x[: random.randint(1, 3)] * items[random.randint(0, 2)]
+
+    watched(f, X, calls=6)
+
+
+class Loaded(random.Random):
+    def random(self):
+        return 0.25
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        "random.choice([1, 2])", "random.getrandbits(80)", "random.randint(5, 1)", "random.sample([1, 2], 1)[0]",
+        "random.random() if random.getstate() else 0", "np.random.rand(4)", "np.random.choice(3)", "loaded.uniform(1, 2)",
+        "random.Random(4).random()", "random.SystemRandom().random() * 0",
+    ],
+)  # fmt: skip
+def test_what_is_not_a_number_of_a_plain_generator_is_left_to_python(draw):
+    names = {"random": random, "np": np, "loaded": Loaded(1), "torch": torch}
+    exec(f"def f(x):\n    n = {draw}\n    return torch.as_tensor(n) + x, n", names)
+    checked = check_made(names["f"], lambda: ((X.clone(),), {}), reset=reseed, calls=3)
+    assert checked.breaks or checked.error is not None
+
+
+def test_a_part_that_may_run_at_another_time_draws_nothing():
+    def f(x):
+        return torch.utils.checkpoint.checkpoint(lambda t: t * random.random(), x, use_reentrant=False)
+
+    watched(f, X)
+
+    def g(x):
+        return torch.cond(x.sum() > 0, lambda t: t * random.random(), lambda t: t + 1, (x,))
+
+    with pytest.raises(Exception, match="random|effect"):
+        tracer.compile(g, backend="eager", fullgraph=True)(X)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_backends_are_given_the_numbers(backend):
+    def f(x):
+        n = random.randint(1, 5)
+        return x * random.random() + n, n
+
+    traced = tracer.compile(f, backend=backend, fullgraph=True)
+    reseed()
+    expected = [f(X) for _ in range(3)]
+    reseed()
+    for tensor, number in expected:
+        got, drawn = traced(X)
+        torch.testing.assert_close(got, tensor)
+        assert drawn == number

@@ -1,0 +1,33 @@
+"""The output code's own draws of random numbers."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracer.effects.draws import put_back, states_of
+
+if TYPE_CHECKING:
+    from tracer.codegen.codegen import Codegen
+
+
+def emit_draws(cg: Codegen) -> str | None:
+    """Draws what the program draws. The local that holds the states before is for `emit_put_back`; None: nothing is drawn."""
+    draws = cg.effects.draws
+    if not draws:
+        return None
+    generators = dict.fromkeys(draw.generator for draw in draws)
+    cg.call_object(states_of, *[lambda each=each: cg.load(each) for each in generators])  # type: ignore[misc]
+    states = cg.store_temporary()
+    for draw in draws:
+        cg.call_object(
+            draw.function,
+            lambda draw=draw: cg.load(draw.generator),  # type: ignore[misc]
+            *[lambda arg=arg: cg.load_const(arg) for arg in draw.args],  # type: ignore[misc]
+            **{name: lambda arg=arg: cg.load_const(arg) for name, arg in draw.kwargs.items()},  # type: ignore[misc]
+        )
+        cg.drawn.append(cg.store_temporary())
+    return states
+
+
+def emit_put_back(cg: Codegen, states: str) -> None:
+    cg.call_object(put_back, lambda: cg.asm.load_fast(states))
+    cg.asm.pop()

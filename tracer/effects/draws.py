@@ -1,0 +1,35 @@
+"""Random numbers drawn from Python's and NumPy's generators. The output code draws them at each call, in the program's order
+and before the graph runs, so that the generators are left as CPython leaves them; the graph is given what came."""
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from tracer.variables.base import VariableTracker
+
+
+class Draw(NamedTuple):
+    """A call of a method of a generator that existed before the frame ran, with plain constants."""
+
+    function: Any
+    generator: VariableTracker
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def states_of(*generators: Any) -> list[tuple[Any, Any]]:
+    """What `put_back` needs to make the draws undone."""
+    return [(each, _state(each)) for each in generators]
+
+
+def _state(generator: Any) -> Any:
+    return generator.getstate() if type(generator) is random.Random else generator.get_state()
+
+
+def put_back(states: list[tuple[Any, Any]]) -> None:
+    for generator, state in states:
+        if type(generator) is random.Random:
+            generator.setstate(state)
+        else:
+            generator.set_state(state)
