@@ -36,7 +36,7 @@ ROOMS: dict[str, set[str]] = {
                 "_C", *LEAVES},
     "preserve": {"graph_breaks", "_C", *LEAVES},
     "backends": {"graph", *LEAVES},
-    "cache": {"_C", "guards"},
+    "cache": {"_C", "guards", "metrics"},
     "trace_guards": {"interpreter", "variables", "guards", "sources", *LEAVES},
     "stances": {"_C"},
     "misses": {"cache", "frame_state", "stances", "log_texts", "guards", "sources", "_C", *LEAVES},
@@ -45,12 +45,14 @@ ROOMS: dict[str, set[str]] = {
     "frame_state": {"sources", *LEAVES},
     "log_texts": {"guards", "locations", "errors"},
     "api": {"backends", "convert_frame", "shape_spec", "serving", "stances", "_C", *LEAVES},
+    "report": {"log_texts", "guards", "sources", *LEAVES},
     "serving": {"api", "convert_frame", "cache", "upkeep", "graph", "preserve", "shape_spec", "guards", "sources", "_C", *LEAVES},
 }  # fmt: skip
 KNOWN_BY_ALL_OF = {
     "convert_frame": {"api", "serving"},
     "api": {"__init__", "library", "serving"},
     "codegen": {"convert_frame"},
+    "report": {"__init__", "__main__"},
     "serving": {"__init__", "__main__", "api"},
 }
 

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from tools import opcode_report
 from tracer import config, graph_breaks, logs
+from tracer.report import records
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {
     "docs/graph_breaks.md": graph_breaks.markdown,
     "docs/opcodes.md": opcode_report.markdown,
-    "docs/config.md": lambda: f"{config.markdown()}\n{logs.markdown()}",
+    "docs/config.md": lambda: f"{config.markdown()}\n{logs.markdown()}\n{records.markdown()}",
 }
 
 

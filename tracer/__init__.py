@@ -6,6 +6,7 @@ Importing it loads neither SymPy nor z3 nor fake tensors: they come with the fir
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 import tracer.platform_check  # noqa: F401  (raises a clear ImportError where this version cannot work)
@@ -34,6 +35,7 @@ from tracer.logs import set_logs
 from tracer.metrics import add_callback, counters
 
 if TYPE_CHECKING:
+    from tracer.report.recorder import record
     from tracer.serving.contract import Contract, contract
     from tracer.serving.coverage import Coverage, coverage, precompile
     from tracer.serving.pinning import compact, pin, unpin
@@ -52,6 +54,7 @@ _LATE = {  # name -> the module that has it, loaded when the name is first used
     "coverage": "tracer.serving.coverage",
     "pin": "tracer.serving.pinning",
     "precompile": "tracer.serving.coverage",
+    "record": "tracer.report.recorder",
     "seal": "tracer.serving.sealing",
     "stats": "tracer.serving.why",
     "unpin": "tracer.serving.pinning",
@@ -93,6 +96,7 @@ __all__ = [
     "optimize",
     "pin",
     "precompile",
+    "record",
     "region_of",
     "register_backend",
     "reset",
@@ -117,3 +121,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LATE})
+
+
+if os.environ.get("TRACER_REPORT"):
+    __getattr__("record")(os.environ["TRACER_REPORT"])

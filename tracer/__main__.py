@@ -1,4 +1,7 @@
-"""`python -m tracer contract diff OLD NEW`. Exit status: 0 equivalent, 1 shapes lost or gained, 2 unknown, 3 no contracts."""
+"""`python -m tracer contract diff OLD NEW`. Exit status: 0 equivalent, 1 shapes lost or gained, 2 unknown, 3 no contracts.
+
+`python -m tracer report DIR [-o PAGE]`: the page of a recording. Exit status: 0, or 3 where there is none.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from tracer.exc import UserError
+from tracer.report.page import write
 from tracer.serving.contract import Contract, difference
 
 _STATUS = {"equivalent": 0, "different": 1, "unknown": 2}
@@ -20,14 +24,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     diff = contract.add_subparsers(required=True).add_parser("diff", help="which shapes were lost and which were gained")
     diff.add_argument("old")
     diff.add_argument("new")
+    diff.set_defaults(run=_contract_diff)
+    report = commands.add_parser("report", help="an HTML page of what was recorded under TRACER_REPORT=DIR")
+    report.add_argument("directory")
+    report.add_argument("-o", "--output", help="where the page goes; by default report.html in the directory")
+    report.set_defaults(run=_report)
     names = parser.parse_args(arguments)
     try:
-        found = difference(Contract.read(names.old), Contract.read(names.new))
-    except UserError as error:
+        return int(names.run(names))
+    except (UserError, OSError) as error:
         print(error, file=sys.stderr)
         return 3
+
+
+def _contract_diff(names: argparse.Namespace) -> int:
+    found = difference(Contract.read(names.old), Contract.read(names.new))
     print(found)
     return _STATUS[found.status]
+
+
+def _report(names: argparse.Namespace) -> int:
+    print(write(names.directory, names.output))
+    return 0
 
 
 if __name__ == "__main__":

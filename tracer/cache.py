@@ -5,7 +5,7 @@ import dataclasses
 import types
 from typing import Any
 
-from tracer import _C, guards
+from tracer import _C, guards, metrics
 
 
 @dataclasses.dataclass
@@ -51,16 +51,23 @@ def decide(entries: tuple[_C.Entry, ...]) -> _C.Decision:
     return guards.decide(entries, tests, managers[0].code, managers[0].globals)
 
 
+def watched(state: Any, guarded: GuardedCode) -> Any:
+    """The check_fn for an entry of a RegionState, which tells whoever wants to see the calls that hit."""
+    return guarded.check_fn if metrics.watch is None else metrics.watch(state, guarded)
+
+
 def make_entry(
+    state: Any,
     function: types.FunctionType,
     guarded: GuardedCode,
     extras: dict[str, Any],
     needs_hook: bool,
     fetches: bool = False,
 ) -> _C.Entry:
+    """`state`: the RegionState that it is for."""
     cells = tuple(types.CellType(value) for value in extras.values())
     entry = _C.Entry(
-        guarded.check_fn,
+        watched(state, guarded),
         guarded.code,
         function.__globals__,
         cells,

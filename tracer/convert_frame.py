@@ -23,7 +23,7 @@ import torch
 from shapes import ConstraintViolationError, emission
 from tracer import _C, config, errors, graph_breaks, guards, log_texts, logs, metrics, misses, upkeep
 from tracer.backends.calling import Backend
-from tracer.cache import GuardedCode, decide, entries_of, make_entry
+from tracer.cache import GuardedCode, decide, entries_of, failures_of, make_entry
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.frame_filter import TRACE, answer_without_tracing
 from tracer.frame_state import DynamismPolicy, FrameState
@@ -138,7 +138,7 @@ class RegionState:
             if self.on_left_alone is not None:
                 self.on_left_alone()
             return None
-        self.happened("miss", function)
+        self.happened("miss", function, args=args)
         return None if misses.is_answered(self, function, args) else self.traced(function, args)
 
     def traced(self, function: types.FunctionType, args: tuple[Any, ...], *, beside_others: bool = False) -> Any:
@@ -165,11 +165,14 @@ class RegionState:
     def frame_state(self, function: types.FunctionType) -> FrameState:
         return self.frames.setdefault((id(function.__code__), id(function.__globals__)), FrameState())
 
-    def happened(self, kind: str, function: types.FunctionType, detail: str = "", seconds: float = 0.0) -> None:
+    def happened(
+        self, kind: str, function: types.FunctionType, detail: str = "", seconds: float = 0.0, **about: Any
+    ) -> None:
         """Counts an event and tells those who listen."""
         self.stats[kind] += 1
         if metrics.listened:
-            metrics.tell(metrics.Event(kind, self.name, function.__qualname__, detail, seconds))
+            about.update(state=self, code=function.__code__)
+            metrics.tell(metrics.Event(kind, self.name, function.__qualname__, detail, seconds, about))
 
     def convert(self, function: types.FunctionType, args: tuple[Any, ...], beside_others: bool = False) -> Any:
         code = function.__code__
@@ -184,7 +187,8 @@ class RegionState:
             misses.limit_hit(self, function, args, existing)
             return None
         if existing:
-            self.happened("recompile", function)
+            failures = failures_of(existing, function, args) if metrics.listened else ()
+            self.happened("recompile", function, "\n".join(map(str, failures)), failures=failures)
         entry = self.make_entry(function, args, beside_others)
         _traces_of_code.set(code, accumulated + 1)
         if existing and entry is not _C.SKIP:
@@ -201,7 +205,8 @@ class RegionState:
             seconds = time.perf_counter() - started
             self.seconds += seconds
             counters["frames"]["ok"] += entry is not _C.SKIP
-            self.happened("compile", function, seconds=seconds)
+            if entry is not _C.SKIP:
+                self.happened("compile", function, seconds=seconds, entry=entry, args=args)
             return entry
         except GaveUp as gave_up:
             counters["frames"]["skipped"] += 1
@@ -293,7 +298,7 @@ class RegionState:
         if step == 0:
             raise GaveUp(error)
         if step is not None and step != break_at:
-            self._note_break(error)
+            self._note_break(error, trace)
             return step
         frame = trace.frame
         if frame is None or self.fullgraph:
@@ -301,7 +306,7 @@ class RegionState:
                 raise error
             raise GaveUp(error)
         if trace.steps != break_at:
-            self._note_break(error)
+            self._note_break(error, trace)
             if error.id == "frame-introspection":  # locals() must see the frame itself, not code that stands in for it
                 if frame.parent is None:
                     raise GaveUp(error)
@@ -311,10 +316,12 @@ class RegionState:
             raise GaveUp(error)
         return frame.parent.step
 
-    def _note_break(self, error: errors.Unsupported) -> None:
+    def _note_break(self, error: errors.Unsupported, trace: Trace) -> None:
         self.stats["break"] += 1
         if metrics.listened:
-            metrics.tell(metrics.Event("break", self.name, str(error.where or ""), str(error), 0.0))
+            code = None if trace.frame is None else trace.frame.frames()[0].code
+            about = {"state": self, "code": code, "error": error}
+            metrics.tell(metrics.Event("break", self.name, str(error.where or ""), str(error), 0.0, about))
         counters["graph_break"][error.id] += 1
         logs.emit("graph_breaks", lambda: log_texts.graph_break(error))
         if self.on_break is not None:
@@ -381,7 +388,9 @@ class RegionState:
         counters["stats"]["calls_captured"] += sum(node.op.startswith("call_") for node in gm.graph.nodes)
         if self.on_graph is not None:
             self.on_graph(gm, self.compiler_fn.examples(inputs))
+        started = time.perf_counter()
         compiled = self.compiler_fn.compile_graph(gm, inputs)
+        gm.meta["backend_seconds"] = time.perf_counter() - started
         return unhooked(compiled) if calls_back else compiled
 
     # -- entries -----------------------------------------------------------------------------------------------------
@@ -417,6 +426,7 @@ class RegionState:
         logs.emit("guards", lambda: log_texts.guards_text(manager))
         self._check_holds(function, args, guarded)
         entry = make_entry(
+            self,
             function,
             guarded,
             {} if output is None else output.extras,
@@ -454,6 +464,7 @@ class RegionState:
     def _given_up(self, function: types.FunctionType, gave_up: GaveUp) -> Any:
         code = function.__code__
         log.debug("%s is left to CPython: %s", code.co_qualname, gave_up.reason)
+        self.happened("skip", function, str(gave_up.reason or ""), error=gave_up.reason)
         return _C.SKIP
 
 

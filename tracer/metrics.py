@@ -7,25 +7,30 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
-EVENTS = ("compile", "recompile", "break", "miss", "evict", "limit")
+EVENTS = ("compile", "merge", "recompile", "break", "miss", "skip", "limit", "evict")
 log = logging.getLogger("tracer")
 
 
 class Event(NamedTuple):
-    """Something that happened in a region. `kind` is one of EVENTS; `seconds` is what a compile took."""
+    """Something that happened in a region. `kind` is one of EVENTS: "merge" is an entry made of two, "skip" a frame left to
+    CPython for good, "limit" a miss beyond the recompile limit. `seconds` is what a compile took."""
 
     kind: str
     region: str
     function: str
     detail: str
     seconds: float
+    about: Mapping[str, Any] = MappingProxyType({})  # the objects that it is about, for the tracer's own; keep none of them
 
 
+Watch = Callable[[Any, Any], Callable[..., Any]]  # (RegionState, GuardedCode) -> the check_fn to put in the entry
+watch: Watch | None = None  # of whoever wants to see the calls that hit; without one they run no Python of ours
 listened: list[tuple[str | None, Callable[[Event], None]]] = []  # (kind, or None for all, and who is told)
 
 

@@ -74,9 +74,9 @@ def report_recompile(region: Any, function: types.FunctionType, args: tuple[Any,
 
 def limit_hit(region: Any, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]) -> None:
     """Says once that calls that no entry serves run in CPython from now on."""
-    region.happened("limit", function)
     state = region.frame_state(function)
     if state.warned_of_limit and not config.fail_on_recompile_limit_hit:
+        region.happened("limit", function)
         return
     code = function.__code__
     failures = "\n".join(f"    - {failure}" for failure in failures_of(existing, function, args))
@@ -88,6 +88,7 @@ def limit_hit(region: Any, function: types.FunctionType, args: tuple[Any, ...], 
         f"{code.co_firstlineno}); calls that none of its entries serves run uncompiled. Guards that fail:\n"
         f"{failures}\n  Try: mark what varies with tracer.mark_dynamic, or {more}."
     )
+    region.happened("limit", function, text)
     if config.fail_on_recompile_limit_hit:
         raise errors.FailOnRecompileLimitHit(text)
     state.warned_of_limit = True

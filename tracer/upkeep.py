@@ -22,7 +22,7 @@ from shapes.guards import Why
 from shapes.printing import group, python_source
 from shapes.regions import Condition, ShapeRecord
 from tracer import _C, guards, logs, metrics
-from tracer.cache import GuardedCode, entries_of
+from tracer.cache import GuardedCode, entries_of, watched
 from tracer.graph.same_graph import layout_of, same_graph
 from tracer.guards.constants import same_constant
 from tracer.guards.implication import constants, implied_beside_shapes
@@ -86,12 +86,16 @@ def drop(region: Any, entry: _C.Entry, reason: str) -> None:
     region.stats["hits of evicted entries"] += entry.hits
     logs.emit("evictions", lambda: _told(eviction))
     if metrics.listened:
-        metrics.tell(metrics.Event("evict", region.name, entry.qualname, _told(eviction), 0.0))
+        metrics.tell(metrics.Event("evict", region.name, entry.qualname, _told(eviction), 0.0, _about(region, entry)))
     if region.on_evict is not None:
         try:
             region.on_evict(eviction)
         except Exception:
             log.exception("on_evict of %s failed", region.name)
+
+
+def _about(region: Any, entry: _C.Entry) -> dict[str, Any]:
+    return {"state": region, "code": entry.guarded_code.manager.code, "entry": entry}
 
 
 def _told(eviction: Eviction) -> str:
@@ -126,19 +130,21 @@ def _compact(region: Any, code: types.CodeType, entries: list[_C.Entry]) -> None
         if one.valid and other.valid and covers(one, other, as_written=as_written):
             _retire(region, other, one)
     left = [entry for entry in entries if entry.valid and as_written]
-    while (found := _mergeable(left)) is not None:
+    while (found := _mergeable(left, region)) is not None:
         one, other, made = found
         made.guarded_code.pinned = one.guarded_code.pinned or other.guarded_code.pinned
         region.region.install(code, one.globals, made)
+        if metrics.listened:
+            metrics.tell(metrics.Event("merge", region.name, made.qualname, "", 0.0, _about(region, made)))
         for each in (one, other):
             drop(region, each, "merged")
             left.remove(each)
         left.append(made)
 
 
-def _mergeable(entries: list[_C.Entry]) -> tuple[_C.Entry, _C.Entry, _C.Entry] | None:
+def _mergeable(entries: list[_C.Entry], region: Any) -> tuple[_C.Entry, _C.Entry, _C.Entry] | None:
     """Two of the entries, and the one that both are together."""
-    pairs = ((one, other, merged(one, other)) for one, other in itertools.combinations(entries, 2))
+    pairs = ((one, other, merged(one, other, region)) for one, other in itertools.combinations(entries, 2))
     return next(((one, other, made) for one, other, made in pairs if made is not None), None)
 
 
@@ -163,7 +169,7 @@ def _same_graphs(one: GuardedCode, other: GuardedCode, as_written: bool) -> bool
     return as_written or layout_of(one.graph, _places(one)) == layout_of(other.graph, _places(other))
 
 
-def merged(one: _C.Entry, other: _C.Entry) -> _C.Entry | None:
+def merged(one: _C.Entry, other: _C.Entry, region: Any) -> _C.Entry | None:
     """An entry that serves what either serves, and nothing else; None where there is no such, or it is not proved."""
     mine, theirs = one.guarded_code, other.guarded_code
     if not _same_code(one, other) or not _same_but_for_shapes(mine, theirs):
@@ -179,15 +185,15 @@ def merged(one: _C.Entry, other: _C.Entry) -> _C.Entry | None:
     )
     record = ShapeRecord(tuple(union), shapes.labels | others.labels)
     guarded = GuardedCode(mine.code, manager, mine.graph, mine.graph_name, record, mine.broken)
-    return _with_guards(one, guarded)
+    return _with_guards(one, guarded, region)
 
 
-def _with_guards(entry: _C.Entry, guarded: GuardedCode) -> _C.Entry:
+def _with_guards(entry: _C.Entry, guarded: GuardedCode, region: Any) -> _C.Entry:
     """The entry under other guards."""
     assert entry.code is not None
     own = len(entry.code.co_freevars) - len(entry.extras)
     made = _C.Entry(
-        guarded.check_fn,
+        watched(region, guarded),
         entry.code,
         entry.globals,
         entry.extras,

@@ -51,7 +51,7 @@ class Job:
         code, closure = self.function.__code__, self.function.__closure__
         positional = (*self.args, closure) if code.co_freevars else self.args
         entries = entries_of(self.state.region, code, self.function.__globals__)
-        return any(entry.guarded_code.manager.holds(entry.check_fn(*positional)) for entry in entries)
+        return any(entry.guarded_code.manager.holds(entry.guarded_code.check_fn(*positional)) for entry in entries)
 
     @contextlib.contextmanager
     def as_there(self) -> Iterator[None]:

@@ -54,7 +54,7 @@ def served(entry: _C.Entry, calls: Calls) -> Served:
 def refusal(entry: _C.Entry, calls: Calls, point: dict[Any, int]) -> str | None:
     """The guard that a call at a point does not meet; None if the entry serves it."""
     manager = entry.guarded_code.manager
-    if manager.holds(entry.check_fn(*calls.positional(point))):
+    if manager.holds(entry.guarded_code.check_fn(*calls.positional(point))):
         return None
     failure = manager.explain(calls.at(point), calls.function.__closure__)
     return "its check function does not hold" if failure is None else str(failure)

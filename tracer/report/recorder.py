@@ -1,0 +1,239 @@
+"""Writes what happens to a file of this process, one line at a time, so that any number of processes may share a directory.
+
+Recording never fails a call: what goes wrong (a full disk, a directory that cannot be written) is logged once, and ends it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import json
+import logging
+import os
+import platform
+import secrets
+import sys
+import threading
+import time
+import types
+import weakref
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tracer import metrics
+from tracer.guards import argument_slots
+from tracer.metrics import Event
+from tracer.report import contents
+from tracer.report.records import SUFFIX, VERSION
+
+PERIOD = 1.0  # seconds between two records of the requests that hit, while there are any
+MOST_POINTS = 4096  # different calls of one entry that are told apart in that time
+MOST_MISSES = 500  # of one function with a record of their own; those that come then are counted as the requests are
+log = logging.getLogger("tracer")
+
+
+class Recorder:
+    """One directory's, of this process. Listens from `start` to `stop`."""
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = Path(directory)
+        self._lock = threading.RLock()  # a garbage collection may come in between
+        self._file: int | None = None  # opened with the first record: a process that compiles nothing leaves none
+        self._name = ""
+        self._parent = ""  # the name of the file of the process that this one was forked from
+        self._ended = False
+        self._numbers = itertools.count(1)
+        self._known: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # regions, and the managers of entries
+        self._called: dict[tuple[int, int, int], tuple[types.CodeType, Counter[contents.Sizes]]] = {}
+        self._misses: Counter[tuple[str, int]] = Counter()
+        self._due = 0.0
+        self._stops: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        self._stops = [metrics.add_callback(self._on_event)]
+        metrics.watch = self._watched
+
+    def stop(self) -> None:
+        """Writes what is left, and listens no more. A second call does nothing."""
+        self._guarded(self._flush)
+        self._end()
+
+    def _end(self) -> None:
+        self._ended = True
+        for stop in self._stops:
+            stop()
+        self._stops = []
+        if metrics.watch == self._watched:
+            metrics.watch = None
+        with self._lock:
+            file, self._file = self._file, None
+            if file is not None:
+                os.close(file)
+
+    def after_fork(self) -> None:
+        """The child has a file of its own. It may serve from the entries of its parent."""
+        self._lock = threading.RLock()
+        self._called = {}
+        if self._file is not None:
+            os.close(self._file)
+            self._file, self._parent = None, self._name
+
+    # -- what happens ------------------------------------------------------------------------------------------------
+
+    def _on_event(self, event: Event) -> None:
+        self._guarded(self._note, event)
+
+    def _note(self, event: Event) -> None:
+        state, code = event.about.get("state"), event.about.get("code")
+        if event.kind == "limit" and not event.detail:
+            return  # was told before; the miss is a record of its own
+        if event.kind == "miss" and code is not None:
+            line = code.co_filename, code.co_firstlineno
+            self._misses[line] += 1
+            if self._misses[line] > MOST_MISSES:
+                sizes = contents.sizes_of(argument_slots(code), event.about["args"])
+                return self._count((0, self._number(state)), code, sizes)
+        record = contents.record_of(event)
+        if state is not None:
+            record["region_number"] = self._number(state)
+        entry = event.about.get("entry")
+        if entry is not None:
+            record["entry"] = self._number(entry.guarded_code.manager)
+        record["thread"] = threading.current_thread().name
+        self._write(record)
+
+    def _number(self, thing: Any) -> int:
+        with self._lock:
+            if thing not in self._known:
+                self._known[thing] = next(self._numbers)
+            return self._known[thing]
+
+    def _watched(self, state: Any, guarded: Any) -> Callable[..., Any]:
+        """A check_fn that also notes the sizes of the calls for which it holds."""
+        check_fn, code = guarded.check_fn, guarded.manager.code
+        if not contents.is_root(state, code):
+            return check_fn  # type: ignore[no-any-return]
+        number, names = self._number(guarded.manager), argument_slots(code)
+
+        def watched(*slots: Any) -> Any:
+            found = check_fn(*slots)
+            if (found is True or type(found) is tuple) and not self._ended:
+                self._guarded(self._serve, number, code, names, slots)
+            return found
+
+        return watched
+
+    def _serve(self, number: int, code: types.CodeType, names: Sequence[str], slots: tuple[Any, ...]) -> None:
+        sizes = contents.sizes_of(names, slots)
+        self._count((number, 0), code, sizes)
+
+    def _count(self, key: tuple[int, int], code: types.CodeType, sizes: contents.Sizes) -> None:
+        """`key`: the numbers of the entry that served the call, and of the region; the first is 0 where none did."""
+        with self._lock:
+            counts = self._called.setdefault((*key, id(code)), (code, Counter()))[1]
+            counts[sizes if sizes in counts or len(counts) < MOST_POINTS else ()] += 1
+            now = time.monotonic()
+            if now < self._due:
+                return
+            self._due = now + PERIOD
+        self._flush()
+
+    def _flush(self) -> None:
+        with self._lock:
+            called, self._called = self._called, {}
+        for (entry, region, _), (code, counts) in called.items():
+            points = [{"sizes": contents.named(sizes), "count": count} for sizes, count in counts.items()]
+            told = {"frame": contents.frame_of(code), "entry": entry, "region_number": region, "points": points}
+            self._write({"kind": "requests", **told})
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def _guarded(self, do: Callable[..., None], *args: Any) -> None:
+        if self._ended:
+            return
+        try:
+            do(*args)
+        except Exception as error:
+            self._give_up(error)
+
+    def _write(self, record: dict[str, Any]) -> None:
+        """Appends a line; what it raises ends the recording."""
+        try:
+            line = _line(record)
+            with self._lock:
+                if self._ended:
+                    return
+                if self._file is None:
+                    self._file = self._open()
+                    line = _line({"kind": "process", **_process(), "parent": self._parent}) + line
+                while line:
+                    line = line[os.write(self._file, line) :]
+        except Exception as error:
+            self._give_up(error)
+
+    def _open(self) -> int:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._name = f"{platform.node() or 'host'}-{os.getpid()}-{secrets.token_hex(4)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        return os.open(self.directory / f"{self._name}{SUFFIX}", flags, 0o644)
+
+    def _give_up(self, error: Exception) -> None:
+        with self._lock:
+            if self._ended:
+                return
+            self._ended = True
+        try:
+            self._end()
+            told = f"{type(error).__name__}: {error}"
+            log.warning("recording to %s has ended: %s. Nothing else is affected.", self.directory, told)
+        except Exception:  # a handler of the program's own, or a file that cannot be closed
+            return
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return json.dumps({"v": VERSION, "t": time.time(), **record}).encode() + b"\n"
+
+
+def _process() -> dict[str, Any]:
+    return {
+        "host": platform.node(),
+        "pid": os.getpid(),
+        "program": os.path.basename(sys.argv[0]) if sys.argv else "",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+_current: Recorder | None = None
+
+
+def record(directory: str | os.PathLike[str]) -> Callable[[], None]:
+    """Writes what is compiled, broken and missed from now on to files in a directory; returns what ends that.
+
+    `python -m tracer report DIRECTORY` makes a page of it. What was compiled before is not told, so begin early; the requests
+    that hit are counted for entries that are made from now on. A process records to one place at a time: the last wins.
+    """
+    global _current
+    if _current is not None:
+        _current.stop()
+    recorder = _current = Recorder(directory)
+    recorder.start()
+    return recorder.stop
+
+
+def _at_exit() -> None:
+    if _current is not None:
+        _current.stop()
+
+
+def _after_fork() -> None:
+    if _current is not None:
+        _current.after_fork()
+
+
+atexit.register(_at_exit)
+os.register_at_fork(after_in_child=_after_fork)
