@@ -1,5 +1,5 @@
-/* A tuple of entries is made first and put in place then; making it may run other code, so that the place is looked at
- * again. */
+/* A tuple of entries is made first and put in place then; making it, or the decision over it, may run other code, so that
+ * the place is looked at again. One thread makes a decision; who comes meanwhile does without. */
 #include "bucket.h"
 
 #include "decision.h"
@@ -15,6 +15,7 @@ bucket_new(PyCodeObject *code, PyObject *globals)
     }
     bucket->entries = entries;
     bucket->decision = NULL;
+    bucket->deciding = NULL;
     bucket->deaths = entry_deaths;
     bucket->globals = Py_NewRef(globals);
     bucket->code = code;
@@ -93,37 +94,21 @@ rearranged(PyObject *entries, Entry *front)
     return result;
 }
 
-/* Whether `after` (stolen) could take the place of `before`. */
+/* Whether `after` could take the place of `before`, with the decision over it, if there is one (both stolen). */
 static int
-replace(Bucket *bucket, PyObject *before, PyObject *after)
+replace(Bucket *bucket, PyObject *before, PyObject *after, PyObject *decision)
 {
     if (bucket->entries != before) {
         Py_DECREF(after);
+        Py_XDECREF(decision);
         return 0;
     }
+    PyObject *old = bucket->decision;
     bucket->entries = after;
-    PyObject *decision = bucket->decision;
-    bucket->decision = NULL;
-    Py_XDECREF(decision);
+    bucket->decision = decision;
+    Py_XDECREF(old);
     Py_DECREF(before);
     return 1;
-}
-
-/* Again, if another thread replaced the entries while the new tuple was made. */
-int
-bucket_publish(Bucket *bucket, Entry *entry)
-{
-    for (int done = 0; !done;) {
-        PyObject *before = Py_NewRef(bucket->entries);
-        PyObject *after = rearranged(before, entry);
-        done = after == NULL ? -1 : replace(bucket, before, after);
-        Py_DECREF(before);
-        if (done < 0) {
-            return -1;
-        }
-    }
-    entry_stamp(entry);
-    return 0;
 }
 
 static int
@@ -152,7 +137,7 @@ bucket_tidy(Bucket *bucket)
         PyErr_Clear();
     }
     else {
-        replace(bucket, before, after);
+        replace(bucket, before, after, NULL);
     }
     Py_DECREF(before);
 }
@@ -199,7 +184,14 @@ bucket_decision(Bucket *bucket, PyObject *entries, PyObject *decide)
     if (bucket->decision != NULL && bucket->entries == entries) {
         return Py_NewRef(bucket->decision);
     }
-    PyObject *made = decide == NULL ? NULL : decided(entries, decide);
+    if (decide == NULL || bucket->deciding == entries) {
+        return undecided(entries);
+    }
+    bucket->deciding = entries; /* held by the caller as long as that stands */
+    PyObject *made = decided(entries, decide);
+    if (bucket->deciding == entries) {
+        bucket->deciding = NULL;
+    }
     if (made == NULL && !PyErr_Occurred()) {
         made = undecided(entries);
     }
@@ -207,4 +199,27 @@ bucket_decision(Bucket *bucket, PyObject *entries, PyObject *decide)
         bucket->decision = Py_NewRef(made);
     }
     return made;
+}
+
+/* Again, if another thread replaced the entries while the new tuple was made. */
+int
+bucket_publish(Bucket *bucket, Entry *entry, PyObject *decide)
+{
+    for (int done = 0; !done;) {
+        PyObject *before = Py_NewRef(bucket->entries), *decision = NULL;
+        PyObject *after = rearranged(before, entry);
+        if (after != NULL && decide != NULL && PyTuple_GET_SIZE(after) > 1) {
+            decision = decided(after, decide);
+            if (decision == NULL && PyErr_Occurred()) {
+                Py_CLEAR(after);
+            }
+        }
+        done = after == NULL ? -1 : replace(bucket, before, after, decision);
+        Py_DECREF(before);
+        if (done < 0) {
+            return -1;
+        }
+    }
+    entry_stamp(entry);
+    return 0;
 }

@@ -152,7 +152,7 @@ follow(CallSite *site, PyObject *answer, PyObject *globals, Entry **entry)
         result = region_skip(site->region, site->code) < 0 ? LOOKUP_FAILED : LOOKUP_ORIGINAL;
     }
     else if (Entry_Check(answer)) {
-        if (region_install(site->region, site->code, globals, (Entry *)answer) < 0) {
+        if (region_install(site->region, site->code, globals, (Entry *)answer, 0) < 0) {
             result = LOOKUP_FAILED;
         }
         else if (((Entry *)answer)->code != NULL && has_fetched((Entry *)answer, site)) {

@@ -153,14 +153,16 @@ region_get_bucket(Region *self, PyCodeObject *code, PyObject *globals)
 }
 
 int
-region_install(Region *self, PyCodeObject *code, PyObject *globals, Entry *entry)
+region_install(Region *self, PyCodeObject *code, PyObject *globals, Entry *entry, int ready)
 {
     Bucket *bucket = region_get_bucket(self, code, globals);
     if (bucket == NULL) {
         return -1;
     }
     Py_INCREF(bucket);
-    int failed = bucket_publish(bucket, entry);
+    PyObject *decide = ready ? Py_XNewRef(self->decide) : NULL;
+    int failed = bucket_publish(bucket, entry, decide);
+    Py_XDECREF(decide);
     Py_DECREF(bucket);
     return failed;
 }
@@ -346,8 +348,9 @@ static PyObject *
 region_py_install(Region *self, PyObject *args)
 {
     PyObject *code, *globals, *entry;
-    if (!PyArg_ParseTuple(args, "O!O!O!:install", &PyCode_Type, &code, &PyDict_Type, &globals, &Entry_Type, &entry)
-        || region_install(self, (PyCodeObject *)code, globals, (Entry *)entry) < 0) {
+    int ready = 0;
+    if (!PyArg_ParseTuple(args, "O!O!O!|p:install", &PyCode_Type, &code, &PyDict_Type, &globals, &Entry_Type, &entry, &ready)
+        || region_install(self, (PyCodeObject *)code, globals, (Entry *)entry, ready) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -378,7 +381,8 @@ static PyMethodDef region_methods[] = {
     {"entries", (PyCFunction)region_entries, METH_VARARGS, "entries(code=None) -> valid entries, the last hit first"},
     {"codes", (PyCFunction)region_codes, METH_NOARGS, "codes() -> the live code objects that have entries"},
     {"clear", (PyCFunction)region_clear, METH_NOARGS, "clear(): drops all entries and skip marks"},
-    {"install", (PyCFunction)region_py_install, METH_VARARGS, "install(code, globals, entry): it is tried first from now on"},
+    {"install", (PyCFunction)region_py_install, METH_VARARGS, "install(code, globals, entry, ready=False): it is tried first from now on. With `ready`, what tells\n"
+     "it from others is made before a call sees it, and not by the next call"},
     {"skip", (PyCFunction)region_py_skip, METH_O, "skip(code): the callback is never asked about it again"},
     {"is_skipped", (PyCFunction)region_py_is_skipped, METH_O, "is_skipped(code) -> bool"},
     {NULL},

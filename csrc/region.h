@@ -26,7 +26,8 @@ Bucket *region_find_bucket(Region *region, PyCodeObject *code, PyObject *globals
 /* Borrowed; made if there is none. NULL with an exception. */
 Bucket *region_get_bucket(Region *region, PyCodeObject *code, PyObject *globals);
 
-int region_install(Region *region, PyCodeObject *code, PyObject *globals, Entry *entry); /* at the front */
+/* At the front; `ready`: the decision over the entries is made before any call sees the new one. */
+int region_install(Region *region, PyCodeObject *code, PyObject *globals, Entry *entry, int ready);
 int region_skip(Region *region, PyCodeObject *code);
 int region_is_skipped(Region *region, PyCodeObject *code);
 

@@ -45,9 +45,13 @@ def failures_of(entries: list[_C.Entry], function: types.FunctionType, args: tup
 def decide(entries: tuple[_C.Entry, ...]) -> _C.Decision:
     """Tells several entries of one function's code apart, as far as their guards do; what a region asks for."""
     managers = [entry.guarded_code.manager for entry in entries]
+    for manager in managers[:-1]:
+        manager.share(managers[-1])
     demands = [dict.fromkeys(manager.guards) for manager in managers]
-    common = set(demands[0]).intersection(*demands[1:])  # of a large model nearly all; they tell nothing apart
-    tests = [guards.tests_of(guard for guard in found if guard not in common) for found in demands]
+    common = set(demands[-1])  # of a large model nearly all; they tell nothing apart
+    for found in demands[:-1]:  # other threads run between two of these
+        common.intersection_update(found)
+    tests = [guards.tests_of([guard for guard in found if guard not in common]) for found in demands]
     return guards.decide(entries, tests, managers[0].code, managers[0].globals)
 
 

@@ -424,3 +424,68 @@ assert torch.equal(compiled(twice)(ones), ones * 4)
 assert torch.equal(Dispatcher(Region(Recorder()), fresh(twice))(ones), ones * 4)
 """
     )
+
+
+def small(x):
+    return "small"
+
+
+def large(x):
+    return "large"
+
+
+def undecided(entries):
+    """A decision that leaves out none."""
+    return _C.Decision(entries, (), (), ((-1, (), tuple(range(len(entries))), -1, -1),))
+
+
+def two_entries():
+    return entry(small, lambda x: x < 10), entry(large, lambda x: x >= 10)
+
+
+def test_one_thread_makes_a_decision_and_the_others_do_not_wait_for_it():
+    begun, served, asked = threading.Event(), threading.Event(), []
+
+    def slow(entries):
+        asked.append(len(entries))
+        begun.set()
+        assert served.wait(60)
+        return undecided(entries)
+
+    region, function = Region(Recorder(), slow), fresh(add_one)
+    for made in two_entries():
+        region.install(function.__code__, function.__globals__, made)
+    call = Dispatcher(region, function)
+
+    def second():
+        assert begun.wait(60)
+        assert [call(1), call(20), call(2)] == ["small", "large", "small"]
+        served.set()
+
+    in_threads(lambda: call(1), second)
+    assert call(3) == "small" and asked == [2]
+
+
+def test_what_tells_a_ready_entry_from_others_is_made_before_a_call_sees_it():
+    asked = []
+
+    def decide(entries):
+        asked.append([call(1), len(entries)])
+        return undecided(entries)
+
+    region, function = Region(Recorder(), decide), fresh(add_one)
+    call = Dispatcher(region, function)
+    first, second = two_entries()
+    region.install(function.__code__, function.__globals__, first, True)
+    region.install(function.__code__, function.__globals__, second, True)
+    assert [call(1), call(20)] == ["small", "large"] and asked == [["small", 2]]
+
+
+def test_a_decision_that_fails_keeps_no_ready_entry_out(monkeypatch):
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", reported.append)
+    region, function = Region(Recorder(), lambda entries: 1 // 0), fresh(add_one)
+    for made in two_entries():
+        region.install(function.__code__, function.__globals__, made, True)
+    call = Dispatcher(region, function)
+    assert [call(1), call(20)] == ["small", "large"] and reported

@@ -170,6 +170,21 @@ def test_where_makes_no_difference_between_guards():
     assert [g.where for g in manager_of(EqualsMatch(X, 1, where=a), EqualsMatch(X, 1)).guards] == [a]
 
 
+def test_managers_share_what_is_equal_down_to_the_line_that_made_it():
+    a, b = UserLocation("a.py", 1, "f"), UserLocation("a.py", 2, "f")
+
+    def made(where, value):
+        return manager_of(EqualsMatch(ItemSource(X, 0), 1, where=where), EqualsMatch(ItemSource(X, 1), value))
+
+    one, same, other = made(a, 2), made(a, 2), made(b, 3)
+    for manager in (same, other):
+        manager.share(one)
+    assert all(mine is own for mine, own in zip(same.guards, one.guards))
+    assert not any(guard in map(id, one.guards) for guard in map(id, other.guards)) and other.guards[0].where == b
+    assert run(same, [1, 2]) and not run(same, [1, 3]) and run(other, [1, 3])
+    assert other.explain(([1, 2],)).expected == "3"
+
+
 class Trap:
     """Raises from every special method a guard could touch."""
 

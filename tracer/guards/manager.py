@@ -65,6 +65,7 @@ class CheckFunctionManager:
         self.globals = globals
         self._builtins = builtins
         self._stages = arrange(guards)
+        self._shares = False
         self.died: str | None = None
         self._on_invalid = on_invalid
         self.check_fn = self._define()
@@ -127,6 +128,19 @@ class CheckFunctionManager:
     def guards(self) -> tuple[Guard, ...]:
         """All guards in the order in which they are checked."""
         return tuple([guard for stage in self._stages for guard in [*stage.guards, *stage.tensors]])
+
+    def share(self, other: CheckFunctionManager) -> None:
+        """Takes guards of another entry in place of equal ones, once: these need no memory then, and are compared by identity."""
+        if self._shares:
+            return
+        self._shares = True
+        known = {guard: guard for guard in other.guards}
+        for stage in self._stages:
+            for guards in (stage.guards, stage.tensors):
+                for index, guard in enumerate(guards):
+                    same = known.get(guard, guard)
+                    if same.where == guard.where:
+                        guards[index] = same  # type: ignore[call-overload]
 
     @property
     def exec_text(self) -> str:

@@ -129,7 +129,7 @@ def _trace(job: Job) -> str:
         return "skipped"
     if answer is None:
         return "refused"
-    job.state.region.install(code, job.function.__globals__, answer)
+    job.state.region.install(code, job.function.__globals__, answer, True)
     return "compiled"
 
 
