@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import random
+import re
 import warnings
 
+import pytest
 import torch
 
 import tracer
@@ -86,3 +89,96 @@ def test_an_entry_of_another_mode_does_not_count():
         assert tracer.precompile(made, example=torch.ones(2))
     found = tracer.coverage(made, example=torch.ones(2))
     assert found.status == "uncovered" and "grad_mode" in found.entries[0].refused
+
+
+# -- under marks, without a declared domain ------------------------------------------------------------------------------
+
+
+def marked(*shape):
+    x = torch.randn(*shape)
+    tracer.mark_dynamic(x, 0)
+    return x
+
+
+def test_three_lines_that_fix_a_size_together_are_named_and_no_others():
+    def f(x):
+        y = x.sum()
+        if x.shape[0] != 100:
+            y = y + 1
+        if x.shape[0] > 5:
+            y = y + 2
+        if x.shape[0] % 4 == 0:
+            y = y * 3
+        if x.shape[0] < 50:
+            y = y - 4
+        if x.shape[0] < 12:
+            y = y - 5
+        return y
+
+    with pytest.raises(tracer.exc.ConstraintViolationError) as raised:
+        tracer.optimize("eager")(f)(marked(8))
+    text, first = str(raised.value), f.__code__.co_firstlineno
+    assert "== 8, by these 3 lines together" in text
+    assert re.findall(r"test_pitfalls\.py:(\d+) in f", text) == [str(first + line) for line in (4, 6, 10)]
+
+
+LIBRARY = """
+import torch
+
+def normalise(x):
+    return _centre(x) / 2
+
+def _centre(x):
+    return _Blocks().apply(x)
+
+class _Blocks:
+    def apply(self, x):
+        return x - sum(part.mean() for part in _parts(x))
+
+def _parts(x):
+    return [x[at] for at in range(int(x.shape[0]))]  # hidden
+"""
+
+
+def test_a_line_deep_in_a_library_that_fixes_a_marked_size_is_named(tmp_path, monkeypatch):
+    (tmp_path / "norms_of_others.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    library = importlib.import_module("norms_of_others")
+
+    def f(x):
+        return library.normalise(x * 2) + 1
+
+    with pytest.raises(tracer.exc.ConstraintViolationError) as raised:
+        tracer.optimize("eager")(f)(marked(6, 3))
+    assert f"norms_of_others.py:{LIBRARY[: LIBRARY.index('# hidden')].count(chr(10)) + 1} in _parts" in str(raised.value)
+    found = tracer.precompile(tracer.optimize("eager")(f), "x: B, S; B in 2..64; S in 2..9", torch.ones(3, 3), max_entries=2)
+    assert found.status == "budget" and "# hidden" in str(found)
+
+
+def test_sizes_that_are_equal_by_chance_cost_few_more_traces_and_leave_one_entry():
+    def f(x, y):
+        return x.sum(1).sum() + y.sum(1).sum()
+
+    made = tracer.optimize("eager", dynamic=True)(f)
+    draw = random.Random(0)
+    made(torch.ones(8, 8), torch.ones(8, 8))
+    for _ in range(50):
+        x, y = torch.randn(draw.randint(2, 9), draw.randint(2, 9)), torch.randn(draw.randint(2, 9), draw.randint(2, 9))
+        assert torch.equal(made(x, y), f(x, y))
+    assert made.stats()["compiles"] <= 4 and entries(made) == 1  # each time one equality less
+
+
+def test_a_batch_of_one_that_comes_late_is_one_trace_and_no_more():
+    def f(x):
+        return torch.nn.functional.layer_norm(x * 2, (6,)).sum(1)
+
+    made = tracer.optimize("eager")(f)
+    for batch in (8, 64, 3, 1, 5, 1, 64, 2, 1):
+        x = torch.randn(batch, 6)
+        assert torch.equal(made(x), f(x))
+    assert made.stats()["compiles"] == 3  # 8; 2 and more, in place of 8; 1
+    with tracer.config.patch(specialize_zero_one="by_need"):
+        made = tracer.optimize("eager")(lambda x: (x * 2).relu())
+        for batch in (8, 64, 3, 1, 5, 1, 64, 2, 1):
+            made(torch.randn(batch, 6))
+    assert made.stats()["compiles"] == 2 and entries(made) == 1
