@@ -198,3 +198,91 @@ def test_objects_with_items_alone_are_iterated():
         return x + next(half), every, half
 
     captured(fn, X)
+
+
+# -- filters -----------------------------------------------------------------------------------------------------------
+
+
+def silenced(x):
+    warnings.warn("before")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.warn("dropped")
+        y = x + 1
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):
+        warnings.warn("dropped", FutureWarning)
+        y = y * 2
+    warnings.warn("after")
+    return y
+
+
+def test_warnings_are_caught_in_one_graph():
+    filters, shown = warnings.filters, warnings.showwarning
+    before = list(filters)
+    compiled, graphs = graphs_of(silenced)
+    expected = warned(silenced, X)
+    assert [text for text, *_ in expected] == ["before", "after"]
+    for _ in range(3):
+        assert warned(compiled, X) == expected
+    assert len(graphs) == 1
+    assert warnings.filters is filters and list(filters) == before and warnings.showwarning is shown
+
+
+def test_the_line_that_is_shown_once_is_shown_again_after_filters_changed():
+    def twice(x):
+        for _ in range(2):
+            warnings.warn("once")
+            with warnings.catch_warnings():
+                x = x + 1
+        return x
+
+    def count(fn):
+        globals().pop("__warningregistry__", None)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            fn(X)
+            fn(X)
+        return len(caught)
+
+    assert count(graphs_of(twice)[0]) == count(twice)
+
+
+def test_a_warning_inside_that_is_shown_breaks_the_graph():
+    def some(x):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "no", UserWarning)
+            warnings.warn("not shown")
+            x = x + 1
+            warnings.warn("shown")
+            return x * 2
+
+    compiled, graphs = graphs_of(some)
+    expected = warned(some, X)
+    assert [text for text, *_ in expected] == ["shown"]
+    assert warned(compiled, X) == expected == warned(compiled, X)
+    assert len(graphs) == 2
+
+
+def test_filters_that_the_program_leaves_changed():
+    def change(x):
+        warnings.simplefilter("ignore", ResourceWarning)
+        warnings.filterwarnings("default", module="a.b")
+        return x + 1
+
+    def left(fn):
+        with warnings.catch_warnings():
+            before = warnings.filters
+            fn(X)
+            return warnings.filters is before, list(warnings.filters)
+
+    compiled, graphs = graphs_of(change)
+    assert left(compiled) == left(change) == left(compiled)
+    assert len(graphs) == 1
+
+
+@pytest.mark.parametrize("options", ["record=True", "action='error'"])
+def test_what_would_see_the_warnings_of_operations_breaks_the_graph(options):
+    names = {"warnings": warnings}
+    text = f"def f(x):\n    with warnings.catch_warnings({options}) as caught:\n        y = x + 1\n    return y, caught"
+    exec(text, names)
+    breaks(names["f"], X)

@@ -23,6 +23,11 @@ def warn(filename: str, line: int, namespace: dict[str, Any], message: str, cate
     warnings.warn_explicit(message, category, filename, line, namespace.get("__name__") or "<string>", registry)
 
 
+def ignored_warning(namespace: dict[str, Any]) -> None:
+    """What a warning leaves behind that a filter drops."""
+    namespace.setdefault("__warningregistry__", {})
+
+
 def log(filename: str, line: int, function: str, logger: logging.Logger, level: int, message: str, *args: Any) -> None:
     """logger._log at the user's line"""
     logger.handle(logger.makeRecord(logger.name, level, filename, line, message, args, None, function, None, None))

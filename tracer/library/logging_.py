@@ -12,6 +12,7 @@ from tracer.effects import deferred
 from tracer.effects.deferred import DeferredCall
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models, transparent
+from tracer.sources import ModuleGlobalsSource, ModuleSource
 from tracer.variables.base import VariableTracker
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import NONE, ONE, ConstantVariable
@@ -39,6 +40,43 @@ def _user_frame(tx: Any, level: int, skipped: str) -> Any:
 # -- warnings ----------------------------------------------------------------------------------------------------------
 
 
+transparent(*[getattr(warnings, name) for name in ("simplefilter", "filterwarnings", "resetwarnings", "_add_filter")])
+transparent(*[vars(warnings.catch_warnings)[name] for name in ("__init__", "__enter__", "__exit__")])
+
+
+@models(warnings.catch_warnings)
+def _catch_warnings(tx: Tracer, **options: Value) -> Value:
+    """Traced through: the filters are a list of the module, which is put back at the end. What operations of the graph warn of
+    by themselves comes when it runs: a list of all warnings would lack it, and no error could be made of it."""
+    record = options.get("record", NONE)
+    if not record.is_constant() or record.constant():
+        unsupported("with-block", value="catch_warnings, which records them,")
+    options.setdefault("module", tx.wrap(warnings, ModuleSource("warnings")))
+    return tx.type_call(tx.class_variable(warnings.catch_warnings), [], options)  # type: ignore[no-any-return]
+
+
+@models(warnings._filters_mutated)  # type: ignore[attr-defined]
+def _filters_mutated(tx: Tracer) -> Value:
+    if any(action == "error" for action, *_ in _filters(tx) if (action, *_) not in warnings.filters):
+        unsupported("side-effect-call", name="a filter of warnings", value="that makes errors of them")
+    tx.effects.defer(DeferredCall(warnings._filters_mutated, (), ()))  # type: ignore[attr-defined]
+    return NONE
+
+
+def _filters(tx: Tracer) -> list[tuple[Any, ...]]:
+    """The filters as the program has left them so far."""
+    return [tuple([part.identity() for part in each.unpack(tx)]) for each in _tracked_filters(tx).unpack(tx)]
+
+
+def _tracked_filters(tx: Tracer) -> Value:
+    return tx.wrap(warnings, ModuleSource("warnings")).get_attr(tx, "filters")
+
+
+def _changes_filters(tx: Tracer) -> bool:
+    filters = _tracked_filters(tx)
+    return filters.source != ModuleGlobalsSource("warnings", "filters") or filters in tx.effects.mutated
+
+
 @models(warnings.warn)
 def _warn(
     tx: Tracer, message: Value, category: Value = NONE, stacklevel: Value = ONE, source: Value = NONE
@@ -54,17 +92,26 @@ def _warn(
         unsupported("side-effect-call", name="warnings.warn", value=category.describe())
     frame = _user_frame(tx, stacklevel.constant(), "")
     place = frame.location()
-    if _action(str(message.constant()), kind, frame.globals.get("__name__") or "<string>", place.lineno) == "error":
+    changed = _changes_filters(tx)
+    filters = _filters(tx) if changed else list(warnings.filters)
+    module = frame.globals.get("__name__") or "<string>"
+    action = _action(filters, str(message.constant()), kind, module, place.lineno)
+    if action == "error":
         unsupported("side-effect-call", name="warnings.warn, which raises", value=message.describe())
+    if changed:
+        if action != "ignore":
+            unsupported("side-effect-call", name="warnings.warn, with filters of its own,", value=message.describe())
+        tx.effects.defer(DeferredCall(deferred.ignored_warning, (frame.globals,), ()))
+        return NONE
     tx.guard(guards.WarningFiltersMatch(tuple(warnings.filters)))
     cls = tx.class_variable(kind) if none else category
     tx.effects.defer(DeferredCall(deferred.warn, (place.filename, place.lineno, frame.globals), (message, cls)))
     return NONE
 
 
-def _action(text: str, category: type[Warning], module: str, line: int) -> str:
+def _action(filters: list[tuple[Any, ...]], text: str, category: type[Warning], module: str, line: int) -> str:
     """What the filters say is done with a warning."""
-    for action, message, kind, pattern, number in warnings.filters:
+    for action, message, kind, pattern, number in filters:
         fits = message is None or _matches(message, text)
         if fits and issubclass(category, kind) and (pattern is None or _matches(pattern, module)) and number in (0, line):
             return action
