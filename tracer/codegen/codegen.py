@@ -28,6 +28,7 @@ from tracer.variables.generators import GeneratorVariable
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.lookups import lookup
 from tracer.variables.objects import UserObjectVariable
+from tracer.variables.sets import SetVariable
 
 Load = Callable[[], None]
 _CODE_CONSTANTS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), types.CodeType, tuple, frozenset, slice)
@@ -266,9 +267,11 @@ class Codegen:
         """Fills an instance of a subclass of list, set, deque or dict through the methods of the built-in class."""
         storage = value.storage
         assert storage is not None
-        if issubclass(base, (list, set, collections.deque)):
-            method = set.update if issubclass(base, set) else base.extend  # type: ignore[attr-defined]
-            self.call_object(method, lambda: self.load(value), lambda: self.load(storage))
+        if isinstance(storage, SetVariable):
+            storage.repeat_changes(self, lambda: self.load(value))
+            return
+        if issubclass(base, (list, collections.deque)):
+            self.call_object(base.extend, lambda: self.load(value), lambda: self.load(storage))
             self.asm.pop()
             return
         for key, item in storage.entries.values():  # type: ignore[attr-defined]

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from tracer.variables.enums import EnumMemberVariable
 from tracer.variables.mappings import DictVariable
 from tracer.variables.patterns import PATTERN_TYPES, PatternVariable
 from tracer.variables.sequences import ListVariable, RangeVariable, SizeVariable, SliceVariable, TupleVariable
+from tracer.variables.set_history import Constant, Made
 from tracer.variables.sets import FrozenSetVariable, SetVariable
 
 
@@ -41,13 +42,28 @@ def _range(value: range) -> RangeVariable:
     return RangeVariable(from_python(value.start), from_python(value.stop), from_python(value.step))
 
 
+def _set(value: set[Any]) -> SetVariable:
+    made = frozenset(value)
+    if list(set(made)) != list(value):  # only what made it would make another with this order
+        unsupported("set-order", value="a set that was computed")
+    return SetVariable(_entries(value), twin=set(made), history=Made(set, Constant(made)))
+
+
+def _frozenset(value: frozenset[Any]) -> FrozenSetVariable:
+    return FrozenSetVariable(_entries(value), twin=value, history=Constant(value))
+
+
+def _entries(value: Iterable[Any]) -> dict[Any, VariableTracker]:
+    return {item: from_python(item) for item in value}
+
+
 _CONTAINERS: dict[type, Callable[[Any], VariableTracker]] = {
     tuple: lambda value: TupleVariable([from_python(item) for item in value]),
     torch.Size: lambda value: SizeVariable([from_python(item) for item in value]),
     list: lambda value: ListVariable([from_python(item) for item in value]),
     dict: lambda value: DictVariable({key: (from_python(key), from_python(item)) for key, item in value.items()}),
-    set: lambda value: SetVariable({item: from_python(item) for item in value}, twin=value),
-    frozenset: lambda value: FrozenSetVariable({item: from_python(item) for item in value}, twin=value),
+    set: _set,
+    frozenset: _frozenset,
     slice: _slice,
     range: _range,
 }

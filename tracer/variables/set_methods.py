@@ -3,19 +3,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, ConstantVariable, boolean
 from tracer.variables.sequences import ListVariable, TupleVariable
 from tracer.variables.sets import (
-    IN_PLACE,
     FrozenSetVariable,
     SetVariable,
-    combined,
-    copy_as,
     elements,
     entries_of,
-    made_of,
+    is_set,
     searched_key,
 )
 
@@ -23,26 +19,16 @@ if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 
-def _combining(op: str) -> Any:
+def _combining(name: str) -> Any:
     def method(tx: Tracer, self: SetVariable, /, *others: VariableTracker) -> VariableTracker:
-        result = copy_as(self, type(self))
-        for other in others:
-            result = combined(tx, op, result, made_of(tx, other, SetVariable), type(self))
-        return result
+        return self.combined(tx, name, others)
 
     return method
 
 
-def _updating(op: str) -> Any:
-    def method(tx: Tracer, self: SetVariable, /, *others: VariableTracker) -> VariableTracker:
-        for other in others:
-            if op == "|" and not isinstance(other, SetVariable) and not hasattr(other, "real_keys"):
-                iterator = other.iterate(tx)
-                while (item := iterator.next(tx)) is not None:
-                    self.add(tx, item)
-            else:
-                self.update_by(tx, op, made_of(tx, other, SetVariable))
-        return NONE
+def _combining_with_one(name: str) -> Any:
+    def method(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
+        return self.combined(tx, name, [other])
 
     return method
 
@@ -66,7 +52,7 @@ def _isdisjoint(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> Var
 
 
 def _copy(tx: Tracer, self: SetVariable, /) -> VariableTracker:
-    return self if type(self) is FrozenSetVariable else copy_as(self, type(self))
+    return self if type(self) is FrozenSetVariable else self.combined(tx, "copy", [])
 
 
 def _operator(op: str) -> Any:
@@ -81,8 +67,9 @@ def _reduce(tx: Tracer, self: SetVariable, /, *protocol: VariableTracker) -> Var
 
 
 for _table in (SetVariable.methods, FrozenSetVariable.methods):
-    for _name, _op in (("union", "|"), ("intersection", "&"), ("difference", "-"), ("symmetric_difference", "^")):
-        _table(_name)(_combining(_op))
+    for _name in ("union", "intersection", "difference"):
+        _table(_name)(_combining(_name))
+    _table("symmetric_difference")(_combining_with_one("symmetric_difference"))
     for _name, _op in (("issubset", "<="), ("issuperset", ">=")):
         _table(_name)(_comparing(_op))
     for _name, _op in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
@@ -98,8 +85,37 @@ for _table in (SetVariable.methods, FrozenSetVariable.methods):
     _table("__reduce__", "__reduce_ex__")(_reduce)
 
 _set = SetVariable.methods
-for _op, _name in IN_PLACE.items():
-    _set(_name)(_updating(_op))
+
+
+@_set("update")
+def _update(tx: Tracer, self: SetVariable, /, *others: VariableTracker) -> VariableTracker:
+    for other in others:
+        if is_set(other) or hasattr(other, "real_keys"):
+            self.combine(tx, "update", other)
+            continue
+        iterator = other.iterate(tx)
+        while (item := iterator.next(tx)) is not None:
+            self.add(tx, item)
+    return NONE
+
+
+@_set("difference_update")
+def _difference_update(tx: Tracer, self: SetVariable, /, *others: VariableTracker) -> VariableTracker:
+    for other in others:
+        self.combine(tx, "difference_update", other)
+    return NONE
+
+
+@_set("intersection_update")
+def _intersection_update(tx: Tracer, self: SetVariable, /, *others: VariableTracker) -> VariableTracker:
+    self.combine(tx, "intersection_update", *others)
+    return NONE
+
+
+@_set("symmetric_difference_update")
+def _symmetric_difference_update(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
+    self.combine(tx, "symmetric_difference_update", other)
+    return NONE
 
 
 @_set("add")
@@ -133,12 +149,4 @@ def _clear(tx: Tracer, self: SetVariable, /) -> VariableTracker:
 def _pop(tx: Tracer, self: SetVariable, /) -> VariableTracker:
     if not self.entries:
         tx.raise_error(KeyError, "pop from an empty set")
-    if len(self.entries) > 1 and self.source is not None:
-        unsupported("set-order", value=self.describe())
-    item = self.ordered(tx)[0]
-    key = item.hash_key(tx)
-    self.changed(tx, "discard", item)
-    del self.entries[key]
-    if self.twin is not None:
-        assert self.twin.pop() == key
-    return item
+    return self.pop(tx)

@@ -2,21 +2,23 @@
 
 The order of a set is a matter of hashes and of its history. A set whose elements have the same hash at every call keeps
 a `twin`: a real set of their hash keys, on which CPython does each operation too. Iteration follows the twin; without
-one (tensors, new objects) it breaks the graph.
+one (tensors, new objects) it breaks the graph. The output code makes a set by its `history`.
 """
 from __future__ import annotations
 
-import random
+import dataclasses
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tracer import guards
 from tracer.graph_breaks import unsupported
+from tracer.variables import set_history
 from tracer.variables.base import Models, VariableTracker, invoke
-from tracer.variables.constant import BINARY, ConstantVariable, boolean
+from tracer.variables.constant import ConstantVariable, boolean
 from tracer.variables.identities import refuse_unknown
 from tracer.variables.iterators import IteratorVariable
+from tracer.variables.set_history import Changed, Existing, History, Listed, Made, Step
 from tracer.variables.text import form
 
 if TYPE_CHECKING:
@@ -24,9 +26,7 @@ if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 Entries = dict[Any, VariableTracker]
-MOST_ATTEMPTS = 500
 BY_INSERTION = object()  # a twin made by inserting one element after the other
-_SET_OPERATORS = ("&", "|", "-", "^")
 
 
 def is_fixed(item: VariableTracker) -> bool:
@@ -66,18 +66,19 @@ class SetVariable(VariableTracker):
     cls: type = set
     methods = Models("set method")
 
-    def __init__(self, entries: Entries, source: Source | None = None, twin: Any = BY_INSERTION) -> None:
+    def __init__(
+        self, entries: Entries, source: Source | None = None, twin: Any = BY_INSERTION, history: History | None = None
+    ) -> None:
         self.entries = entries
         self.source = source
-        self.log: list[tuple[str, VariableTracker | None]] = []  # mutations of a set that existed before the frame
         if twin is BY_INSERTION:
             elements = real_elements(entries) if source is None else None
-            twin = None if elements is None else self._real(elements)
+            twin = None if elements is None else self.cls(iter(elements))
         self.twin = twin
-
-    def _real(self, elements: Iterable[Any]) -> Any:
-        """A real set of this kind, made as CPython's set displays are: element by element."""
-        return self.cls(iter(elements))
+        if history is None:
+            history = Made(self.cls, Listed(tuple(entries.values()))) if source is None else Existing(self)
+        self.history = history
+        self.changed_at = 0  # the step of the first change, where it is known
 
     def python_type(self) -> type:
         return self.cls
@@ -88,7 +89,9 @@ class SetVariable(VariableTracker):
     __repr__ = describe
 
     def children(self) -> Iterable[VariableTracker]:
-        return self.entries.values()
+        needed = dict.fromkeys((*self.entries.values(), *set_history.values_in(self.history)))
+        needed.pop(self, None)
+        return needed
 
     def truth(self, tx: Tracer) -> bool:
         return bool(self.entries)
@@ -111,9 +114,9 @@ class SetVariable(VariableTracker):
         """The elements in the order in which CPython would iterate."""
         if len(self.entries) < 2:
             return list(self.entries.values())
-        if self.source is not None and not self.log:
+        if isinstance(self.history, Existing):
             members = tuple(item.constant() for item in self.entries.values())
-            tx.guard(guards.SetOrderMatch(self.source, members))
+            tx.guard(guards.SetOrderMatch(self.history.value.source, members))
             return list(self.entries.values())
         if self.twin is None:
             unsupported("set-order", value=self.describe())
@@ -134,14 +137,14 @@ class SetVariable(VariableTracker):
         tx.raise_error(TypeError, f"unhashable type: {self.cls.__name__!r}")
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        if op not in _SET_OPERATORS or reflected or not isinstance(other, SetVariable):
+        if op not in METHODS or reflected or not isinstance(other, SetVariable):
             return None
-        return combined(tx, op, self, other, type(self))
+        return self.combined(tx, METHODS[op], [other])
 
     def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
-        if self.cls is not set or op not in _SET_OPERATORS or not isinstance(other, SetVariable):
+        if self.cls is not set or op not in METHODS or not isinstance(other, SetVariable):
             return None
-        self.update_by(tx, op, other)
+        self.combine(tx, IN_PLACE[METHODS[op]], other)
         return self
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
@@ -171,11 +174,18 @@ class SetVariable(VariableTracker):
 
     # -- changes -------------------------------------------------------------------------------------------------
 
-    def changed(self, tx: Tracer, method: str, operand: VariableTracker | None = None) -> None:
-        """Called before each change, with the call that will repeat it on a set that existed before the frame."""
+    def changed(self, tx: Tracer, method: str, *operands: set_history.Operand | VariableTracker) -> None:
+        """Called before each change, with the call that repeats it."""
         tx.effects.mutate(self)
-        if self.source is not None:
-            self.log.append((method, operand))
+        if isinstance(self.history, Existing):
+            self.changed_at = tx.break_step()
+        self.history = Step(self.history, method, operands)
+
+    def recorded(self, tx: Tracer) -> History:
+        """The history for another set that is made from this one."""
+        if self.source is None or isinstance(self.history, Existing):
+            return self.history
+        return Changed(tx.break_step())
 
     def add(self, tx: Tracer, item: VariableTracker) -> None:
         key = key_of(tx, self.entries, item)
@@ -193,88 +203,90 @@ class SetVariable(VariableTracker):
             if self.twin is not None:
                 self.twin.discard(key)
 
+    def pop(self, tx: Tracer) -> VariableTracker:
+        """One element of a set that has some."""
+        if len(self.entries) > 1 and self.source is not None:
+            unsupported("set-order", value=self.describe())
+        item = self.ordered(tx)[0]
+        self.changed(tx, "pop")
+        del self.entries[item.hash_key(tx)]
+        if self.twin is not None:
+            self.twin.pop()
+        return item
+
     def clear(self, tx: Tracer) -> None:
         self.changed(tx, "clear")
         self.entries.clear()
-        self.twin = set()
+        if self.twin is None and self.source is None:
+            self.twin = set()
+        elif self.twin is not None:
+            self.twin.clear()
 
     def _lose_order(self) -> None:
         self.twin = None
 
-    def update_by(self, tx: Tracer, op: str, theirs: SetVariable) -> None:
-        """self op= theirs"""
-        result = combined(tx, op, self, theirs, SetVariable)
-        self.changed(tx, IN_PLACE[op], SetVariable(dict(theirs.entries), twin=_copied(theirs.twin)))
-        if self.twin is not None and theirs.twin is not None:
-            getattr(self.twin, IN_PLACE[op])(theirs.twin)
-            self.entries = {key: result.entries[key] for key in self.twin}
+    # -- combinations --------------------------------------------------------------------------------------------
+
+    def combined(self, tx: Tracer, method: str, others: Iterable[VariableTracker]) -> SetVariable:
+        """self.method(*others), which is a new set"""
+        others = list(others)
+        if any(other is self for other in others) and method in ("union", "intersection"):
+            others = self._but_itself(others)
+        operands = [operand_of(tx, other) for other in others]
+        entries = dict(self.entries)
+        for operand in operands:
+            entries = ENTRIES[method](entries, operand)
+        twin = None
+        if self.twin is not None and all(operand.real is not None for operand in operands):
+            twin = getattr(self.twin, method)(*[operand.real for operand in operands])
+        return type(self)(entries, None, twin, Step(self.recorded(tx), method, tuple(operand.history for operand in operands)))
+
+    def combine(self, tx: Tracer, method: str, *others: VariableTracker) -> None:
+        """self.method(*others), which changes it"""
+        operands = [operand_of(tx, other) for other in others]
+        if any(other is self for other in others):
+            self._but_itself(others)
+            if method in ("difference_update", "symmetric_difference_update"):
+                self.clear(tx)
+            elif method == "intersection_update":
+                unsupported("set-order", value="a set intersected with itself")
+            return
+        self.changed(tx, method, *[operand.history for operand in operands])
+        for operand in operands:
+            self.entries = ENTRIES[_MAKING[method]](self.entries, operand)
+        if self.twin is not None and all(operand.real is not None for operand in operands):
+            getattr(self.twin, method)(*[operand.real for operand in operands])
         else:
-            self.entries, self.twin = result.entries, None
+            self.twin = None
+
+    def _but_itself(self, others: Sequence[VariableTracker]) -> list[VariableTracker]:
+        """A set united or intersected with itself is copied."""
+        if len(others) > 1:
+            unsupported("set-order", value="a set combined with itself and others")
+        return []
 
     # -- code ----------------------------------------------------------------------------------------------------
 
     def reconstruct(self, cg: Any) -> None:
-        if self.twin is None:
-            self._build(cg, list(self.entries.values()), [])
-            return
-        recipe = recipe_of(list(self.twin), list(self.entries))
-        if recipe is None:
-            unsupported("cannot-reconstruct", value="a set whose order follows from how it was made")
-        order, fillers = recipe
-        self._build(cg, [self.entries[key] for key in order], fillers)
-
-    def _build(self, cg: Any, items: list[VariableTracker], fillers: list[int]) -> None:
-        cg.asm.emit("BUILD_SET", 0)
-        for item in (*map(ConstantVariable, fillers), *items):
-            cg.load(item)
-            cg.asm.emit("SET_ADD", 1)
-        for filler in fillers:
-            cg.asm.copy(1)
-            cg.load_attr("discard")
-            cg.call_top(lambda filler=filler: cg.load_const(filler))
-            cg.asm.pop()
+        set_history.Maker(cg).make(self.history)
 
     def replay(self, cg: Any) -> None:
         """The changes again, one by one."""
-        for method, operand in self.log:
-            loads = [lambda: cg.load(self)]
-            if operand is not None:
-                loads.append(lambda operand=operand: cg.load(operand))  # type: ignore[misc]
-            cg.call_object(getattr(set, method), *loads)
-            cg.asm.emit("POP_TOP")
+        self.repeat_changes(cg, lambda: cg.load(self))
+
+    def repeat_changes(self, cg: Any, load: Callable[[], None]) -> None:
+        """What was done to this set since it was made or found, on the one that `load` pushes."""
+        set_history.Maker(cg).repeat(self.history, load)
 
 
+METHODS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
 IN_PLACE = {
-    "|": "update", "&": "intersection_update", "-": "difference_update", "^": "symmetric_difference_update",
-}  # fmt: skip
-
-
-def _copied(twin: Any) -> Any:
-    return None if twin is None else twin.copy()
-
-
-def recipe_of(wanted: list[Any], inserted: list[Any]) -> tuple[list[Any], list[int]] | None:
-    """An order of insertion, and ints to insert before and discard afterwards, that give a set this order of iteration.
-
-    The history of a set shows in its order only where hashes collide: a few tries find another history for it."""
-    for order, fillers in _histories(wanted, inserted):
-        made = set[Any]()
-        for element in (*fillers, *order):
-            made.add(element)
-        made.difference_update(fillers)
-        if list(made) == wanted:
-            return order, fillers
-    return None
-
-
-def _histories(wanted: list[Any], inserted: list[Any]) -> Iterable[tuple[list[Any], list[int]]]:
-    yield inserted, []
-    yield wanted, []
-    taken = set(wanted)
-    free = [number for number in range(64) if number not in taken]
-    source = random.Random(0)
-    for _ in range(MOST_ATTEMPTS):
-        yield source.sample(wanted, len(wanted)), source.sample(free, source.randrange(len(free) // 2))
+    "union": "update",
+    "intersection": "intersection_update",
+    "difference": "difference_update",
+    "symmetric_difference": "symmetric_difference_update",
+}
+_MAKING = {change: method for method, change in IN_PLACE.items()}
 
 
 class FrozenSetVariable(SetVariable):
@@ -291,17 +303,6 @@ class FrozenSetVariable(SetVariable):
 
     def hash_key(self, tx: Tracer) -> Any:
         return frozenset(self.entries)
-
-    def reconstruct(self, cg: Any) -> None:
-        if self.twin is not None and list(self._real(self.entries)) == list(self.twin):
-            cg.call_object(frozenset, lambda: cg.build_sequence("BUILD_LIST", list(self.entries.values())))
-        elif self.is_constant() and self.twin is not None:
-            cg.load_object(self.twin)
-        else:
-            made = SetVariable(self.entries, twin=self.twin)
-            cg.call_object(frozenset, lambda: made.reconstruct(cg))
-            if self.twin is not None and list(frozenset(self.twin)) != list(self.twin):
-                unsupported("cannot-reconstruct", value="a frozenset whose order follows from how it was made")
 
 
 class SetIterator(IteratorVariable):
@@ -368,44 +369,73 @@ def set_form(tx: Tracer, value: VariableTracker) -> SetVariable | None:
     return None if as_set is None else as_set(tx)
 
 
-def combined(tx: Tracer, op: str, mine: SetVariable, theirs: SetVariable, make: type[SetVariable]) -> SetVariable:
-    """mine op theirs"""
-    left, right = mine.entries, theirs.entries
-    if op == "|":
-        entries = {**left, **{k: v for k, v in right.items() if k not in left}}
-    elif op == "&":
-        entries = {k: v for k, v in left.items() if k in right}
-    else:
-        entries = {k: v for k, v in left.items() if k not in right}
-        if op == "^":
-            entries.update({k: v for k, v in right.items() if k not in left})
-    twin = None
-    if mine.twin is not None and theirs.twin is not None:
-        twin = BINARY[op](mine.twin, theirs.twin)
-        entries = {key: entries[key] for key in twin}
-    return make(entries, twin=twin)
+@dataclasses.dataclass
+class Operand:
+    """What a set is combined with: `real`, where hashes are known, is what its twin is combined with."""
+
+    entries: Entries
+    real: Any
+    history: set_history.Operand
+    is_set: bool = False
+
+
+def is_set(value: VariableTracker) -> bool:
+    """Whether CPython takes it for a set: also an instance of a subclass, whatever its own __iter__ does."""
+    return isinstance(_storage_of(value), SetVariable)
+
+
+def _storage_of(value: VariableTracker) -> Any:
+    return value if isinstance(value, SetVariable) else getattr(value, "storage", None)
+
+
+def operand_of(tx: Tracer, value: VariableTracker) -> Operand:
+    found = _storage_of(value)
+    if isinstance(found, SetVariable):
+        return Operand(found.entries, found.twin, found.recorded(tx), is_set=True)
+    return listed(entries_of(tx, value.unpack(tx)), dict if getattr(value, "real_keys", False) else None)
+
+
+def listed(entries: Entries, base: type[dict[Any, Any]] | None, view: str | None = None) -> Operand:
+    """What is no set: an iterable, the keys of a dict, or its view."""
+    real: Any = real_elements(entries)
+    if real is not None and base is not None:
+        real = base.fromkeys(real)
+    return Operand(entries, real, Listed(tuple(entries.values()), base, view))
+
+
+def _united(mine: Entries, other: Operand) -> Entries:
+    return {**mine, **{key: item for key, item in other.entries.items() if key not in mine}}
+
+
+def _common(mine: Entries, other: Operand) -> Entries:
+    """CPython takes the elements of the smaller set, or those of what is no set."""
+    if other.is_set and len(other.entries) > len(mine):
+        return {key: item for key, item in mine.items() if key in other.entries}
+    return {key: item for key, item in other.entries.items() if key in mine}
+
+
+def _remaining(mine: Entries, other: Operand) -> Entries:
+    return {key: item for key, item in mine.items() if key not in other.entries}
+
+
+def _not_common(mine: Entries, other: Operand) -> Entries:
+    return {**_remaining(mine, other), **{key: item for key, item in other.entries.items() if key not in mine}}
+
+
+ENTRIES: dict[str, Callable[[Entries, Operand], Entries]] = {
+    "union": _united, "intersection": _common, "difference": _remaining, "symmetric_difference": _not_common,
+}  # fmt: skip
 
 
 def made_of(tx: Tracer, value: VariableTracker | None, make: type[SetVariable]) -> SetVariable:
     """set(value) or frozenset(value)"""
     if value is None:
         return make({})
-    if isinstance(value, SetVariable):
-        if make is FrozenSetVariable and type(value) is FrozenSetVariable:
-            return value
-        return copy_as(value, make)
-    real = getattr(value, "real_keys", None)
-    if real is None:  # element by element
-        return make(entries_of(tx, value.unpack(tx)))
-    entries = entries_of(tx, value.unpack(tx))
-    elements = real_elements(entries)  # a dict: its size is known beforehand
-    return make(entries, twin=None if elements is None else make.cls(dict.fromkeys(elements)))
-
-
-def copy_as(value: SetVariable, make: type[SetVariable]) -> SetVariable:
-    twin = None if value.twin is None else make.cls(value.twin)
-    entries = dict(value.entries) if twin is None else {key: value.entries[key] for key in twin}
-    return make(entries, twin=twin)
+    if make is FrozenSetVariable and type(value) is FrozenSetVariable:
+        return value
+    operand = operand_of(tx, value)
+    twin = None if operand.real is None else make.cls(operand.real)
+    return make(dict(operand.entries), None, twin, Made(make.cls, operand.history))
 
 
 def elements(tx: Tracer, value: VariableTracker) -> list[VariableTracker]:

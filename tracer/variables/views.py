@@ -9,7 +9,8 @@ from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker, no_keywords
 from tracer.variables.constant import BINARY, boolean
 from tracer.variables.iterators import IteratorVariable, skipped
-from tracer.variables.sets import SetVariable, combined, entries_of, made_of, real_elements, set_form
+from tracer.variables.set_history import Computed
+from tracer.variables.sets import ENTRIES, METHODS, Operand, SetVariable, entries_of, listed, made_of, operand_of, set_form
 from tracer.variables.text import form
 from tracer.variables.tuples import TupleVariable
 
@@ -85,37 +86,22 @@ class DictViewVariable(VariableTracker):
         return SetVariable(entries_of(tx, self.unpack(tx)))
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        mine = self.as_set(tx)
-        if mine is None or op not in ("&", "|", "-", "^"):
+        if self.kind == "values" or op not in ("&", "|", "-", "^"):
             return None
         if reflected and not isinstance(other, SetVariable):
             return None
-        theirs = set_form(tx, other)
-        if theirs is None:
-            theirs = SetVariable(entries_of(tx, other.unpack(tx)))
-        left, right = (theirs, mine) if reflected else (mine, theirs)
-        result = combined(tx, op, left, right, SetVariable)
-        result.twin = self._twin(op, other, reflected)
-        if result.twin is not None:
-            result.entries = {key: result.entries[key] for key in result.twin}
-        return result
+        mine = self._operand(tx)
+        theirs = other._operand(tx) if isinstance(other, DictViewVariable) else operand_of(tx, other)
+        return computed(op, theirs, mine) if reflected else computed(op, mine, theirs)
 
-    def _twin(self, op: str, other: VariableTracker, reflected: bool) -> set[Any] | None:
-        """What CPython makes of views of dicts with these very keys."""
-        mine = self._real_view()
-        if isinstance(other, DictViewVariable):
-            theirs = other._real_view()
+    def _operand(self, tx: Tracer) -> Operand:
+        base = dict if self.owner.cls is dict else collections.OrderedDict
+        operand = listed(entries_of(tx, self.unpack(tx)), base, self.kind)
+        if self.kind == "keys" and operand.real is not None:
+            operand.real = operand.real.keys()
         else:
-            theirs = other.twin if isinstance(other, SetVariable) else None
-        if mine is None or theirs is None:
-            return None
-        return BINARY[op](theirs, mine) if reflected else BINARY[op](mine, theirs)  # type: ignore[no-any-return]
-
-    def _real_view(self) -> Any:
-        if self.kind != "keys" or self.owner.cls is not dict:
-            return None
-        keys = real_elements({key: pair[0] for key, pair in self.owner.entries.items()})
-        return None if keys is None else dict.fromkeys(keys).keys()
+            operand.real = None
+        return operand
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         mine, theirs = self.as_set(tx), set_form(tx, other)
@@ -146,6 +132,18 @@ class DictViewVariable(VariableTracker):
     def reconstruct(self, cg: Any) -> None:
         base = collections.OrderedDict if issubclass(self.owner.cls, collections.OrderedDict) else dict
         cg.call_object(getattr(base, self.kind), lambda: cg.load(self.owner))
+
+
+def computed(op: str, left: Operand, right: Operand) -> SetVariable:
+    """The set that an operator gives where one of the two is a view."""
+    own = {key: key for key in left.entries}
+    if op == "&" and any(type(own.get(key, key)) is not type(key) for key in right.entries):
+        unsupported("set-order", value="keys that are equal and differ")
+    entries = ENTRIES[METHODS[op]](left.entries, right)
+    twin = None
+    if left.real is not None and right.real is not None:
+        twin = BINARY[op](left.real, right.real)
+    return SetVariable(entries, twin=twin, history=Computed(op, left.history, right.history))
 
 
 class DictIterator(IteratorVariable):
