@@ -42,18 +42,29 @@ current_bucket(Dispatcher *self)
     return bucket;
 }
 
-/* CPython runs the function; its callees are offered to the region. `offer`: so is its own frame. */
+/* CPython runs the function; its callees are offered to the region. */
 static PyObject *
 call_original(Dispatcher *self, ThreadContext *context, PyObject *const *arguments, size_t nargsf, PyObject *keywords,
-              int offer)
+              PyFunctionObject *passing_now, PyObject *handed_now)
 {
     PyFunctionObject *passing = context->passing;
-    context->passing = offer ? NULL : self->function;
+    PyObject *handed = context->handed;
+    context->passing = passing_now;
+    context->handed = handed_now;
     Region *outer = thread_context_exchange(context, (Region *)Py_NewRef(self->region));
     PyObject *result = PyObject_Vectorcall((PyObject *)self->function, arguments, nargsf, keywords);
     Py_XDECREF(thread_context_exchange(context, outer));
     context->passing = passing;
+    context->handed = handed;
     return result;
+}
+
+/* Its own frame is not offered; it takes its arguments out of `handed`, which may be NULL. */
+static PyObject *
+call_passing(Dispatcher *self, ThreadContext *context, PyObject *const *arguments, size_t nargsf, PyObject *keywords,
+             PyObject *handed)
+{
+    return call_original(self, context, arguments, nargsf, keywords, self->function, handed);
 }
 
 /* `handed`: NULL, or the list that the arguments lie in, for cached code to empty. */
@@ -69,7 +80,7 @@ call_cached(Dispatcher *self, ThreadContext *context, PyObject *const *arguments
     int bound = call_site_from_call(&site, self->region, self->function, arguments, PyVectorcall_NARGS(nargsf),
                                     keywords);
     if (bound <= 0) {
-        return bound < 0 ? NULL : call_original(self, context, arguments, nargsf, keywords, 1);
+        return bound < 0 ? NULL : call_original(self, context, arguments, nargsf, keywords, NULL, NULL);
     }
     site.handed = handed;
     Entry *entry = NULL;
@@ -80,7 +91,7 @@ call_cached(Dispatcher *self, ThreadContext *context, PyObject *const *arguments
         Py_DECREF(entry);
         break;
     case LOOKUP_ORIGINAL:
-        result = call_original(self, context, arguments, nargsf, keywords, 0);
+        result = call_passing(self, context, arguments, nargsf, keywords, handed);
         break;
     case LOOKUP_FAILED:
         break;
@@ -100,7 +111,7 @@ call_counted(Dispatcher *self, ThreadContext *context, PyObject *const *argument
     }
     CallRecord record = {code, last == NULL ? 1 : last->depth + 1, context->calls};
     if (record.depth > self->resume_limit) {
-        return call_original(self, context, arguments, nargsf, keywords, 0);
+        return call_passing(self, context, arguments, nargsf, keywords, handed);
     }
     context->calls = &record;
     PyObject *result = call_cached(self, context, arguments, nargsf, keywords, handed);

@@ -185,6 +185,10 @@ hook_evaluate(PyThreadState *thread, Frame *frame, int throwflag)
     }
     if (context->passing == frame_function(frame)) {
         context->passing = NULL;
+        if (thread_context_let_go(context) < 0) {
+            frame_leave_unevaluated(thread, frame);
+            return NULL;
+        }
         return evaluate_below(thread, frame, throwflag);
     }
     return offer(context, thread, frame);

@@ -148,16 +148,20 @@ py_set_stance(PyObject *Py_UNUSED(module), PyObject *stance)
     return PyLong_FromLong(before);
 }
 
+int
+thread_context_let_go(ThreadContext *context)
+{
+    PyObject *handed = context->handed;
+    context->handed = NULL;
+    return handed == NULL ? 0 : PyList_SetSlice(handed, 0, PyList_GET_SIZE(handed), NULL);
+}
+
 PyObject *
 py_let_go(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     ThreadContext *context = thread_context_peek(PyThreadState_Get());
-    PyObject *handed = context == NULL ? NULL : context->handed;
-    if (handed != NULL) {
-        context->handed = NULL;
-        if (PyList_SetSlice(handed, 0, PyList_GET_SIZE(handed), NULL) < 0) {
-            return NULL;
-        }
+    if (context != NULL && thread_context_let_go(context) < 0) {
+        return NULL;
     }
     Py_RETURN_NONE;
 }

@@ -25,7 +25,7 @@ typedef struct {
     Stance stance;
     PyFunctionObject *passing; /* borrowed: the next frame of this very function runs in CPython, unasked */
     CallRecord *calls;
-    PyObject *handed; /* borrowed: the list of arguments that the cached code that starts now may empty, or NULL */
+    PyObject *handed; /* borrowed: the list of arguments that the code that starts now may empty, or NULL */
     int quiet; /* how many lookups and entries are at work that nobody else's evaluation function is to see */
 } ThreadContext;
 
@@ -40,6 +40,9 @@ ThreadContext *thread_context_peek(PyThreadState *thread);
 /* Makes `region` active (steals the reference; NULL: none) and gives back the one before, now the caller's.
  * The frame hook is installed while any thread has an active region. */
 Region *thread_context_exchange(ThreadContext *context, Region *region);
+
+/* Empties the list that the arguments of the frame that starts now lie in, if they do. 0, or -1 with an exception. */
+int thread_context_let_go(ThreadContext *context);
 
 /* Python: let_go(): cached code has its arguments now. Nobody else is to keep them alive. */
 PyObject *py_let_go(PyObject *module, PyObject *unused);

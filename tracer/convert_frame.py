@@ -259,7 +259,7 @@ class RegionState:
                 break_at = self._next_break(_half_way_out(trace), reason, break_at)
             finally:
                 trace.close()
-            reason.__traceback__ = None  # which leads back to this frame
+            errors.forget_frames(reason)  # which leads back to this frame, and so to what the program hands over
         raise GaveUp(reason)
 
     def _new_trace(self, state: FrameState, break_at: int | None, declared: Declared | None) -> Trace:
@@ -285,7 +285,8 @@ class RegionState:
         except BreakHere as at:
             trace.frame = at.frame
             body = builder.breaking(at.frame)
-        except ObservedException:
+        except ObservedException as raised:
+            errors.forget_frames(raised)
             return None
         return body
 

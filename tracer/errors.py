@@ -166,3 +166,10 @@ def _rebuild_error(kind: type[TracerError], message: str, hint: str | None, stac
     error = kind.__new__(kind)
     TracerError.__init__(error, message, hint=hint, stack=stack)
     return error
+
+
+def forget_frames(error: BaseException) -> None:
+    """Lets go of the frames in which an exception of the tracer was raised, and of what they hold."""
+    error.__traceback__ = error.__context__ = None
+    if error.__cause__ is not None:
+        forget_frames(error.__cause__)

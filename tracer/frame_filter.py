@@ -12,6 +12,7 @@ import torch
 
 from tracer import _C, config
 from tracer.library.registry import may_be_root
+from tracer.sources.reading import is_a
 
 TRACE = object()
 _DEPTH = 3
@@ -46,7 +47,11 @@ def concerns_tensors(function: types.FunctionType, args: tuple[Any, ...]) -> boo
 
 
 def _is_of_torch(value: Any) -> bool:
-    name = getattr(value, "__name__", None) if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    read = type.__getattribute__ if is_a(value, type) else object.__getattribute__
+    try:
+        name = read(value, "__name__" if is_a(value, types.ModuleType) else "__module__")
+    except AttributeError:
+        return False
     return isinstance(name, str) and (name == "torch" or name.startswith("torch."))
 
 

@@ -15,6 +15,7 @@ from tracer.cache import entries_of, failures_of
 from tracer.frame_state import FrameState
 from tracer.guards import argument_slots
 from tracer.sources import ItemSource, LocalSource, Source
+from tracer.sources.reading import is_a
 
 log = logging.getLogger("tracer")
 
@@ -55,7 +56,7 @@ def _leaves(source: Source, value: Any) -> Iterator[tuple[Source, Any]]:
         for key, item in value.items():
             if type(key) in (str, int):
                 yield from _leaves(ItemSource(source, key), item)
-    elif isinstance(value, torch.Tensor) or type(value) is int:
+    elif is_a(value, torch.Tensor) or type(value) is int:
         yield source, value
 
 

@@ -7,7 +7,14 @@ from tracer.bytecode.assembler import Assembler, AssemblyError
 from tracer.bytecode.dialect import DIALECT, Dialect, OpcodeReport, dialect_of, opcode_report
 from tracer.bytecode.instructions import ExceptionEntry, Instruction, Program, program
 from tracer.bytecode.liveness import live_names
-from tracer.bytecode.resume import ResumeError, is_resume_code, original_position, resume_code, suspended_generator
+from tracer.bytecode.resume import (
+    ResumeError,
+    is_resume_code,
+    is_stack_argument,
+    original_position,
+    resume_code,
+    suspended_generator,
+)
 from tracer.bytecode.stack_shape import StackShape, stack_shape
 
 __all__ = [
@@ -27,6 +34,7 @@ __all__ = [
     "original_position",
     "program",
     "is_resume_code",
+    "is_stack_argument",
     "resume_code",
     "stack_shape",
     "suspended_generator",

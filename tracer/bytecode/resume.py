@@ -205,6 +205,11 @@ def _argument_names(stack: tuple[StackEntry, ...], locals: tuple[str, ...]) -> d
     return {position: f"{prefix}{i}" for i, position in enumerate(positions)}
 
 
+def is_stack_argument(name: str) -> bool:
+    """Whether a resume function has this argument only to put it on its stack."""
+    return name.startswith("___") and name.lstrip("_").startswith("stack")
+
+
 def _qualified_name(code: CodeType, at: Instruction) -> str:
     """`f` becomes `f.<resume at line 7>`, once."""
     return f"{code.co_qualname.split('.<resume at ')[0]}.<resume at line {at.line}>"

@@ -24,6 +24,7 @@ from tracer.sources import (
     Source,
     TypeSource,
 )
+from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.classes import ClassVariable
@@ -113,9 +114,9 @@ class ObjectModel(BaseMethods):
     def sourceless(self, value: Any) -> VariableTracker:
         """A class attribute of a class that no guard can reach, which is fixed as long as the code is."""
         tx: Any = self
-        if isinstance(value, types.FunctionType):
+        if is_a(value, types.FunctionType):
             return UserFunctionVariable(value, None)
-        if isinstance(value, type):
+        if is_a(value, type):
             return ClassVariable(value)
         if callable(value):
             return CallableVariable(value)
@@ -192,7 +193,7 @@ class ObjectModel(BaseMethods):
         tx: Any = self
         value = cls.value
         owner, static = lookup(value, "__new__")
-        if isinstance(static, staticmethod) and isinstance(static.__func__, types.FunctionType):
+        if is_a(static, staticmethod) and isinstance(static.__func__, types.FunctionType):
             instance = self.class_attr(owner, "__new__", cls, part="__func__").call(tx, [cls, *args], kwargs)  # type: ignore[arg-type]
             if not issubclass(instance.python_type(), value):
                 return instance
@@ -201,7 +202,7 @@ class ObjectModel(BaseMethods):
         else:
             instance = self.new_object(cls, args, kwargs)
         owner, static = lookup(value, "__init__")
-        if isinstance(static, types.FunctionType):
+        if is_a(static, types.FunctionType):
             result = self.class_attr(owner, "__init__", cls).call(tx, [instance, *args], kwargs)  # type: ignore[arg-type]
             if not result.is_none():
                 tx.raise_error(TypeError, f"__init__() should return None, not '{result.python_type().__name__}'")
@@ -283,13 +284,13 @@ class ObjectModel(BaseMethods):
         base, static = lookup(owner.cls, name)
         if static is MISSING:
             tx.raise_error(AttributeError, f"{owner.cls.__name__!r} object has no attribute {name!r}")
-        if isinstance(static, property):
+        if is_a(static, property):
             return self.class_attr(base, name, owner, part="fget").call(tx, [owner], {})  # type: ignore[arg-type]
-        if isinstance(static, types.FunctionType) and name not in ("_replace", "_asdict"):
+        if is_a(static, types.FunctionType) and name not in ("_replace", "_asdict"):
             return BoundMethodVariable(self.class_attr(base, name, owner), owner)  # type: ignore[arg-type]
-        if isinstance(static, staticmethod):
+        if is_a(static, staticmethod):
             return self.class_attr(base, name, owner, part="__func__")  # type: ignore[arg-type]
-        if isinstance(static, classmethod):
+        if is_a(static, classmethod):
             return BoundMethodVariable(
                 self.class_attr(base, name, owner, part="__func__"), self.class_variable(owner.cls, owner)  # type: ignore[arg-type]
             )
@@ -398,7 +399,7 @@ def _existed(tx: Any, owner: VariableTracker, name: str) -> bool:
 
 def _has_python_new(cls: type) -> bool:
     static = lookup(cls, "__new__")[1]
-    return isinstance(static, staticmethod) and isinstance(static.__func__, types.FunctionType)
+    return is_a(static, staticmethod) and isinstance(static.__func__, types.FunctionType)
 
 
 def importable_source(cls: type) -> Source | None:

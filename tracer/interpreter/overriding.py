@@ -13,6 +13,7 @@ from tracer.graph.override_probes import in_order_of_precedence, object_stand_in
 from tracer.graph_breaks import unsupported
 from tracer.library.torch_.operations import graph_operations
 from tracer.sources import ObjectSource
+from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable, CallableVariable
 from tracer.variables.classes import ClassVariable
@@ -31,7 +32,7 @@ _ASKING = frozenset(
         torch._C._set_grad_enabled,
         torch.autograd.grad,
         torch.autograd.backward,
-        *[static for static in vars(torch.Tensor).values() if isinstance(static, types.FunctionType)],
+        *[static for static in vars(torch.Tensor).values() if is_a(static, types.FunctionType)],
     )
 )
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
@@ -105,10 +106,10 @@ class Overriding:
         tx: Any = self
         cls = value.python_type()
         owner, static = lookup(cls, "__torch_function__")
-        if isinstance(static, classmethod):
+        if is_a(static, classmethod):
             function = tx.class_attr(owner, "__torch_function__", value, part="__func__")
             return BoundMethodVariable(function, tx.class_variable(cls, value))
-        if isinstance(static, staticmethod):
+        if is_a(static, staticmethod):
             return tx.class_attr(owner, "__torch_function__", value, part="__func__")
         unsupported("tensor-subclass", cls=cls.__qualname__, source="a __torch_function__ that is no class method")
 
@@ -117,9 +118,9 @@ class Overriding:
     ) -> VariableTracker | None:
         """As `overridden`, of `tensor.name(*args, **kwargs)`, a method of torch's own classes."""
         static = lookup(torch.Tensor, name)[1]
-        if isinstance(static, types.FunctionType):
+        if is_a(static, types.FunctionType):
             return self.overridden(static, [tensor, *args], kwargs)
-        if not isinstance(static, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+        if not is_a(static, (types.MethodDescriptorType, types.WrapperDescriptorType)):
             return None
         return self.overridden(static, [tensor, *args], kwargs)
 

@@ -10,6 +10,7 @@ import torch
 
 from tracer import log_texts, logs
 from tracer.bytecode import Instruction, Program, program
+from tracer.errors import forget_frames
 from tracer.graph_breaks import unsupported
 from tracer.interpreter import opcodes
 from tracer.interpreter.operations import Operations
@@ -110,6 +111,7 @@ class InstructionTranslator(Operations):
                 if handlers[inst.opcode](self, inst):
                     break
             except ObservedException as raised:
+                forget_frames(raised)
                 trace.frame = self
                 self.unwind(raised)
         trace.frame = outer

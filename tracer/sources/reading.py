@@ -42,6 +42,11 @@ def type_lookup(cls: type, name: str) -> Any:
     raise AttributeError(name)
 
 
+def is_a(value: Any, kind: type | tuple[type, ...]) -> bool:
+    """As isinstance, which asks a value of another class for its `__class__`: that may run user code."""
+    return issubclass(type(value), kind)
+
+
 def item(container: Any, key: Any) -> Any:
     """`container[key]` as list, tuple, dict, deque or mappingproxy define it, also for subclasses that override it."""
     container = unproxied(container)

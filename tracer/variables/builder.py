@@ -31,7 +31,7 @@ from tracer.sources import (
     Source,
     TensorSizeSource,
 )
-from tracer.sources.reading import type_mro
+from tracer.sources.reading import is_a, type_mro
 from tracer.variables import dict_methods, set_methods  # noqa: F401  (registers them)
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import (
@@ -111,7 +111,7 @@ def _builder_of(cls: type) -> Build:
 def _identity(value: Any, source: Source | None) -> int:
     """What is one value: the same object, but for a tensor that a function gave which always gives the same. That it is
     an argument of this call, too, is chance."""
-    if isinstance(value, torch.Tensor) and source is not None and isinstance(source.root(), ObjectSource):
+    if is_a(value, torch.Tensor) and source is not None and isinstance(source.root(), ObjectSource):
         return -id(value)
     return id(value)
 
@@ -346,13 +346,13 @@ def _set_of_callables(builder: VariableBuilder, tx: Tracer, value: Any, source: 
 
 
 def _hashed_by_identity(value: Any) -> bool:
-    if isinstance(value, type):
+    if is_a(value, type):
         return lookup(type(value), "__hash__")[0] in (type, object)
     return type(value) in (types.FunctionType, types.BuiltinFunctionType)
 
 
 def _lasting(value: Any) -> VariableTracker:
-    if isinstance(value, type):
+    if is_a(value, type):
         return ClassVariable(value)
     if type(value) is types.FunctionType and not _is_library_function(value):
         return UserFunctionVariable(value, None)
@@ -409,7 +409,7 @@ def _is_library_function(value: types.FunctionType) -> bool:
 
 def is_nested_function(value: Any) -> bool:
     """Whether a function is one of the many that a `def` inside of a function makes."""
-    return isinstance(value, types.FunctionType) and "<locals>" in value.__qualname__
+    return is_a(value, types.FunctionType) and "<locals>" in value.__qualname__
 
 
 @tracks(types.MethodType)
@@ -449,7 +449,7 @@ def _callable(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) 
 
 def _is_method_of(owner: Any, name: str) -> bool:
     """Whether a builtin is a method bound to an object, not a function that keeps a module or a record beside it."""
-    if owner is None or isinstance(owner, (types.ModuleType, type)):
+    if owner is None or is_a(owner, (types.ModuleType, type)):
         return False
     return isinstance(getattr(type(owner), name, None), types.MethodDescriptorType)
 

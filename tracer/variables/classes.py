@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer.graph_breaks import unsupported
+from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.constant import ConstantVariable
@@ -74,11 +75,11 @@ class ClassVariable(VariableTracker):
         owner, static = lookup(self.value, name)
         if static is MISSING:
             return self._metaclass_attr(tx, name)
-        if isinstance(static, staticmethod):
+        if is_a(static, staticmethod):
             return tx.class_attr(owner, name, self, part="__func__")
-        if isinstance(static, classmethod):
+        if is_a(static, classmethod):
             return BoundMethodVariable(tx.class_attr(owner, name, self, part="__func__"), self)
-        if isinstance(static, types.ClassMethodDescriptorType):
+        if is_a(static, types.ClassMethodDescriptorType):
             return CallableVariable(getattr(self.value, name))
         if hasattr(type(static), "__get__") and not isinstance(
             static, (types.FunctionType, property, *C_METHOD_TYPES, *SLOT_TYPES, types.BuiltinFunctionType)
@@ -86,7 +87,7 @@ class ClassVariable(VariableTracker):
             getter = lookup(type(static), "__get__")[1]
             if isinstance(getter, types.FunctionType):
                 return tx.class_attr(owner, name, self).call_method(tx, "__get__", [ConstantVariable(None), self], {})
-            if not isinstance(static, type):
+            if not is_a(static, type):
                 value = getattr(self.value, name)
                 if value is not static:
                     unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
@@ -97,7 +98,7 @@ class ClassVariable(VariableTracker):
         owner, static = lookup(type(self.value), name)
         if static is MISSING or not is_data_descriptor(static):
             return None
-        if isinstance(static, property):
+        if is_a(static, property):
             return tx.class_attr(owner, name, tx.class_variable(type(self.value), self), part="fget").call(tx, [self], {})
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             value = type.__getattribute__(self.value, name)
@@ -115,11 +116,11 @@ class ClassVariable(VariableTracker):
 
     def _metaclass_attr(self, tx: Tracer, name: str) -> VariableTracker:
         owner, static = lookup(type(self.value), name)
-        if isinstance(static, types.FunctionType):
+        if is_a(static, types.FunctionType):
             return BoundMethodVariable(tx.class_attr(owner, name, None), self)
         if static is MISSING:
             tx.raise_error(AttributeError, f"type object {self.value.__name__!r} has no attribute {name!r}")
-        if isinstance(static, C_METHOD_TYPES):
+        if is_a(static, C_METHOD_TYPES):
             return BuiltinMethodVariable(self, name)
         if not hasattr(type(static), "__get__"):
             return tx.class_attr(owner, name, tx.class_variable(type(self.value), self))
@@ -181,17 +182,17 @@ class SuperVariable(VariableTracker):
         tx.raise_error(AttributeError, f"'super' object has no attribute {name!r}")
 
     def _bind(self, tx: Tracer, base: type, name: str, static: Any, of_class: bool) -> VariableTracker:
-        if isinstance(static, staticmethod):
+        if is_a(static, staticmethod):
             return tx.class_attr(base, name, self.owner, part="__func__")
-        if isinstance(static, classmethod):
+        if is_a(static, classmethod):
             cls = self.owner if of_class else tx.class_variable(self.owner.python_type(), self.owner)
             return BoundMethodVariable(tx.class_attr(base, name, self.owner, part="__func__"), cls)
-        if isinstance(static, property):
+        if is_a(static, property):
             return tx.class_attr(base, name, self.owner, part="fget").call(tx, [self.owner], {})
-        if isinstance(static, types.FunctionType):
+        if is_a(static, types.FunctionType):
             function = tx.class_attr(base, name, self.owner)
             return function if of_class else BoundMethodVariable(function, self.owner)
-        if isinstance(static, (*C_METHOD_TYPES, types.BuiltinFunctionType)):
+        if is_a(static, (*C_METHOD_TYPES, types.BuiltinFunctionType)):
             return SuperMethodVariable(base, name, self.owner, static)
         return tx.class_attr(base, name, self.owner)
 

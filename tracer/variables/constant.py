@@ -69,7 +69,7 @@ def refuse_large(op: str, left: Any, right: Any) -> None:
 def is_constant_value(value: Any) -> bool:
     """Whether `value` is immutable all the way down and safe to fold."""
     cls = type(value)
-    if cls in CONSTANT_TYPES or isinstance(value, enum.Enum):
+    if cls in CONSTANT_TYPES or issubclass(cls, enum.Enum):
         return True
     if cls is slice:
         return all(map(is_constant_value, (value.start, value.stop, value.step)))

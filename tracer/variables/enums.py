@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.sources import AttrSource, ObjectSource
+from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable
 from tracer.variables.constant import ConstantVariable, boolean, fold, is_constant_value
@@ -23,7 +24,7 @@ _TEXTS = ("__str__", "__repr__", "__format__")
 
 def is_written_by_user(static: Any) -> bool:
     """Whether a class attribute is a function that is not the enum module's own."""
-    return isinstance(static, types.FunctionType) and static.__module__ != enum.__name__
+    return is_a(static, types.FunctionType) and static.__module__ != enum.__name__
 
 
 class EnumMemberVariable(ConstantVariable):
@@ -124,27 +125,27 @@ class EnumMemberVariable(ConstantVariable):
         owner, static = lookup(cls, name)
         if name == "__class__":
             return tx.class_variable(cls, self)
-        if isinstance(static, (property, types.DynamicClassAttribute)):
+        if is_a(static, (property, types.DynamicClassAttribute)):
             if getattr(static.fget, "__module__", None) == enum.__name__:  # name, value
                 return self._part(tx, f"_{name}_") if name in ("name", "value") else fold(tx, getattr, value, name)
             if static.fget is not None:
                 return tx.class_attr(owner, name, None, part="fget").call(tx, [self], {})  # type: ignore[no-any-return]
         if name in vars(value):
             return self._part(tx, name)
-        if isinstance(static, types.FunctionType):
+        if is_a(static, types.FunctionType):
             return BoundMethodVariable(tx.class_attr(owner, name, None), self)
-        if isinstance(static, (staticmethod, classmethod)):
+        if is_a(static, (staticmethod, classmethod)):
             function = tx.class_attr(owner, name, None, part="__func__")
-            if isinstance(static, staticmethod):
+            if is_a(static, staticmethod):
                 return function  # type: ignore[no-any-return]
             return BoundMethodVariable(function, tx.class_variable(cls, self))
-        if isinstance(static, C_METHOD_TYPES):
+        if is_a(static, C_METHOD_TYPES):
             return BuiltinMethodVariable(self, name)
         if static is MISSING:
             if lookup(cls, "__getattr__")[1] is not MISSING:
                 return self._special(tx, "__getattr__", [ConstantVariable(name)]) or super().get_attr(tx, name)
             tx.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
-        if isinstance(static, types.GetSetDescriptorType) and is_constant_value(getattr(value, name)):  # real, imag
+        if is_a(static, types.GetSetDescriptorType) and is_constant_value(getattr(value, name)):  # real, imag
             return tx.literal(getattr(value, name))  # type: ignore[no-any-return]
         if hasattr(type(static), "__get__"):
             unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
@@ -162,7 +163,7 @@ class EnumMemberVariable(ConstantVariable):
         self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
         owner, static = lookup(type(self.value), "__call__")
-        if not isinstance(static, types.FunctionType):
+        if not is_a(static, types.FunctionType):
             return self, args, kwargs
         return tx.class_attr(owner, "__call__", None).resolve_call(tx, [self, *args], kwargs)  # type: ignore[no-any-return]
 
@@ -198,7 +199,7 @@ def member_of_name(tx: Tracer, cls: Any, name: str) -> VariableTracker | None:
     """`cls.name`, None if that is no plain member."""
     member = cls._member_map_.get(name)
     static = lookup(cls, name)[1]
-    plain = static is member or (isinstance(static, enum.property) and static.fget is None)
+    plain = static is member or (is_a(static, enum.property) and static.fget is None)
     return EnumMemberVariable(member) if member is not None and plain else None
 
 

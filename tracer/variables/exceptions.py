@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.sources import GenericAttrSource, HandledSource
+from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import FALSE, NONE, TRUE, ConstantVariable
 from tracer.variables.lookups import MISSING, lookup
@@ -185,7 +186,7 @@ class ExceptionVariable(UserObjectVariable):
     def text(self, tx: Tracer, kind: str) -> str:
         name = f"__{kind}__"
         owner, static = lookup(self.cls, name)
-        if isinstance(static, types.FunctionType) or owner is None:
+        if is_a(static, types.FunctionType) or owner is None:
             return super().text(tx, kind)
         return self._base_text(tx, owner, name)
 
@@ -225,7 +226,7 @@ class ExceptionVariable(UserObjectVariable):
 
 def is_field(static: Any) -> bool:
     """Whether a class attribute is a part of the C structure of exceptions."""
-    if not isinstance(static, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+    if not is_a(static, (types.MemberDescriptorType, types.GetSetDescriptorType)):
         return False
     owner = static.__objclass__
     return issubclass(owner, BaseException) and not owner.__flags__ & _HEAP_TYPE and static.__name__ != "__dict__"

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tracer.graph_breaks import unsupported
+from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable
 from tracer.variables.lookups import lookup
@@ -33,7 +34,7 @@ class FunctionContextVariable(VariableTracker):
         if value is not None:
             return value
         owner, static = lookup(self.cls, name)
-        if isinstance(static, types.FunctionType):
+        if is_a(static, types.FunctionType):
             return BoundMethodVariable(tx.class_attr(owner, name, None), self)
         unsupported("unsupported-attribute", value=self.describe(), name=name)
 

@@ -14,6 +14,7 @@ from tracer.sources import (
     GenericAttrSource,
     KwDefaultSource,
 )
+from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import READABLE, BoundMethodVariable
 from tracer.variables.constant import ConstantVariable
@@ -50,7 +51,7 @@ def _attribute_of_every_function(tx: Tracer, function: FunctionVariable, name: s
         return None
     if name == "__class__":
         return tx.class_variable(types.FunctionType)
-    if isinstance(static, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+    if is_a(static, (types.WrapperDescriptorType, types.MethodDescriptorType)):
         return tx.bound_builtin_method(function, name)
     unsupported("unsupported-attribute", value=function.describe(), name=name)
 

@@ -14,6 +14,7 @@ import torch
 from tracer import _C
 from tracer.graph_breaks import unsupported
 from tracer.sources import AttrSource
+from tracer.sources.reading import is_a
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.constant import ConstantVariable, boolean
@@ -129,15 +130,15 @@ class UserObjectVariable(VariableTracker):
         return None
 
     def _through_descriptor(self, tx: Tracer, name: str, owner: Any, static: Any) -> VariableTracker | None:
-        if isinstance(static, property):
+        if is_a(static, property):
             if static.fget is None:
                 tx.raise_error(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no getter")
             return tx.class_attr(owner, name, self, part="fget").call(tx, [self], {})
-        if name == "__dict__" and isinstance(static, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+        if name == "__dict__" and is_a(static, (types.GetSetDescriptorType, types.MemberDescriptorType)):
             return tx.instance_dict(self, self.value)
-        if isinstance(static, types.MemberDescriptorType):
+        if is_a(static, types.MemberDescriptorType):
             return self.slot(tx, name)
-        if isinstance(static, types.GetSetDescriptorType):
+        if is_a(static, types.GetSetDescriptorType):
             return self._c_attribute(tx, name, static)
         getter = lookup(type(static), "__get__")[1]
         if isinstance(getter, types.FunctionType):
@@ -171,15 +172,15 @@ class UserObjectVariable(VariableTracker):
 
     def _bind(self, tx: Tracer, name: str, owner: Any, static: Any) -> VariableTracker:
         """A non-data class attribute read through the instance."""
-        if isinstance(static, staticmethod):
+        if is_a(static, staticmethod):
             return tx.class_attr(owner, name, self, part="__func__")
-        if isinstance(static, classmethod):
+        if is_a(static, classmethod):
             return BoundMethodVariable(
                 tx.class_attr(owner, name, self, part="__func__"), tx.class_variable(self.cls, self)
             )
-        if isinstance(static, types.FunctionType):
+        if is_a(static, types.FunctionType):
             return BoundMethodVariable(tx.class_attr(owner, name, self), self)
-        if isinstance(static, C_METHOD_TYPES) or isinstance(static, types.BuiltinFunctionType):
+        if is_a(static, C_METHOD_TYPES) or is_a(static, types.BuiltinFunctionType):
             return BuiltinMethodVariable(self, name)
         if not hasattr(type(static), "__get__"):
             return tx.class_attr(owner, name, self)
@@ -222,7 +223,7 @@ class UserObjectVariable(VariableTracker):
         refuse_changed_class(tx, self.cls, name)
         owner, static = lookup(self.cls, name)
         if static is not MISSING and is_data_descriptor(static):
-            if isinstance(static, property):
+            if is_a(static, property):
                 if static.fset is None:
                     tx.raise_error(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no setter")
                 tx.class_attr(owner, name, self, part="fset").call(tx, [self, value], {})
@@ -231,7 +232,7 @@ class UserObjectVariable(VariableTracker):
             if isinstance(setter, types.FunctionType):
                 tx.class_attr(owner, name, self).call_method(tx, "__set__", [self, value], {})
                 return
-            if not isinstance(static, types.MemberDescriptorType):
+            if not is_a(static, types.MemberDescriptorType):
                 unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         elif not self.cls.__dictoffset__:
             tx.raise_error(AttributeError, f"{type_name(self.cls)!r} object has no attribute {name!r}")
@@ -256,11 +257,11 @@ class UserObjectVariable(VariableTracker):
 
     def _delete_through(self, tx: Tracer, name: str, owner: Any, static: Any) -> bool:
         """Whether a data descriptor could be asked to delete the attribute."""
-        if isinstance(static, property) and static.fdel is not None:
+        if is_a(static, property) and static.fdel is not None:
             tx.class_attr(owner, name, self, part="fdel").call(tx, [self], {})
         elif isinstance(lookup(type(static), "__delete__")[1], types.FunctionType):
             tx.class_attr(owner, name, self).call_method(tx, "__delete__", [self], {})
-        elif isinstance(static, types.MemberDescriptorType):
+        elif is_a(static, types.MemberDescriptorType):
             if self.slot(tx, name) is None:
                 tx.raise_error(AttributeError, name)
             tx.delete_attribute(self, name)
@@ -328,14 +329,14 @@ class UserObjectVariable(VariableTracker):
     def text(self, tx: Tracer, kind: str) -> str:
         for name in ("__str__", "__repr__") if kind == "str" else ("__repr__",):
             owner, static = lookup(self.cls, name)
-            if isinstance(static, types.FunctionType):
+            if is_a(static, types.FunctionType):
                 text = self._call_class_function(tx, name, [])
                 if text.is_constant() and isinstance(text.constant(), str):
                     return text.constant()  # type: ignore[no-any-return]
                 break
             if owner in (list, dict, tuple) and self.storage is not None:
                 return repr(form(tx, self.storage))
-            if isinstance(self.storage, ConstantVariable) and isinstance(static, types.WrapperDescriptorType):
+            if isinstance(self.storage, ConstantVariable) and is_a(static, types.WrapperDescriptorType):
                 return static(self.storage.value)  # type: ignore[no-any-return]
             if owner is types.SimpleNamespace:
                 return self._namespace_text(tx)
@@ -350,7 +351,7 @@ class UserObjectVariable(VariableTracker):
 
     def format(self, tx: Tracer, spec: str) -> str:
         _, static = lookup(self.cls, "__format__")
-        if not isinstance(static, types.FunctionType):
+        if not is_a(static, types.FunctionType):
             if isinstance(self.storage, ConstantVariable) and type(self.storage.value).__format__ is static:
                 return format(self.storage.value, spec)
             return super().format(tx, spec)
@@ -424,9 +425,9 @@ class UserObjectVariable(VariableTracker):
         if owner in (object, torch.nn.Module) and lookup(self.cls, "__eq__")[0] is object:
             return self.identity()
         builtin = isinstance(lookup(self.cls, "__eq__")[1], types.WrapperDescriptorType)
-        if self.storage is not None and builtin and isinstance(static, types.WrapperDescriptorType):
+        if self.storage is not None and builtin and is_a(static, types.WrapperDescriptorType):
             return self.storage.hash_key(tx)
-        if isinstance(static, types.FunctionType):
+        if is_a(static, types.FunctionType):
             return tx.trace.hashed.hash(tx, self)
         unsupported("unhashable-in-trace", value=self.describe())
 

@@ -10,6 +10,7 @@ import torch
 
 from tracer import _C
 from tracer.graph_breaks import unsupported
+from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable
 from tracer.variables.classes import ClassVariable
@@ -131,18 +132,18 @@ class TensorSubclassVariable(TensorVariable):
         if own is None:
             return super().get_attr(tx, name)
         owner, static = own
-        if isinstance(static, property):
+        if is_a(static, property):
             return tx.class_attr(owner, name, self, part="fget").call(tx, [self], {})  # type: ignore[no-any-return]
         pending = tx.effects.attribute(self, name)
         if pending is not None:
             return pending
         if is_data_descriptor(static) or self._is_in_instance(tx, name):
             unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
-        if isinstance(static, types.FunctionType):
+        if is_a(static, types.FunctionType):
             return BoundMethodVariable(tx.class_attr(owner, name, self), self)
-        if isinstance(static, (staticmethod, classmethod)):
+        if is_a(static, (staticmethod, classmethod)):
             function = tx.class_attr(owner, name, self, part="__func__")
-            if isinstance(static, staticmethod):
+            if is_a(static, staticmethod):
                 return function  # type: ignore[no-any-return]
             return BoundMethodVariable(function, tx.class_variable(self.cls, self))
         if hasattr(type(static), "__get__"):
@@ -164,7 +165,7 @@ class TensorSubclassVariable(TensorVariable):
             super().set_attr(tx, name, value)
             return
         owner, static = own
-        if isinstance(static, property) and static.fset is not None:
+        if is_a(static, property) and static.fset is not None:
             tx.class_attr(owner, name, self, part="fset").call(tx, [self, value], {})
         elif is_data_descriptor(static):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)

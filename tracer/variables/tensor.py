@@ -13,6 +13,7 @@ import torch
 from tracer import guards
 from tracer.graph.fake_tensors import is_symbolic
 from tracer.graph_breaks import unsupported
+from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.constant import BINARY, COMPARE, INPLACE, UNARY, ConstantVariable
 from tracer.variables.sequences import SizeVariable, TupleVariable
@@ -81,7 +82,7 @@ class TensorVariable(VariableTracker):
         static = inspect.getattr_static(self.cls, name, _MISSING)
         if static is _MISSING:
             return self._instance_attr(tx, name)
-        if callable(static) or isinstance(static, (classmethod, staticmethod)):
+        if callable(static) or is_a(static, (classmethod, staticmethod)):
             return TensorMethodVariable(self, name)
         unsupported("unsupported-attribute", value=self.describe(), name=name)
 

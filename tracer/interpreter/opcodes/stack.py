@@ -1,11 +1,17 @@
 """Opcodes that only move values on the stack."""
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING
 
-from tracer.bytecode import Instruction
+from tracer.bytecode import Instruction, is_stack_argument
+from tracer.graph_breaks import unsupported
 from tracer.interpreter.registry import handles
-from tracer.variables.base import NULL
+from tracer.sources import LocalSource
+from tracer.variables.base import NULL, VariableTracker
+from tracer.variables.lookups import lookup
+from tracer.variables.objects import UserObjectVariable
+from tracer.variables.opaque import OpaqueVariable
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
@@ -19,7 +25,17 @@ def nothing(tx: Frame, inst: Instruction) -> None:
 @handles("POP_TOP")
 def pop_top(tx: Frame, inst: Instruction) -> None:
     """value ->"""
-    tx.stack.pop()
+    value = tx.stack.pop()
+    if isinstance(value.source, LocalSource) and is_stack_argument(value.source.local_name) and _is_finalised(value):
+        unsupported("abandoned-generator", value=value.describe())
+
+
+def _is_finalised(value: VariableTracker) -> bool:
+    """Whether code of the program may run when the last reference to a value goes, which the stack of a resume function may
+    have."""
+    return isinstance(value, (OpaqueVariable, UserObjectVariable)) and (
+        value.cls is types.GeneratorType or lookup(value.cls, "__del__")[0] is not None
+    )
 
 
 @handles("PUSH_NULL")
