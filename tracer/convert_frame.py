@@ -515,6 +515,7 @@ def root_frame(trace: Trace, function: types.FunctionType, args: tuple[Any, ...]
     """The translator of the frame itself: arguments are wrapped when they are first read."""
     code = function.__code__
     slots = guards.argument_slots(code)
+    trace.builder.arguments = args
     locals_: dict[str, Any] = {name: Unwrapped(value, LocalSource(name)) for name, value in zip(slots, args)}
     cells: dict[str, CellVariable] = {}
     for name, cell in zip(code.co_freevars, function.__closure__ or ()):

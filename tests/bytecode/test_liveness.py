@@ -3,7 +3,7 @@
 import pytest
 
 from tests.bytecode import resume_cases
-from tracer.bytecode import live_names, program
+from tracer.bytecode import live_names, overwritten_names, program
 
 
 def live_after_call(function, name="stop"):
@@ -37,6 +37,23 @@ def test_loops_carry_names_around():
 
     assert live_after_call(f) == {"total", "item"}
     assert live_names(program(f.__code__), 0) == {"items", "total"}
+
+
+def test_names_that_are_not_read_but_get_another_value_are_overwritten():
+    def f(items, kept):
+        for item in items:
+            last = item
+            stop()
+            other = last
+            last = other
+        return kept
+
+    decoded = program(f.__code__)
+    load = next(i.index for i in decoded if i.argval == "stop")
+    after = next(i.index for i in decoded if i.index > load and i.opname == "POP_TOP") + 1
+    assert set(live_names(decoded, after)) == {"kept", "last"}
+    assert set(overwritten_names(decoded, after)) == {"item", "other"}
+    assert set(overwritten_names(decoded, len(decoded) - 1)) == set()
 
 
 def test_branches_join():

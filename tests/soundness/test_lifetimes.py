@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 
 import torch
@@ -20,6 +21,10 @@ def watched(log, value):
 @tracer.disable
 def note(log):
     log[:] = [entry if isinstance(entry, bool) else entry() is None for entry in log]
+
+
+class Noted:
+    pass
 
 
 class Noting:
@@ -128,3 +133,62 @@ def test_a_tensor_that_a_callee_dropped_is_gone_when_it_returns():
         return z - 1
 
     breaks(f, X, [])
+
+
+def test_weak_reference_to_what_a_variable_held_before():
+    def fn(x):
+        first = Noted()
+        alive = weakref.ref(first)  # breaks the graph
+        alive()
+        first = None
+        return x + 1, alive() is None
+
+    assert check(fn, X).result[1]
+
+
+def test_value_that_a_resume_function_overwrites_unread_dies_then():
+    def fn(x):
+        first = Noted()
+        proxy = weakref.proxy(first)
+        try:
+            proxy.missing
+        except AttributeError:
+            pass
+        first = None
+        try:
+            return x, proxy.missing
+        except ReferenceError:
+            return x + 1, "dead"
+
+    assert breaks(fn, X).result[1] == "dead"
+
+
+def test_dead_proxy_among_the_variables_of_a_frame():
+    def fn(x):
+        first = Noted()
+        proxy = weakref.proxy(first)
+        first = None
+        gc.collect(0)
+        gc.collect(0)
+        try:
+            return x, proxy.missing
+        except ReferenceError:
+            return x + 1, "dead"
+
+    assert breaks(fn, X).result[1] == "dead"
+
+
+def test_tensors_of_a_loop_with_a_break_are_freed_when_they_are_overwritten():
+    def fn(xs):
+        total, alive, most = 0, [], 0
+        for x in xs:
+            y = x * 2
+            alive.append(weakref.ref(y))
+            gc.collect(0)
+            total = total + y.sum()
+            most = max(most, sum(ref() is not None for ref in alive))
+        return total, most
+
+    xs = [X * number for number in range(8)]
+    expected = fn(xs)[1]
+    assert breaks(fn, xs).result[1] <= expected + 2

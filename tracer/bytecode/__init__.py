@@ -6,7 +6,7 @@ Knows nothing of tracing. Everything that depends on the Python version asks `di
 from tracer.bytecode.assembler import Assembler, AssemblyError
 from tracer.bytecode.dialect import DIALECT, Dialect, OpcodeReport, dialect_of, opcode_report
 from tracer.bytecode.instructions import ExceptionEntry, Instruction, Program, program
-from tracer.bytecode.liveness import live_names
+from tracer.bytecode.liveness import live_names, overwritten_names
 from tracer.bytecode.resume import (
     ResumeError,
     is_resume_code,
@@ -30,6 +30,7 @@ __all__ = [
     "StackShape",
     "dialect_of",
     "live_names",
+    "overwritten_names",
     "opcode_report",
     "original_position",
     "program",

@@ -25,11 +25,27 @@ def live_names(program: Program, index: int) -> frozenset[str]:
     bits = facts["live_bits"]
     if bits is None:
         return frozenset(program.varnames).difference(program.cellvars)
-    key = bits[index]
-    names = facts["live_sets"].get(key)
+    return _names(program, bits[index])
+
+
+def overwritten_names(program: Program, index: int) -> frozenset[str]:
+    """Fast locals that are not read any more, but get another value on some way from instruction `index` on: what they hold
+    now dies then."""
+    facts = program.facts
+    live_names(program, index)  # finds the facts
+    if facts["live_bits"] is None:
+        return frozenset()
+    if "written_bits" not in facts:
+        writes = _reads_and_writes(program)[1]
+        facts["written_bits"] = _backwards(program, writes, [0] * len(program))
+    return _names(program, facts["written_bits"][index] & ~facts["live_bits"][index])
+
+
+def _names(program: Program, bits: int) -> frozenset[str]:
+    known = program.facts["live_sets"]
+    names = known.get(bits)
     if names is None:
-        names = frozenset(name for i, name in enumerate(program.varnames) if key >> i & 1)
-        facts["live_sets"][key] = names
+        names = known[bits] = frozenset(name for i, name in enumerate(program.varnames) if bits >> i & 1)
     return names
 
 
@@ -59,7 +75,11 @@ def zero_argument_supers(program: Program) -> frozenset[int]:
 
 def _flow(program: Program) -> list[int]:
     """Live-in sets as bit masks over `program.varnames`."""
-    reads, writes = _reads_and_writes(program)
+    return _backwards(program, *_reads_and_writes(program))
+
+
+def _backwards(program: Program, adds: list[int], removes: list[int]) -> list[int]:
+    """What holds before each instruction: what it adds, and what holds behind it less what it removes."""
     count = len(program)
     live = [0] * count
     changed = True
@@ -72,7 +92,7 @@ def _flow(program: Program) -> list[int]:
                 out = live[index + 1]
             if instruction.target is not None:
                 out |= live[instruction.target]
-            value = reads[index] | out & ~writes[index]
+            value = adds[index] | out & ~removes[index]
             if instruction.handler is not None:
                 value |= live[instruction.handler.target]
             if value != live[index]:

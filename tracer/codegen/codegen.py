@@ -126,6 +126,12 @@ class Codegen:
             self.load(value)
             self._temporaries[value] = self.store_temporary()
 
+    def is_at_hand(self, value: VariableTracker | Unwrapped | str) -> bool:
+        """Whether a value needs not be made to be loaded."""
+        if isinstance(value, str) or value in self._temporaries:
+            return True
+        return value.source is not None or isinstance(value, ConstantVariable)
+
     def store_temporary(self) -> str:
         """value ->"""
         name = self.asm.fresh_local("tmp")

@@ -13,7 +13,7 @@ import torch
 from torch import fx
 
 from tracer import _C
-from tracer.bytecode import Assembler, Instruction, ResumeError, is_resume_code, live_names, resume_code
+from tracer.bytecode import Assembler, Instruction, ResumeError, is_resume_code, live_names, overwritten_names, resume_code
 from tracer.codegen.codegen import Codegen, Extras
 from tracer.codegen.draws import emit_draws, emit_put_back
 from tracer.codegen.tracebacks import frame_left_out, shown_as
@@ -25,6 +25,7 @@ from tracer.interpreter.trace import Trace
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.sources import LocalSource, Source
 from tracer.variables.base import NullVariable, VariableTracker
+from tracer.variables.constant import NONE
 from tracer.variables.exceptions import HandledBefore
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.made_classes import MadeClassVariable
@@ -393,11 +394,17 @@ class OutputCodeBuilder:
         outer: list[VariableTracker | Unwrapped],
     ) -> None:
         """-> resume function of `frame` at `index`, called with stack, results and live locals. Meanwhile the output code
-        keeps alive what the frames further out hold, and locals that are read no more, as CPython does."""
+        keeps alive what the frames further out hold, and locals that are read no more, as CPython does. Those that will hold
+        another value are handed over for that to be the end of them."""
         offset = frame.program.instructions[index].offset
         index, stack, results, locals_now = _step_over_stores(frame, index, stack, results)
         live = live_names(frame.program, index)
-        locals_ = tuple(sorted(name for name in live if name in locals_now))
+        overwritten = overwritten_names(frame.program, index)
+        handed: dict[str, Held] = {name: locals_now[name] for name in sorted(live) if name in locals_now}
+        for local in sorted(overwritten):  # None where there is nothing that could be missed
+            last = locals_now.get(local, NONE)
+            handed[local] = last if cg.is_at_hand(last) else NONE
+        locals_ = tuple(handed)
         kinds = tuple("null" if isinstance(value, NullVariable) else "value" for value in stack)
         exc_handled = _handled_positions(stack)
         key = (frame.code, index, kinds, len(results), locals_, exc_handled)
@@ -410,7 +417,7 @@ class OutputCodeBuilder:
                 unsupported("cannot-reconstruct", value=str(error))
             name = self._resumes[key] = self._name_resume(offset)
             self.extras.bind(name, self._make_resume(code, frame.globals))
-        unread = [value for local, value in locals_now.items() if local not in live]
+        unread = [value for local, value in locals_now.items() if local not in live and local not in overwritten]
         kept = {value for value in unread if isinstance(value, str)}
         alive = [*outer, *(value for value in unread if not isinstance(value, str))]
         with frame_left_out(cg):
@@ -420,7 +427,7 @@ class OutputCodeBuilder:
                 if not isinstance(value, NullVariable):
                     cg.load(value.present if isinstance(value, HandledBefore) else value)
                     count += 1
-            for result in (*results, *(locals_now[local] for local in locals_)):
+            for result in (*results, *handed.values()):
                 self._load(cg, result)
             cg.asm.emit("BUILD_LIST", count)  # out of which the resumed frame takes them
             cg.release([local for local in self._locals_of(cg) if local not in kept], alive)

@@ -23,37 +23,53 @@ _type_flags = type.__dict__["__flags__"].__get__
 ABSENT: Any = object()
 
 
+class _Looked(NamedTuple):
+    """What was looked up on one class: name -> where it was found and what, behind which class of the MRO."""
+
+    cls: type
+    found: dict[tuple[str, int], tuple[str, type | None, type | None, Any]]
+
+
 class Findings:
-    """Of one trace."""
+    """Of one trace. Classes go by their ids: the hash of a class may be its metaclass' own."""
 
     def __init__(self) -> None:
-        self.classes: dict[type, dict[tuple[str, type | None], tuple[type | None, Any]]] = {}
+        self.classes: dict[int, _Looked] = {}
         self.functions: dict[FunctionType, CodeType] = {}
-        self.varying: set[tuple[type, str]] = set()  # numbers that are symbols, which guards of their own ask for
-        self.made: dict[type, None] = {}  # classes that the trace itself made; what they inherit is found on their bases
+        self.varying: set[tuple[int, str]] = set()  # numbers that are symbols, which guards of their own ask for
+        self.made: dict[int, type] = {}  # classes that the trace itself made; what they inherit is found on their bases
 
     def note_class(self, cls: type) -> None:
         """The trace relies on the bases of a class."""
-        if cls in self.made:
+        if id(cls) in self.made:
             for base in cls.__bases__:
                 self.note_class(base)
-        elif not _type_flags(cls) & _IMMUTABLE:
-            self.classes.setdefault(cls, {})
+        else:
+            self._looked(cls)
+
+    def _looked(self, cls: type) -> _Looked | None:
+        """None for a class that cannot change."""
+        looked = self.classes.get(id(cls))
+        if looked is None and not _type_flags(cls) & _IMMUTABLE:
+            looked = self.classes[id(cls)] = _Looked(cls, {})
+        return looked
 
     def note(self, cls: type, name: str, owner: type | None, value: Any, after: type | None = None) -> None:
         """`name` was found in `owner`'s own namespace (or nowhere), in the MRO of `cls`, behind `after` if given."""
-        if cls in self.made:
+        if id(cls) in self.made:
             for base in cls.__mro__[1:]:
-                if base not in self.made:
+                if id(base) not in self.made:
                     self.note(base, name, *find(base, name))
-        elif not _type_flags(cls) & _IMMUTABLE:
-            self.classes.setdefault(cls, {}).setdefault((name, after), (owner, value))
+            return
+        looked = self._looked(cls)
+        if looked is not None:
+            looked.found.setdefault((name, id(after)), (name, after, owner, value))
 
     def held(self, owner: type | None, name: str, value: Any) -> Any:
         """What has to stay of an attribute."""
         if owner is None:
             return None
-        return (type(value),) if (owner, name) in self.varying else _held(value)
+        return (type(value),) if (id(owner), name) in self.varying else _held(value)
 
     def note_function(self, function: FunctionType) -> None:
         """The trace went through the code of a function."""
@@ -152,14 +168,14 @@ class Unchanged(Guard):
     def of(cls, findings: Findings) -> Unchanged:
         classes = [
             ClassFacts(
-                ObjectRef(klass),
-                tuple(map(id, type_mro(klass))),
+                ObjectRef(looked.cls),
+                tuple(map(id, type_mro(looked.cls))),
                 tuple([
                     Found(name, _reference(after), _reference(owner), findings.held(owner, name, value))
-                    for (name, after), (owner, value) in found.items()
+                    for name, after, owner, value in looked.found.values()
                 ]),
             )
-            for klass, found in findings.classes.items()
+            for looked in findings.classes.values()
         ]
         functions = [CodeFact(ObjectRef(function), ObjectRef(code)) for function, code in findings.functions.items()]
         return cls(tuple(classes), tuple(functions))

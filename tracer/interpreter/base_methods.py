@@ -1,6 +1,7 @@
 """Methods of built-in base classes, called on objects of the classes that derive from them: `super().__setattr__(...)`."""
 from __future__ import annotations
 
+import collections
 import types
 from typing import Any, cast
 
@@ -9,7 +10,7 @@ from tracer.library.registry import model_of
 from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.callables import BuiltinMethodVariable
 from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import NONE, ConstantVariable, boolean, plain_value
+from tracer.variables.constant import NONE, OPERATORS, ConstantVariable, boolean, named_by_cpython, plain_value
 from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.lookups import lookup, rely_on_bases
 from tracer.variables.mappings import DictVariable
@@ -17,8 +18,23 @@ from tracer.variables.objects import UserObjectVariable
 from tracer.variables.overrides import base_method
 from tracer.variables.protocol import Tracer
 from tracer.variables.reducing import reduced
-from tracer.variables.sequences import ListVariable
+from tracer.variables.sequences import ListVariable, TupleVariable
 from tracer.variables.sets import SetVariable
+
+_NAMED = ("__repr__", "__str__", "__reduce__", "__reduce_ex__")
+_COPYING = ("copy", "__copy__", "__or__", "__ror__", "fromkeys", *_NAMED)
+# Methods that see what class the object is of: they call its constructor, or name it, or tell it from the plain one.
+_BY_CLASS: dict[type, tuple[str, ...]] = {
+    dict: ("fromkeys",),
+    collections.OrderedDict: (*_COPYING, "update", "__ior__", "__eq__", "__ne__"),
+    collections.defaultdict: _COPYING,
+    collections.deque: ("copy", "__copy__", "__add__", "__mul__", "__rmul__", *_NAMED),
+    set: _NAMED,
+    frozenset: _NAMED,
+    str: ("format", "format_map", "partition", "rpartition"),
+    bytes: ("partition", "rpartition"),
+}
+_TAKEN = {"__setattr__": 2, "__getattribute__": 1, "__delattr__": 1, "__eq__": 1, "__ne__": 1}
 
 
 class BaseMethods:
@@ -102,6 +118,8 @@ class BaseMethods:
         tx: Tracer = cast(Any, self)
         if name == "__init_subclass__":
             return NONE
+        if len(args) != _TAKEN.get(name, len(args)):
+            unsupported("call-arguments", error=f"object.{name}() with {len(args)} arguments")
         if name == "__setattr__":
             owner.default_set_attr(tx, args[0].constant(), args[1])
             return NONE
@@ -131,27 +149,33 @@ class BaseMethods:
         tx: Any = self
         storage = owner.storage
         assert storage is not None
+        if name in _BY_CLASS.get(storage.python_type(), ()):
+            unsupported("unsupported-method", value=owner.describe(), name=name)
         if isinstance(storage, ConstantVariable):
             args = [plain_value(arg) for arg in args]
-            if name.startswith("__") and len(args) == 1 and not args[0].is_constant():
-                return ConstantVariable(NotImplemented)  # an operator
-            return storage.call_method(tx, name, args, kwargs)
+            if name in OPERATORS and len(args) == 1 and not args[0].is_constant():
+                return ConstantVariable(NotImplemented)
+            with named_by_cpython(owner, name):
+                return storage.call_method(tx, name, args, kwargs)
         if name == "__init__":
+            if storage.python_type() is collections.defaultdict:
+                unsupported("unsupported-method", value=owner.describe(), name=name)
             filled = not isinstance(storage, DictVariable) and (kwargs or storage.truth(tx))  # which empties it first
             if len(args) > 1 or filled:
                 unsupported("unsupported-method", value=owner.describe(), name=name)
             if isinstance(storage, (DictVariable, SetVariable)):
                 return storage.call_method(tx, "update", args, kwargs)
             return storage.call_method(tx, "extend", args, kwargs) if args else NONE
-        if name == "__getitem__" and isinstance(storage, DictVariable):
+        if name == "__getitem__" and isinstance(storage, DictVariable) and len(args) == 1:
             found = storage.find(tx, args[0])
             if found is not None:
                 return found
             missing = owner.call_special(tx, "__missing__", args[0])
             return storage.get_item(tx, args[0]) if missing is None else missing
-        if name == "update" and storage.python_type().__name__ == "OrderedDict":
-            unsupported("unsupported-method", value=owner.describe(), name=name)
-        return storage.call_method(tx, name, args, kwargs)
+        result = storage.call_method(tx, name, args, kwargs)
+        if result is storage and isinstance(storage, TupleVariable):
+            return TupleVariable(storage.items(tx))
+        return owner if result is storage else result
 
 
 def namespace_method(

@@ -33,7 +33,7 @@ from tracer.variables.functions import CellVariable, FunctionVariable, UserFunct
 from tracer.variables.generators import GeneratorVariable
 from tracer.variables.iterators import ItemIterator
 from tracer.variables.literals import from_python
-from tracer.variables.lookups import rely_on_code
+from tracer.variables.lookups import lookup, rely_on_code
 from tracer.variables.mappings import DictVariable, pairs_of
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.overrides import base_method
@@ -274,6 +274,9 @@ class Calls:
     def as_mapping(self, value: VariableTracker) -> list[tuple[VariableTracker, VariableTracker]] | None:
         """The pairs of something with `keys()`, None for other values."""
         tx: Any = self
+        if isinstance(value, UserObjectVariable) and isinstance(value.storage, DictVariable):
+            if lookup(value.cls, "__iter__")[1] is dict.__dict__["__iter__"]:  # CPython copies the entries
+                return value.storage.pairs(tx)
         if isinstance(value, UserObjectVariable) and value.special(tx, "keys") is not None:
             keys = value.call_special(tx, "keys")
             assert keys is not None

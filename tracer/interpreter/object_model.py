@@ -81,10 +81,8 @@ class ObjectModel(BaseMethods):
             return importable_source(cls)
         if start.source is None:
             return importable_source(cls)
-        mro = start.value.__mro__
-        if cls not in mro:
-            return importable_source(cls)
-        return mro_source(start.source, mro.index(cls))
+        index = next((index for index, base in enumerate(start.value.__mro__) if base is cls), None)
+        return importable_source(cls) if index is None else mro_source(start.source, index)
 
     def class_attr(
         self, owner: type, name: str, of: VariableTracker | None, part: str | None = None
@@ -98,7 +96,7 @@ class ObjectModel(BaseMethods):
                 return stored
         raw = owner.__dict__[name]
         value = raw if part is None else _PARTS[part](raw)
-        if owner in tx.trace.findings.made and id(value) in tx.trace.stand_ins:
+        if id(owner) in tx.trace.findings.made and id(value) in tx.trace.stand_ins:
             return tx.trace.stand_ins[id(value)][1]
         class_source = self.class_source(owner, of)
         if class_source is None:
@@ -108,7 +106,7 @@ class ObjectModel(BaseMethods):
             source = GenericAttrSource(source, part)
         found = tx.wrap(value, source)
         if isinstance(found, SymNodeVariable):
-            tx.trace.findings.varying.add((owner, name))
+            tx.trace.findings.varying.add((id(owner), name))
         return found
 
     def sourceless(self, value: Any) -> VariableTracker:

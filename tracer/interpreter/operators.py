@@ -10,6 +10,7 @@ from tracer.variables.constant import DUNDER, boolean
 from tracer.variables.functions import UserFunctionVariable
 from tracer.variables.lookups import lookup
 from tracer.variables.objects import UserObjectVariable
+from tracer.variables.opaque import OpaqueVariable
 from tracer.variables.symbolic import SymNodeVariable
 
 _MIRROR = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
@@ -137,6 +138,9 @@ def _is_reflected_anew(op: str, left: VariableTracker, right: VariableTracker) -
 
 def _has_equality_of_its_own(left: VariableTracker, right: VariableTracker) -> bool:
     """Whether C code compares the two in a way that is not modelled, as it does bound methods and cells."""
+    for side in (left, right):  # what is not looked into
+        if isinstance(side, OpaqueVariable) and lookup(side.python_type(), "__eq__")[0] is not object:
+            return True
     cls = left.python_type()
     if cls is not right.python_type() or left is right or isinstance(left, UserObjectVariable):
         return False

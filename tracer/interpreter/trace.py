@@ -82,7 +82,7 @@ class Trace:
         self.input_tensors.clear()
         self.builder.forget()
         self.stand_ins.clear()
-        for prototype in self.findings.made:
+        for prototype in self.findings.made.values():
             let_go(prototype)
         self.effects = Effects()
         self.output.close()

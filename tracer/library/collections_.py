@@ -87,7 +87,7 @@ def _existing_deque(builder: VariableBuilder, tx: Tracer, value: Any, source: So
 
 @models(types.MappingProxyType)
 def _mapping_proxy(tx: Tracer, mapping: Value, /) -> Value:
-    if not isinstance(mapping, DictVariable):
+    if not isinstance(mapping, DictVariable):  # of an instance of a subclass, it calls the methods
         unsupported("unsupported-call", value=f"types.MappingProxyType of {mapping.describe()}")
     return MappingProxyVariable(mapping.underlying if isinstance(mapping, MappingProxyVariable) else mapping)
 
@@ -107,7 +107,7 @@ def _namedtuple(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
         unsupported("call-arguments", error=str(error))
     if not all(map(is_constant_value, cls._field_defaults.values())):
         unsupported("unsupported-call", value="collections.namedtuple with defaults that are no constants")
-    tx.trace.findings.made[cls] = None
+    tx.trace.findings.made[id(cls)] = cls
     return tx.trace.builder.remember(cls, MadeNamedTupleClass(cls, cls._fields))  # type: ignore[no-any-return]
 
 

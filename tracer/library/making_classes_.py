@@ -52,7 +52,7 @@ def _build_class(tx: Tracer, body: Value, name: Value, /, *bases: Value, **kwarg
         cls = metaclass(name.constant(), tuple(classes), known)
     except (TypeError, ValueError) as error:
         unsupported("makes-a-class", function=f"A class statement that fails ({error})")
-    tx.trace.findings.made[cls] = None
+    tx.trace.findings.made[id(cls)] = cls
     made = tx.trace.builder.remember(cls, MadeClassVariable(cls, list(bases), namespace))
     if isinstance(cell, CellVariable):
         cell.write(tx, made)

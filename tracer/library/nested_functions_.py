@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import reprlib
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from tracer import guards
@@ -54,6 +55,12 @@ def _dispatch(tx: Tracer, callee: CallableVariable, cls: Value) -> Value:
     tracked = tx.wrap(registry, CellContentsSource(ClosureCellSource(callee.source, index)))
     assert isinstance(tracked, DictVariable)
     tx.guard(guards.AbcRegistryMatch())
-    found = functools._find_impl(cls.value, registry)  # type: ignore[attr-defined]
+    cache = function.__closure__[names.index("dispatch_cache")].cell_contents
+    if type(cache) is not weakref.WeakKeyDictionary:  # which could see that it is not asked
+        unsupported("unsupported-call", value=callee.describe())
+    try:
+        found = functools._find_impl(cls.value, registry)  # type: ignore[attr-defined]
+    except RuntimeError as error:  # an ambiguous dispatch
+        tx.raise_error(RuntimeError, *error.args)
     key = next(key for key in registry if registry[key] is found)
     return tracked.value(tx, key)

@@ -20,7 +20,10 @@ _SEQUENCES = (list, tuple, str, range)
 def _reduced(iterator: Any) -> Any:
     if type(iterator) not in _ALL:
         raise TypeError(f"{type(iterator)} is not an iterator of a builtin")
-    return iterator.__reduce__()
+    try:
+        return iterator.__reduce__()
+    except RuntimeError as error:  # what it takes from has changed since
+        raise TypeError(f"{type(iterator)} that cannot go on") from error
 
 
 def _rest_of(iterator: Any) -> tuple[type, Any, int, int]:

@@ -29,6 +29,7 @@ class VariableTracker:
     """One value of the traced program, and where it came from (`source`), if it existed before the frame ran."""
 
     source: Source | None = None
+    holder: VariableTracker | None = None  # the instance of a subclass of list, dict, set or deque that holds this for its items
 
     # -- what it is ----------------------------------------------------------------------------------------------
 
@@ -180,6 +181,17 @@ class NullVariable(VariableTracker):
 NULL = NullVariable()
 
 
+def held(value: VariableTracker) -> Any:
+    """What the methods of built-in classes see of a value: of an instance of a subclass, what it holds."""
+    storage = getattr(value, "storage", None)
+    return value if storage is None else storage
+
+
+def whole(value: VariableTracker) -> VariableTracker:
+    """The other way round: the object whose items `value` has, which iterators and views refer to."""
+    return value if value.holder is None else value.holder
+
+
 def no_keywords(tx: Tracer, name: str, kwargs: dict[str, Any]) -> None:
     if kwargs:
         tx.raise_error(TypeError, f"{name}() takes no keyword arguments")
@@ -203,6 +215,8 @@ class Models:
         return register
 
     def get(self, key: Any) -> Callable[..., Any] | None:
+        if isinstance(key, type) and type(key).__hash__ is not type.__hash__:
+            return None  # it would run in Python
         try:
             return self.table.get(key)
         except TypeError:  # unhashable callables have no model

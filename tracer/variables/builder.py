@@ -121,6 +121,7 @@ class VariableBuilder:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
+        self.arguments: tuple[Any, ...] = ()  # of the frame itself
         self._by_identity: dict[int, tuple[Any, VariableTracker]] = {}
         self.proxies: dict[int, MappingProxyVariable] = {}  # by the id of the dict below, where that was not met yet
 
@@ -136,6 +137,7 @@ class VariableBuilder:
         return variable
 
     def forget(self) -> None:
+        self.arguments = ()
         self._by_identity.clear()
         self.proxies.clear()
 
@@ -469,7 +471,7 @@ def _partial(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -
     args = tx.wrap(value.args, GenericAttrSource(source, "args")).unpack(tx)
     keywords = tx.wrap(value.keywords, GenericAttrSource(source, "keywords"))
     kwargs = {key.constant(): item for key, item in keywords.pairs(tx)}  # type: ignore[attr-defined]
-    return builder.remember(value, PartialVariable(function, args, kwargs, functools.partial, source))
+    return builder.remember(value, PartialVariable(function, args, kwargs, functools.partial, source, value))
 
 
 @tracks_subclasses(type)

@@ -1,6 +1,7 @@
 """What is called without being a Python function itself: bound methods, builtins and C functions, partial objects."""
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -8,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer.graph_breaks import unsupported
-from tracer.sources import GenericAttrSource
+from tracer.sources import AttrSource, GenericAttrSource
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import ConstantVariable
+from tracer.variables.lookups import C_METHOD_TYPES
 from tracer.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class BoundMethodVariable(VariableTracker):
         return True
 
     def hash_key(self, tx: Tracer) -> Any:
-        return ("method", self.owner.identity(), self.function.hash_key(tx))
+        return ("method", id(self.owner.identity()), self.function.hash_key(tx))  # whatever the owner's hash is
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if op in ("==", "!=") and isinstance(other, BoundMethodVariable):
@@ -77,6 +79,8 @@ class BoundMethodVariable(VariableTracker):
     ) -> VariableTracker:
         if name == "__call__":
             return self.call(tx, args, kwargs)
+        if name == "__get__":
+            return self
         return super().call_method(tx, name, args, kwargs)
 
     def reconstruct(self, cg: Any) -> None:
@@ -85,6 +89,19 @@ class BoundMethodVariable(VariableTracker):
             cg.call_object(types.MethodType, lambda: cg.load(self.function), lambda: cg.load(self.owner))
         else:
             unsupported("cannot-reconstruct", value=self.describe())
+
+
+def bound_by_get(
+    tx: Tracer, function: VariableTracker, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+) -> VariableTracker:
+    """function.__get__(owner, cls): of no owner, the function itself."""
+    if kwargs or not 1 <= len(args) <= 2:
+        unsupported("call-arguments", error="__get__ of a function")
+    if not args[0].is_none():
+        return BoundMethodVariable(function, args[0])
+    if len(args) == 1 or args[1].is_none():
+        tx.raise_error(TypeError, "__get__(None, None) is invalid")
+    return function
 
 
 class BuiltinMethodVariable(VariableTracker):
@@ -158,7 +175,7 @@ class CallableVariable(VariableTracker):
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name in READABLE:
             return ConstantVariable(getattr(self.value, name, None))
-        if name == "__get__":
+        if name == "__get__" and isinstance(self.value, C_METHOD_TYPES):
             return tx.bound_builtin_method(self, name)
         if isinstance(self.value, _PACKET) and name in self.value.overloads():
             return CallableVariable(getattr(self.value, name))
@@ -175,8 +192,8 @@ class CallableVariable(VariableTracker):
     ) -> VariableTracker:
         if name == "__call__":
             return self.call(tx, args, kwargs)
-        if name == "__get__":
-            return BoundMethodVariable(self, args[0])
+        if name == "__get__" and isinstance(self.value, C_METHOD_TYPES):
+            return bound_by_get(tx, self, args, kwargs)
         found = self.get_attr(tx, name)
         if isinstance(found, BuiltinMethodVariable) and found.owner is self:  # which would ask here again
             unsupported("unsupported-method", value=self.describe(), name=name)
@@ -212,7 +229,9 @@ class PartialVariable(VariableTracker):
         kwargs: dict[str, VariableTracker],
         cls: type,
         source: Source | None = None,
+        value: functools.partial[Any] | None = None,
     ) -> None:
+        self.value = value
         self.function = function
         self.args = args
         self.kwargs = kwargs
@@ -251,9 +270,19 @@ class PartialVariable(VariableTracker):
         pending = tx.effects.attribute(self, name)
         if pending is not None:
             return pending
+        if name == "__class__":
+            return tx.class_variable(self.cls)
+        if hasattr(self.cls, name) or tx.effects.is_deleted(self, name):
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        if self.value is not None and self.source is not None:
+            if name in self.value.__dict__:
+                return tx.wrap(self.value.__dict__[name], AttrSource(self.source, name))
+            tx.guard_absent(self, name)
         tx.raise_error(AttributeError, f"'functools.partial' object has no attribute {name!r}")
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if name in ("func", "args", "keywords"):
+            tx.raise_error(AttributeError, "readonly attribute")
         tx.effects.store_attribute(self, name, value)
 
     def reconstruct(self, cg: Any) -> None:

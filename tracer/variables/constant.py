@@ -1,18 +1,20 @@
 """Immutable values that are fixed for the trace: numbers, strings, dtypes and the like."""
 from __future__ import annotations
 
+import contextlib
 import enum
 import math
 import operator
 import re
 import types
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.lookups import lookup
 from tracer.variables.text import formatted, plain_form
@@ -48,6 +50,7 @@ DUNDER = {
     "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor",
     "<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge",
 }  # fmt: skip
+OPERATORS = frozenset(f"__{prefix}{name}__" for name in (*DUNDER.values(), "divmod") for prefix in ("", "r"))
 LARGEST_FOLDED_POWER = 100_000  # bits
 LARGEST_TEXT = 1_000_000  # characters
 _PURE_DUNDERS = ("__eq__", "__ne__", "__hash__", "__repr__", "__str__", "__reduce__", "__reduce_ex__")
@@ -113,6 +116,8 @@ class ConstantVariable(VariableTracker):
         return self.value
 
     def describe(self) -> str:
+        if isinstance(self.value, enum.Enum):  # whose __repr__ may be the program's
+            return f"ConstantVariable({type(self.value).__qualname__}.{vars(self.value).get('_name_', '?')})"
         return f"ConstantVariable({self.value!r})"
 
     __repr__ = describe
@@ -128,16 +133,20 @@ class ConstantVariable(VariableTracker):
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if op == "%" and isinstance(self.value, str) and not reflected:
             return formatted(tx, operator.mod, [self, other], {})
-        other = plain_value(other)
-        if not other.is_constant():
+        plain = plain_value(other)
+        if not plain.is_constant():
             return None
-        left, right = (other.constant(), self.value) if reflected else (self.value, other.constant())
+        left, right = (plain.constant(), self.value) if reflected else (self.value, plain.constant())
         refuse_large(op, left, right)
-        return fold(tx, BINARY[op], left, right)
+        with named_by_cpython(other, op):
+            return fold(tx, BINARY[op], left, right)
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
-        other = plain_value(other)
-        return fold(tx, COMPARE[op], self.value, other.constant()) if other.is_constant() else None
+        plain = plain_value(other)
+        if not plain.is_constant():
+            return None
+        with named_by_cpython(other, op):
+            return fold(tx, COMPARE[op], self.value, plain.constant())
 
     def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
         return fold(tx, UNARY[op], self.value)
@@ -201,6 +210,17 @@ def plain_value(value: VariableTracker) -> VariableTracker:
     """The number or text in an instance of a class that derives from one of those; other values as they are."""
     storage = getattr(value, "storage", None)
     return storage if isinstance(storage, ConstantVariable) else value
+
+
+@contextlib.contextmanager
+def named_by_cpython(value: VariableTracker, operation: str) -> Iterator[None]:
+    """Within, what `value` holds takes part in an operation. An error would name the class of the value: CPython raises it."""
+    try:
+        yield
+    except ObservedException:
+        if isinstance(value, ConstantVariable):
+            raise
+        unsupported("unsupported-method", value=value.describe(), name=operation)
 
 
 class ConstantIterator(IteratorVariable):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import Models, VariableTracker
+from tracer.variables.base import Models, VariableTracker, held, whole
 from tracer.variables.constant import NONE, ONE, ConstantVariable
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.lazy import Unwrapped
@@ -61,11 +61,13 @@ class DequeVariable(SequenceVariable):
         return DequeVariable(items, maxlen=self.maxlen)
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        other = held(other)
         if not isinstance(other, DequeVariable):
             return None
         return tx.compare(op, tx.tuple_of(self.items(tx)), tx.tuple_of(other.items(tx)))
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        other = held(other)
         if op == "+" and not isinstance(other, DequeVariable):
             return None
         if op == "+" and not reflected:
@@ -152,11 +154,22 @@ class DequeVariable(SequenceVariable):
         return self._items
 
     def replay(self, cg: Any) -> None:
+        if self.version == 0:  # its iterators do not mind
+            for index, item in enumerate(self._items):
+                if not isinstance(item, Unwrapped):
+                    self._replace(cg, index, item)
+            return
         cg.build_sequence("BUILD_LIST", self._items)
         contents = cg.store_temporary()
         cg.call_object(collections.deque.clear, lambda: cg.load(self))
         cg.asm.emit("POP_TOP")
         cg.call_object(collections.deque.extend, lambda: cg.load(self), lambda: cg.asm.load_fast(contents))
+        cg.asm.emit("POP_TOP")
+
+
+    def _replace(self, cg: Any, index: int, item: VariableTracker) -> None:
+        set_item = collections.deque.__setitem__
+        cg.call_object(set_item, lambda: cg.load(self), lambda: cg.load_const(index), lambda: cg.load(item))
         cg.asm.emit("POP_TOP")
 
 
@@ -189,12 +202,12 @@ class DequeIterator(IteratorVariable):
         return self.owner
 
     def children(self) -> Iterable[VariableTracker]:
-        return (self.owner,)
+        return (whole(self.owner),)
 
     def reconstruct(self, cg: Any) -> None:
         if self.version != self.owner.version:
             unsupported("cannot-reconstruct", value="an iterator over a deque that changed since")
-        loads = [lambda: cg.load(self.owner)]
+        loads = [lambda: cg.load(whole(self.owner))]
         if self.position:
             loads.append(lambda: cg.load_const(self.position))
         cg.call_object(self.python_type(), *loads)
@@ -215,10 +228,16 @@ def _appendleft(tx: Tracer, self: DequeVariable, item: VariableTracker, /) -> Va
     return NONE
 
 
-@_deque("extend", "__iadd__")
+@_deque("extend")
 def _extend(tx: Tracer, self: DequeVariable, other: VariableTracker, /) -> VariableTracker:
     self.extend(tx, other)
     return NONE
+
+
+@_deque("__iadd__")
+def _iadd(tx: Tracer, self: DequeVariable, other: VariableTracker, /) -> VariableTracker:
+    self.extend(tx, other)
+    return self
 
 
 @_deque("extendleft")

@@ -16,7 +16,7 @@ from tracer.sources import (
 )
 from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker
-from tracer.variables.callables import READABLE, BoundMethodVariable
+from tracer.variables.callables import READABLE, bound_by_get
 from tracer.variables.constant import ConstantVariable
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.mappings import DictVariable
@@ -127,7 +127,7 @@ class FunctionVariable(VariableTracker):
         if name == "__call__":
             return self.call(tx, args, kwargs)
         if name == "__get__":
-            return BoundMethodVariable(self, args[0])
+            return bound_by_get(tx, self, args, kwargs)
         return super().call_method(tx, name, args, kwargs)
 
 

@@ -56,6 +56,7 @@ class HashedObject:
 
     def __init__(self, tx: Tracer, value: VariableTracker, hashed: int) -> None:
         self._trace = tx.trace
+        self._tx = tx
         self.value = value
         self._hash = hashed
 
@@ -67,7 +68,7 @@ class HashedObject:
             unsupported("unhashable-in-trace", value=f"{self.value.describe()} beside a key of another kind with the same hash")
         if self.value is other.value:
             return True
-        frame: Any = self._trace.frame  # the one that asks now
+        frame: Any = self._trace.frame or self._tx  # the one that asks now; none does where code is emitted
         return self._trace.hashed.equal(frame, self.value, other.value)
 
 

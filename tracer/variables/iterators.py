@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker, whole
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -158,15 +158,18 @@ class SequenceIterator(IteratorVariable):
         return self.sequence  # type: ignore[no-any-return]
 
     def children(self) -> Iterable[VariableTracker]:
-        return () if self.sequence is None else (self.sequence,)
+        return () if self.sequence is None else (whole(self.sequence),)
 
     def reconstruct(self, cg: Any) -> None:
         if self.sequence is None:
             cg.asm.emit("BUILD_LIST" if self._type is type(iter([])) else "BUILD_TUPLE", 0)
             cg.asm.emit("GET_ITER")
             return
-        cg.load(self.sequence)
-        cg.asm.emit("GET_ITER")
+        if self.sequence.holder is None:
+            cg.load(self.sequence)
+            cg.asm.emit("GET_ITER")
+        else:
+            cg.call_object(list.__iter__, lambda: cg.load(self.sequence.holder))
         if self.position:
             _set_state(cg, self.position)
 
@@ -193,14 +196,15 @@ class ReversedIterator(IteratorVariable):
         return self.sequence  # type: ignore[no-any-return]
 
     def children(self) -> Iterable[VariableTracker]:
-        return () if self.sequence is None else (self.sequence,)
+        return () if self.sequence is None else (whole(self.sequence),)
 
     def reconstruct(self, cg: Any) -> None:
         if self.sequence is None:
             opname = "BUILD_LIST" if self._type is type(reversed([])) else "BUILD_TUPLE"
             cg.call_object(reversed, lambda: cg.asm.emit(opname, 0))
             return
-        cg.call_object(reversed, lambda: cg.load(self.sequence))
+        holder = self.sequence.holder
+        cg.call_object(reversed if holder is None else list.__reversed__, lambda: cg.load(holder or self.sequence))
         _set_state(cg, self.position - 1)
 
 

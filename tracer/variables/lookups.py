@@ -81,3 +81,9 @@ def storage_base(cls: type) -> type:
         if base.__module__ in ("builtins", "collections") and not base.__flags__ & HEAP_TYPE:
             return base
     return object
+
+
+def type_name(cls: type) -> str:
+    """How C names a class in its messages."""
+    plain = cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins"
+    return cls.__name__ if plain else f"{cls.__module__}.{cls.__name__}"

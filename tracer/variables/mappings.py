@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import Models, VariableTracker, invoke
+from tracer.variables.base import Models, VariableTracker, held, invoke
 from tracer.variables.constant import NONE, ConstantVariable, boolean
 from tracer.variables.identities import refuse_unknown
 from tracer.variables.lazy import Unwrapped, realize
+from tracer.variables.lookups import type_name
 from tracer.variables.text import form, formatted
 from tracer.variables.views import DictIterator
 
@@ -129,7 +130,7 @@ class DictVariable(VariableTracker):
         return self.keys()
 
     def hash_key(self, tx: Tracer) -> Any:
-        tx.raise_error(TypeError, f"unhashable type: {self.cls.__name__!r}")
+        tx.raise_error(TypeError, f"unhashable type: {type_name(self.cls)!r}")
 
     def key_of(self, tx: Tracer, key: VariableTracker) -> Any:
         """What `entries` has the key under."""
@@ -205,6 +206,8 @@ class DictVariable(VariableTracker):
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if op == "%" and reflected and other.is_constant() and isinstance(other.constant(), str):
             return formatted(tx, lambda text, value: text % value, [other, self], {})
+        if not isinstance(other, DictVariable) and getattr(held(other), "cls", None) is dict:
+            other = held(other)
         if op != "|" or reflected or not isinstance(other, DictVariable):
             return None
         if types.MappingProxyType in (self.cls, other.cls):
@@ -222,6 +225,7 @@ class DictVariable(VariableTracker):
         return self
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        other = held(other)
         if op not in ("==", "!=") or not isinstance(other, DictVariable):
             return None
         equal = self.entries.keys() == other.entries.keys() and all(

@@ -26,6 +26,7 @@ from tracer.variables.lookups import (
     lookup,
     refuse_changed_class,
     storage_base,
+    type_name,
 )
 from tracer.variables.text import form
 from tracer.variables.tuples import TupleVariable
@@ -51,6 +52,16 @@ class UserObjectVariable(VariableTracker):
         self.source = source
         self.storage = storage
         self.made_class: VariableTracker | None = None  # where the trace made the class
+
+    @property
+    def storage(self) -> VariableTracker | None:
+        return self._storage
+
+    @storage.setter
+    def storage(self, value: VariableTracker | None) -> None:
+        self._storage = value
+        if value is not None and not isinstance(value, (ConstantVariable, TupleVariable)):
+            value.holder = self
 
     def python_type(self) -> type:
         return self.cls
@@ -397,6 +408,8 @@ class UserObjectVariable(VariableTracker):
         result = self.call_special(tx, "__contains__", item)
         if result is not None:
             return boolean(result.truth(tx))
+        if all(lookup(self.cls, name)[1] is MISSING for name in ("__iter__", "__getitem__")):
+            tx.raise_error(TypeError, f"argument of type {self.cls.__name__!r} is not iterable")
         return boolean(any(tx.same_or_equal(mine, item) for mine in self.unpack(tx)))
 
     def iterate(self, tx: Tracer) -> VariableTracker:
@@ -450,12 +463,6 @@ class UserObjectVariable(VariableTracker):
 
     def replay(self, cg: Any) -> None:
         cg.store_attributes(self)
-
-
-def type_name(cls: type) -> str:
-    """How C names a class in its messages."""
-    plain = cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins"
-    return cls.__name__ if plain else f"{cls.__module__}.{cls.__name__}"
 
 
 _MODULE_GETATTR = torch.nn.Module.__dict__["__getattr__"]

@@ -12,6 +12,7 @@ from tracer.sources import ContextVarSource, Source, WeakTargetSource
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder, tracks
 from tracer.variables.constant import NONE
+from tracer.variables.lazy import Unwrapped
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -47,11 +48,26 @@ class WeakReferenceVariable(VariableTracker):
                 tx.guard(guards.WeakrefAlive(self.source, False))
                 return NONE
             self.target = tx.wrap(target, WeakTargetSource(self.source))
+        if not _is_held(tx, self.target):
+            unsupported("unsupported-call", value="a weak reference to an argument that the frame has dropped")
         return self.target
 
     def reconstruct(self, cg: Any) -> None:
         assert self.target is not None
         cg.call_object(weakref.ref, lambda: cg.load(self.target))
+
+
+def _is_held(tx: Tracer, target: VariableTracker) -> bool:
+    """False for an argument of the frame that no variable and no operand of the open frames holds any more."""
+    obj = target.identity()
+    if not any(argument is obj for argument in tx.trace.builder.arguments):
+        return True
+    for frame in tx.frames():
+        cells = [cell.contents for cell in frame.cells.values()]
+        for value in (*frame.stack, *frame.locals.values(), *cells):
+            if value is target or (isinstance(value, Unwrapped) and value.value is obj):
+                return True
+    return False
 
 
 class ContextVarVariable(VariableTracker):

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import Models, VariableTracker, invoke
+from tracer.variables.base import Models, VariableTracker, held, invoke
 from tracer.variables.constant import COMPARE, ConstantVariable, boolean
 from tracer.variables.iterators import ReversedIterator, SequenceIterator
 from tracer.variables.lazy import Unwrapped, realize
@@ -197,8 +197,12 @@ def type_name(value: VariableTracker) -> str:
 
 def _sequence_of(value: VariableTracker) -> SequenceVariable | None:
     """The sequence itself, or what an instance of a subclass holds."""
-    storage = getattr(value, "storage", value)
-    return storage if isinstance(storage, SequenceVariable) else None
+    storage = held(value)
+    if not isinstance(storage, SequenceVariable):
+        return None
+    if storage is not value and issubclass(storage.cls, tuple):  # not to be taken for a plain tuple itself
+        return type(storage)(storage._items)
+    return storage
 
 
 def _concatenates(left: type, right: type) -> bool:

@@ -85,6 +85,11 @@ class ListVariable(SequenceVariable):
 
     def replay(self, cg: Any) -> None:
         """Makes the list that existed before the frame what this one is: self[:] = items"""
+        if self.holder is not None:  # whose class may have a method of its own for that
+            items = lambda: cg.build_sequence("BUILD_LIST", self._items)  # noqa: E731
+            cg.call_object(list.__setitem__, lambda: cg.load(self), lambda: cg.load_const(slice(None)), items)
+            cg.asm.emit("POP_TOP")
+            return
         cg.build_sequence("BUILD_LIST", self._items)
         cg.load(self)
         cg.load_const(slice(None))

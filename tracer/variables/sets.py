@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tracer import guards
 from tracer.graph_breaks import unsupported
 from tracer.variables import set_history
-from tracer.variables.base import Models, VariableTracker, invoke
+from tracer.variables.base import Models, VariableTracker, held, invoke, whole
 from tracer.variables.constant import ConstantVariable, boolean
 from tracer.variables.identities import refuse_unknown
 from tracer.variables.iterators import IteratorVariable
@@ -137,6 +137,7 @@ class SetVariable(VariableTracker):
         tx.raise_error(TypeError, f"unhashable type: {self.cls.__name__!r}")
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        other = held(other)
         if op not in METHODS or reflected or not isinstance(other, SetVariable):
             return None
         return self.combined(tx, METHODS[op], [other])
@@ -334,12 +335,12 @@ class SetIterator(IteratorVariable):
         return self.owner
 
     def children(self) -> Iterable[VariableTracker]:
-        return (self.owner, *self.items)
+        return (whole(self.owner), *self.items)
 
     def reconstruct(self, cg: Any) -> None:
         if self.position == 0 and list(self.owner.entries) == self.keys:
-            cg.load(self.owner)
-            cg.asm.emit("GET_ITER")
+            iterate = set.__iter__ if self.owner.cls is set else frozenset.__iter__
+            cg.call_object(iterate, lambda: cg.load(whole(self.owner)))
             return
         unsupported("cannot-reconstruct", value="a half-consumed iterator over a set")
 
@@ -363,6 +364,7 @@ def key_of(tx: Tracer, entries: Entries, item: VariableTracker) -> Any:
 
 def set_form(tx: Tracer, value: VariableTracker) -> SetVariable | None:
     """What a set is compared with: a set, a frozenset, or the elements of a view of keys or items."""
+    value = held(value)
     if isinstance(value, SetVariable):
         return value
     as_set = getattr(value, "as_set", None)

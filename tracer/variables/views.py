@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import collections
+import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import VariableTracker, no_keywords
+from tracer.variables.base import VariableTracker, no_keywords, whole
 from tracer.variables.constant import BINARY, boolean
 from tracer.variables.iterators import IteratorVariable, skipped
 from tracer.variables.set_history import Computed
@@ -34,7 +35,7 @@ class DictViewVariable(VariableTracker):
         return type(getattr(_ORDERED if issubclass(self.owner.cls, collections.OrderedDict) else {}, self.kind)())
 
     def children(self) -> Iterable[VariableTracker]:
-        return (self.owner,)
+        return (whole(self.owner),)
 
     def form(self, tx: Tracer) -> Any:
         return getattr(form(tx, self.owner), self.kind)()
@@ -130,8 +131,15 @@ class DictViewVariable(VariableTracker):
         unsupported("unsupported-method", value=self.describe(), name=name)
 
     def reconstruct(self, cg: Any) -> None:
-        base = collections.OrderedDict if issubclass(self.owner.cls, collections.OrderedDict) else dict
-        cg.call_object(getattr(base, self.kind), lambda: cg.load(self.owner))
+        self.rebuild(cg, lambda: cg.load(whole(self.owner)))
+
+    def rebuild(self, cg: Any, load: Any = None) -> None:
+        """-> the view of what `load` loads, or of nothing, by the method of the built-in class"""
+        bases = (collections.OrderedDict, types.MappingProxyType, dict)
+        base = next(base for base in bases if issubclass(self.owner.cls, base))
+        if load is None and base is types.MappingProxyType:
+            base = dict
+        cg.call_object(getattr(base, self.kind), load or (lambda: cg.call_object(base)))
 
 
 def computed(op: str, left: Operand, right: Operand) -> SetVariable:
@@ -192,21 +200,18 @@ class DictIterator(IteratorVariable):
 
     def reconstruct(self, cg: Any) -> None:
         if self.exhausted:
-            cg.call_object(_exhausted, lambda: self._fresh(cg, lambda: cg.asm.emit("BUILD_MAP", 0)))
+            cg.call_object(_exhausted, lambda: self._fresh(cg))
             return
         if not self._is_unchanged():
             unsupported("cannot-reconstruct", value="an iterator over a dict that changed since")
         if self.position == 0:
-            self._fresh(cg, lambda: cg.load(self.view.owner))
+            self._fresh(cg, lambda: cg.load(whole(self.view.owner)))
         else:
-            fresh = lambda: self._fresh(cg, lambda: cg.load(self.view.owner))  # noqa: E731
+            fresh = lambda: self._fresh(cg, lambda: cg.load(whole(self.view.owner)))  # noqa: E731
             cg.call_object(skipped, fresh, lambda: cg.load_const(self.position))
 
-    def _fresh(self, cg: Any, load: Any) -> None:
-        base = collections.OrderedDict if issubclass(self.view.owner.cls, collections.OrderedDict) else dict
-        cg.call_object(
-            reversed if self.backwards else iter, lambda: cg.call_object(getattr(base, self.view.kind), load)
-        )
+    def _fresh(self, cg: Any, load: Any = None) -> None:
+        cg.call_object(reversed if self.backwards else iter, lambda: self.view.rebuild(cg, load))
 
 
 def _exhausted(iterator: Any) -> Any:
