@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
+import tracer
 from tools.generate_docs import stale_pages
 from tracer import errors, exc, graph_breaks
 from tracer.locations import UserLocation, stack_text
@@ -118,6 +120,13 @@ def test_errors_cross_processes(error):
 def test_errors_are_runtime_errors_and_never_hide_an_interrupt():
     assert issubclass(exc.TracerError, RuntimeError) and issubclass(exc.ConstraintViolationError, exc.UserError)
     assert not issubclass(KeyboardInterrupt, exc.TracerError)
+
+
+def test_an_operation_that_fails_in_a_trace_is_an_error_of_its_own():
+    with pytest.raises(exc.TorchRuntimeError, match="add failed") as caught:
+        tracer.compile(lambda x, y: x + y, fullgraph=True)(torch.ones(2), torch.ones(3))
+    assert isinstance(caught.value, exc.Unsupported) and caught.value.id == "operator-failed-in-trace"
+    assert type(pickle.loads(pickle.dumps(caught.value))) is exc.TorchRuntimeError
 
 
 def test_a_stack_reads_like_a_traceback():

@@ -49,7 +49,11 @@ _key(
     "always",
     "by_need",
 )
-_key("capture_scalar_outputs", False, "item() and tolist() become unbacked symbols in the graph and do not break it.")
+_key(
+    "capture_scalar_outputs",
+    False,
+    "item() and tolist() become unbacked symbols in the graph and do not break it; so they always do with `fullgraph=True`.",
+)
 _key("capture_dynamic_output_shape_ops", False, "Operators whose size depends on data enter the graph.")
 _key("specialize_int", False, "Python ints are always constants, also those that were seen to change.")
 _key("specialize_float", False, "Python floats are always constants; off: one seen to change is a graph input.")

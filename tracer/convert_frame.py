@@ -131,6 +131,8 @@ class RegionState:
         """The region's callback: an entry to run, None (not now) or SKIP (never)."""
         code = function.__code__
         if id(code) not in self.roots:  # a callee that nobody knew, which the hook offers
+            if self.fullgraph:  # its caller is left to CPython as a whole, this time
+                return None
             answer = answer_without_tracing(function, args)
             if answer is not TRACE:
                 return answer
@@ -147,6 +149,8 @@ class RegionState:
         with _tracing:
             try:
                 return self.convert(function, args, beside_others)
+            except errors.NotNow:
+                return None
             except (errors.Unsupported, errors.UserError, errors.BackendCompilerFailed, errors.RecompileError,
                     errors.FailOnRecompileLimitHit):  # fmt: skip
                 raise
@@ -200,7 +204,8 @@ class RegionState:
         snapshot = _C.GlobalState()
         started = time.perf_counter()
         try:
-            with _tracing, preserve_global_state(random_numbers=not beside_others):
+            captured = config.patch(capture_scalar_outputs=config.capture_scalar_outputs or self.fullgraph)
+            with _tracing, preserve_global_state(random_numbers=not beside_others), captured:
                 entry = self._trace(function, args, self.frame_state(function), snapshot)
             seconds = time.perf_counter() - started
             self.seconds += seconds

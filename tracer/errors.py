@@ -76,11 +76,21 @@ class Unsupported(TracerError):
         return lines
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild_unsupported, (self.reason, {k: str(v) for k, v in self.details.items()}, self.user_stack)
+        return _rebuild_unsupported, (type(self), self.reason, {k: str(v) for k, v in self.details.items()}, self.user_stack)
 
 
-def _rebuild_unsupported(reason: GraphBreakReason, details: dict[str, Any], stack: UserStack) -> Unsupported:
-    return Unsupported(reason, details, stack=stack)
+class NotNow(Exception):
+    """Raised while tracing: this call is to be run by CPython, and traced when it comes again."""
+
+
+class TorchRuntimeError(Unsupported):
+    """An operation raised while it was traced; run eagerly it would most likely raise too."""
+
+
+def _rebuild_unsupported(
+    cls: type[Unsupported], reason: GraphBreakReason, details: dict[str, Any], stack: UserStack
+) -> Unsupported:
+    return cls(reason, details, stack=stack)
 
 
 class UserError(TracerError):
@@ -128,10 +138,6 @@ class BackendCompilerFailed(TracerError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild_error, (type(self), self.message, self.hint, self.user_stack)
-
-
-class TorchRuntimeError(TracerError):
-    """An operation raised while it was traced; run eagerly it would most likely raise too."""
 
 
 class RecompileError(TracerError):

@@ -60,6 +60,7 @@ class Disabled:
 
 
 disabled = IdentityMap()  # function -> Disabled
+run_only = IdentityMap()  # what `run` made of a function (`__wrapped__`) -> True
 graph_policy = IdentityMap()  # function -> "allow", "disallow" (break the graph) or "forbid" (an error)
 constant_result = IdentityMap()  # function -> True
 

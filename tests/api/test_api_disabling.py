@@ -195,3 +195,10 @@ def test_an_assumed_constant_is_called_once(graphs):
     fn = tracer.optimize(graphs)(lambda x: x + constant())
     fn(X), fn(X)
     assert torch.equal(fn(X), X + 7) and len(calls) == 1
+
+
+def test_traced_code_goes_through_a_function_of_run(graphs):
+    only = tracer.run(plus_one)
+    traced = tracer.compile(lambda x: only(x) * 2, backend=graphs, fullgraph=True)
+    assert torch.equal(traced(X), (X + 1) * 2)
+    assert graphs.count == 1

@@ -286,3 +286,23 @@ def test_a_module_that_pickles_its_whole_dict_loses_only_the_compilation():
     expected = module(X)
     assert torch.equal(copy.deepcopy(module)(X), expected)
     assert torch.equal(pickle.loads(pickle.dumps(module))(X), expected)
+
+
+class Lazy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.LazyLinear(3)
+
+    def forward(self, x):
+        return self.linear(x + 1) * 2
+
+
+def test_the_first_call_of_a_lazy_module_is_left_to_cpython_and_the_next_is_traced(graphs):
+    module = Lazy()
+    traced = tracer.compile(lambda x: module(x).relu(), backend=graphs, fullgraph=True)
+    x = torch.randn(2, 4)
+    first = traced(x)
+    assert graphs.count == 0 and type(module.linear) is nn.Linear
+    assert torch.equal(first, module(x).relu())
+    assert torch.equal(traced(x), first)
+    assert graphs.count == 1

@@ -318,3 +318,15 @@ def test_values_that_depend_on_data(compiler):
             x = torch.ones(rows, 3)
             torch.testing.assert_close(fn(x, None, None), program(x, None, None))
     assert len(backend.inputs) == 1
+
+
+def test_a_gradient_of_a_gradient_inside_the_graph_passes_through():
+    def program(x):
+        y = x.sin().exp()
+        (first,) = torch.autograd.grad(y, x, create_graph=True)
+        (second,) = torch.autograd.grad(first, x)
+        return first, second
+
+    x = torch.tensor(1.0, requires_grad=True)
+    for traced, expected in zip(tracer.compile(program, backend=aot, fullgraph=True)(x), program(x)):
+        torch.testing.assert_close(traced, expected)

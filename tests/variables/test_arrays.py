@@ -230,3 +230,14 @@ def test_errors_of_numpy_are_numpys_own():
     check(lambda a: a + np.ones(5), ROWS)
     check(lambda a: a[7] + 1, ROWS)
     check(lambda a: len(a.sum()), ROWS)
+
+
+def test_functions_of_numpy_that_take_tensors_as_arrays_are_traced():
+    captured(lambda x: (np.ones_like(x, dtype=np.float64), np.zeros_like(x * 2)), torch.ones(2, 3))
+
+
+def test_elements_are_captured_where_the_graph_must_not_break():
+    def program(a):
+        return (a * 2).tolist(), a[0, 1].item() + 1
+
+    assert compiled(program, Settings(fullgraph=True))(ROWS) == program(ROWS)

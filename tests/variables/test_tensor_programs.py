@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import tracer
 from tests.library.torch_.many_calls import many_calls
 
 CAPTURED: dict[str, Callable[..., Any]] = {}
@@ -470,3 +471,15 @@ def test_a_copy_is_a_copy():
         return z, copy.deepcopy(y)
 
     many_calls(fn, CALLS[:2])
+
+
+def test_numbers_are_captured_where_the_graph_must_not_break():
+    def program(x, y):
+        numbers = [number * 2 for number in y.tolist()]
+        return numbers, x.sum().item() + 1, 3 in y, x.shape[0] in y
+
+    traced = tracer.compile(program, fullgraph=True, recompile_limit=1)
+    with tracer.config.patch(error_on_recompile=True):
+        for y in (torch.tensor([3, 1]), torch.tensor([5, 2])):
+            x = torch.randn(2)
+            assert traced(x, y) == program(x, y)

@@ -17,7 +17,7 @@ from tracer.api.callables import original_of
 from tracer.api.module_proxy import ModuleProxy
 from tracer.api.scopes import Scope
 from tracer.stances import RUN_ONLY
-from tracer.user_marks import Disabled, disabled
+from tracer.user_marks import Disabled, disabled, run_only
 
 
 class DisabledScope(Scope):
@@ -46,7 +46,11 @@ class RunOnlyScope(Scope):
         _C.set_stance_c(before)
 
     def __call__(self, fn: Any) -> Any:
-        return ScopedModule(fn, self) if isinstance(fn, torch.nn.Module) else self.wrap(fn)
+        if isinstance(fn, torch.nn.Module):
+            return ScopedModule(fn, self)
+        wrapper = self.wrap(fn)
+        run_only.set(wrapper)
+        return wrapper
 
 
 class ScopedModule(ModuleProxy):

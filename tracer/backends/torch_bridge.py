@@ -27,6 +27,7 @@ from shapes.guards import Why
 from shapes.ranges import INF, Range
 from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_tensors
 from tracer.backends.runtime_checks import return_checked_values
+from tracer.graph.gradients import keep_for_gradients
 from tracer.graph.graph_module import copy_of, with_graph
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph.torch_sympy import to_torch_sympy
@@ -84,6 +85,7 @@ def _compile_bridged(
     compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any], floats: Callable[..., Any]
 ) -> Callable[..., Any]:
     graph = copy_of(gm.graph)
+    keep_for_gradients(graph)
     checked = return_checked_values(graph)
     example_inputs, computed = floats(graph, example_inputs)
     return computed(checked(_on_torch_values(compiler, with_graph(gm, graph), example_inputs)))

@@ -8,14 +8,11 @@ from typing import Any
 from torch import fx
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 
-from tracer.graph.gradients import keep_for_gradients
-
 
 def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> Callable[..., Any]:
     """AOTAutograd (functionalised forward and backward graphs), each run operation by operation."""
     if options:
         raise TypeError(f"backend 'aot_eager' takes no {' or '.join(f'{name}=' for name in sorted(options))}")
-    keep_for_gradients(gm)
     return aot_module_simplified(
         gm, example_inputs, fw_compiler=_run_as_written, bw_compiler=_run_as_written, keep_inference_input_mutations=True
     )
@@ -30,7 +27,6 @@ def inductor(
 
     patches = dict(inductor_package.list_mode_options(mode) if mode else {})
     patches.update({name.replace("-", "_"): value for name, value in (options or {}).items()})
-    keep_for_gradients(gm)
     return compile_fx(gm, example_inputs, config_patches=patches)
 
 

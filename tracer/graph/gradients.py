@@ -23,12 +23,10 @@ def keeps_layout(leaf: torch.Tensor) -> bool:
     return leaf.dim() == 2 and leaf.t().is_contiguous()
 
 
-def keep_for_gradients(gm: fx.GraphModule) -> None:
+def keep_for_gradients(graph: fx.Graph) -> None:
     """For compilers that differentiate a graph as a whole: where results that require gradients have been through a backward pass
     inside of the graph, what they need for another one must not be gone."""
-    nodes = [node for node in gm.graph.nodes if node.target is torch.autograd.grad]
-    if nodes:
-        for node in nodes:
+    for node in graph.nodes:
+        if node.target is torch.autograd.grad:
             args, options = node.args[:3], {**dict(zip(_OPTIONS, node.args[3:])), **node.kwargs}
             node.args, node.kwargs = args, {**options, "retain_graph": True}
-        gm.recompile()

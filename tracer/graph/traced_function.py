@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -41,6 +42,16 @@ class TracedFunction(torch.autograd.Function):
         known = dict(zip(layout.saved, ctx.saved_tensors)) | ctx.others
         known |= {-1 - index: gradient.contiguous() for index, gradient in enumerate(gradients)}
         return (None, None, None, None, *ctx.run_backward(*(known[index] for index in layout.read)))
+
+
+def applied(cls: type[torch.autograd.Function]) -> Callable[..., Any]:
+    """The operation that stands in a graph for `cls.apply`, which is not traced through."""
+
+    def apply(*args: Any) -> Any:
+        return cls.apply(*args)
+
+    apply.__name__ = cls.__name__
+    return apply
 
 
 def run_traced_function(

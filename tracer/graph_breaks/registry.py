@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from tracer.errors import Unsupported
+from tracer.errors import TorchRuntimeError, Unsupported
 
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -66,9 +66,12 @@ def reasons() -> tuple[GraphBreakReason, ...]:
     return tuple(_registry[id] for id in sorted(_registry))
 
 
+_ERRORS = {"operator-failed-in-trace": TorchRuntimeError}
+
+
 def unsupported(reason_id: str, /, *, cause: BaseException | None = None, **details: Any) -> NoReturn:
     """Raises `Unsupported`; whoever steps the frame adds the user's stack with `error.at(stack)`."""
-    raise Unsupported(reason(reason_id), details) from cause
+    raise _ERRORS.get(reason_id, Unsupported)(reason(reason_id), details) from cause
 
 
 def markdown() -> str:

@@ -155,6 +155,9 @@ class Calls:
         code = function.code
         if isinstance(function, UserFunctionVariable):
             rely_on_code(function.value)
+            if function.value in user_marks.run_only and function.source is not None:
+                source = GenericAttrSource(function.source, "__wrapped__")
+                return tx.wrap(function.value.__wrapped__, source).call(tx, args, kwargs)  # type: ignore[no-any-return,attr-defined]
         if code.co_flags & _UNSUPPORTED_KINDS:
             unsupported("coroutine", function=code.co_qualname)
         if not allows_inlining(function):

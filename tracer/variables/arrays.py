@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
-from tracer import guards
+from tracer import config, guards
 from tracer.graph.array_operations import ArrayOperation, array_operation
 from tracer.graph.array_twins import Twins, numpy_dtype, tried
 from tracer.graph.fake_tensors import concrete
@@ -104,6 +104,8 @@ class NdarrayVariable(VariableTracker):
             return self.length(tx)
         if name == "__iter__":
             return self.iterate(tx)
+        if name in ("item", "tolist") and config.capture_scalar_outputs and not args and not kwargs:
+            return self.tensor.call_method(tx, name, [], {})
         if name in _REFUSED:
             unsupported("data-dependent-method", value=self.describe(), name=name)
         operation = array_operation("operator" if name in _DUNDERS else "method", _DUNDERS.get(name, name))
@@ -287,9 +289,15 @@ def apply(
     """An operation of NumPy, in the graph; done now where all arguments are constants and a scalar comes out."""
     if operation.name.rpartition(":")[2] in _DECIDED_BY_ROUNDING:
         unsupported("operator-result", operator=operation.name, cls="result that the last bit of a float decides")
-    expected, twins = tried(
-        operation, lambda twins: ([_twin(tx, twins, arg) for arg in args], {k: _twin(tx, twins, v) for k, v in kwargs.items()})
-    )
+    tensors = [isinstance(arg, TensorVariable) for arg in args]  # NumPy reads them as arrays that share their memory
+    args = [arg.call_method(tx, "numpy", [], {}) if is_tensor else arg for arg, is_tensor in zip(args, tensors)]
+
+    def on_twins(twins: Twins) -> tuple[list[Any], dict[str, Any]]:
+        given = [_twin(tx, twins, arg) for arg in args]
+        given = [torch.from_numpy(twin) if is_tensor else twin for twin, is_tensor in zip(given, tensors)]
+        return given, {key: _twin(tx, twins, value) for key, value in kwargs.items()}
+
+    expected, twins = tried(operation, on_twins)
     arrays = list(_arrays(tx, [*args, *kwargs.values()]))
     if not arrays and isinstance(expected, np.generic) and all(v.is_constant() for v in (*args, *kwargs.values())):
         return ConstantVariable(expected)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from tracer import guards
+from tracer import config, guards
 from tracer.graph.fake_tensors import is_symbolic
 from tracer.graph_breaks import unsupported
 from tracer.sources.reading import is_a
@@ -18,6 +18,7 @@ from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.constant import BINARY, COMPARE, INPLACE, UNARY, ConstantVariable
 from tracer.variables.sequences import SizeVariable, TupleVariable
 from tracer.variables.subscripts import WHOLE, select_symbolic, subscript
+from tracer.variables.symbolic import is_number
 from tracer.variables.tensor_methods import tensor_method
 
 if TYPE_CHECKING:
@@ -229,7 +230,9 @@ class TensorVariable(VariableTracker):
         return TupleVariable(tx.output.call_method("unbind", (self.node, 0), {}).unpack(tx)).iterate(tx)
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
-        unsupported("data-dependent-branch", value=self.describe())
+        if not config.capture_scalar_outputs or not (isinstance(item, TensorVariable) or is_number(item)):
+            unsupported("data-dependent-branch", value=self.describe())
+        return tx.compare("==", item, self).call_method(tx, "any", [], {}).call_method(tx, "item", [], {})
 
     # -- methods -------------------------------------------------------------------------------------------------
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from tests.comparing import Comparison
 from tests.support import breaks, captured, check
-from tracer import optimize
+from tracer import allow_in_graph, graph_break, optimize
 
 X = torch.linspace(-2, 2, 5)
 
@@ -373,3 +374,56 @@ def test_an_object_that_only_a_global_and_an_attribute_lead_to_existed_before_to
         outcomes.append((before, list(KEPT["box"].items), x.grad))
     Comparison().same(*outcomes, "program")
     assert outcomes[0][0] == [0, 1] and outcomes[0][1] == [0, 1, 2]
+
+
+class Halving(Function):
+    """Hands on an input beside a new tensor; saves both inputs."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return y, x * y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad, other):
+        x, y = ctx.saved_tensors
+        return other * y, grad * 0.5 + other * x
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_an_input_that_is_handed_on_is_a_view_of_it(backend):
+    def program(x, y):
+        same, new = Halving.apply(x, y)
+        return same * 2 + new, same
+
+    traced = optimize(backend, fullgraph=True)(program)
+    for wanted in (True, False):
+        outcomes = []
+        for run in (program, traced):
+            x, y = (tensor.requires_grad_(wanted) for tensor in (X.clone(), X + 1))
+            result, same = run(x, y)
+            assert same is not y and same.data_ptr() == y.data_ptr() and same._is_view()
+            if wanted:
+                (result.sum() + 3 * same.sum()).backward()
+            outcomes.append([result, same, x.grad, y.grad])
+        assert all(a is b if a is None else torch.equal(a, b) for a, b in zip(*outcomes))
+
+
+def test_a_function_that_is_allowed_in_the_graph_is_one_operation():
+    @allow_in_graph
+    class Opaque(Function):
+        @staticmethod
+        def forward(ctx, x):
+            graph_break()
+            ctx.n = x.size(0)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.n
+
+    assert captured(lambda x: Opaque.apply(x) + 1, leaf()).operations == ["Opaque", "add"]
+    x = leaf()
+    optimize()(Opaque.apply)(x).sum().backward()
+    assert torch.equal(x.grad, torch.full_like(x, 5))

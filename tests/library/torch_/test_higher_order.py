@@ -256,3 +256,11 @@ def test_flex_attention(kind):
 
 def test_other_higher_order_operators_break():
     assert breaks(lambda x: torch.ops.higher_order.hints_wrapper(torch.sin, (x,), {}, hints={}), X).break_ids
+
+
+def test_an_operator_with_another_dtype_is_one_operation():
+    def program(x, y):
+        return torch.ops.higher_order.out_dtype(torch.ops.aten.mm.default, torch.int32, x, y) + 1
+
+    matrix = torch.randint(-128, 127, (4, 4), dtype=torch.int8)
+    assert captured(program, matrix, matrix).operations == ["out_dtype", "add"]

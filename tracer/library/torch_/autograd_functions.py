@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
+from tracer import user_marks
 from tracer.graph.output_graph import EXAMPLE
-from tracer.graph.traced_function import Layout, run_traced_function
+from tracer.graph.traced_function import Layout, applied, run_traced_function
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.library.subgraphs import Subgraph, recording, refuse_new_symbols
@@ -34,6 +35,8 @@ _NO_SETUP = torch.autograd.Function.setup_context
 def _apply(tx: Tracer, cls: Value, *args: Value, **kwargs: Value) -> Value:
     if not isinstance(cls, ClassVariable) or torch._C._are_functorch_transforms_active():
         unsupported("autograd-in-trace", name="autograd.Function under a function transform")
+    if user_marks.is_allowed(cls.value) and not kwargs:
+        return tx.call_in_graph(applied(cls.value), list(args), {})
     call = _Call(tx, cls, args, kwargs)
     if torch.is_grad_enabled() and any(tensor.fake.requires_grad for tensor in call.tensors):
         return call.with_backward()
@@ -58,8 +61,18 @@ class _Call:
     def forward_only(self) -> Value:
         with _no_grad(self.tx):
             output = self._forward()
-        outputs = self._check_outputs(output)
-        return TupleVariable(outputs) if isinstance(output, TupleVariable) else output
+        results = [self._handed_on(value) for value in self._check_outputs(output)]
+        return TupleVariable(results) if isinstance(output, TupleVariable) else results[0]
+
+    def _handed_on(self, output: Value) -> Value:
+        """An input that forward returns comes out as a view of it, which takes no part in autograd here."""
+        if not isinstance(output, TensorVariable) or not self._is_input(output):
+            return output
+        with _no_grad(self.tx):
+            return output.call_method(self.tx, "view_as", [output], {})
+
+    def _is_input(self, output: TensorVariable) -> bool:
+        return any(output.fake is known.fake for known in self.tensors)
 
     def _forward(self) -> Value:
         forward = self.cls.get_attr(self.tx, "forward")
@@ -75,9 +88,9 @@ class _Call:
         outputs = output.unpack(self.tx) if isinstance(output, TupleVariable) else [output]
         for tensor in outputs:
             if isinstance(tensor, TensorVariable):
-                is_input = any(tensor.fake is known.fake for known in self.tensors)
-                if is_input or tensor.fake.requires_grad or "dirty_tensors" in self.context.attributes:
-                    unsupported("autograd-in-trace", name=f"{self.name}, which returns an input or changes one,")
+                made = tensor.fake.requires_grad and not self._is_input(tensor)
+                if made or "dirty_tensors" in self.context.attributes:
+                    unsupported("autograd-in-trace", name=f"{self.name}, which returns something special or changes an input,")
         return outputs
 
     # -- where gradients flow ------------------------------------------------------------------------------------
@@ -96,7 +109,7 @@ class _Call:
         results = [*outputs, *(node for node in needed if node in inside)]
         forward = part.cut(results, [*inputs, *(node for node in needed if node not in inside)])
         refuse_new_symbols(forward, self.name)
-        numbers = {node: index for index, node in enumerate((*forward.read, *results))}
+        numbers = {node: index for index, node in reversed(list(enumerate((*forward.read, *results))))}  # inputs come first
         numbers |= {node: -1 - index for index, node in enumerate(gradients)}
         layout = Layout(
             outputs=len(outputs),
@@ -110,10 +123,12 @@ class _Call:
         return tx.output.call_function(run_traced_function, (*modules, tuple(layout), captured, tuple(inputs)), {})
 
     def _differentiable(self, output: Value) -> list[fx.Node]:
-        """The nodes of forward's results, where they are new tensors."""
+        """The nodes of forward's results, where they are new tensors or inputs, which PyTorch makes views of."""
         storages = {tensor.fake.untyped_storage()._cdata for tensor in self.tensors}
         tensors = self._check_outputs(output)
         for tensor in tensors:
+            if isinstance(tensor, TensorVariable) and self._is_input(tensor):
+                continue
             if not isinstance(tensor, TensorVariable) or tensor.fake.untyped_storage()._cdata in storages:
                 unsupported("autograd-in-trace", name=f"{self.name}, which returns something else than new tensors,")
         nodes = _nodes(tensors)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import torch
 from torch import fx
+from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from tracer import guards
@@ -271,6 +272,18 @@ def _stacked(call: HigherOrderCall, step: torch.Tensor, length: Any) -> torch.Te
         return step.new_empty((length, *step.shape))
 
     return call.tx.output.run_fake(stack, (step,), {}, call.name)  # type: ignore[no-any-return]
+
+
+@models(_OPERATORS.out_dtype)
+def _out_dtype(tx: Tracer, operator: Value, dtype: Value, *args: Value) -> Value:
+    """An operator of ATen whose result has another dtype: both stand in the graph as they are."""
+    given = operator.identity(), dtype.constant(), *(tx.as_graph_arg(arg) for arg in args)
+    example = tx.output.run_fake(_converted, map_arg(given, lambda node: node.meta[EXAMPLE]), {}, _OPERATORS.out_dtype)
+    return tx.output.wrap(tx.output.create_node("call_function", _OPERATORS.out_dtype, given, {}, example), example)
+
+
+def _converted(operator: Any, dtype: torch.dtype, *args: Any) -> torch.Tensor:
+    return operator(*args).to(dtype)  # type: ignore[no-any-return]
 
 
 @models(_OPERATORS.wrap)

@@ -1,11 +1,13 @@
-"""Models of what modules of torch.nn do beside computing: weak references to weights, counts of process groups."""
+"""Models of what modules of torch.nn do beside computing: weak references to weights, first calls."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.modules.rnn import RNNBase
 
+from tracer.errors import NotNow
 from tracer.library.registry import models
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import ConstantVariable, boolean
@@ -27,6 +29,12 @@ def _weights_have_changed(tx: Tracer, module: Value) -> Value:
         if not tx.is_same(weight, _get(tx, module, name)):
             return boolean(True)
     return boolean(False)
+
+
+@models(LazyModuleMixin._infer_parameters)
+def _infer_parameters(tx: Tracer, module: Value, *args: Value, **kwargs: Value) -> Value:
+    """The first call of a lazy module makes it another one, which is traced when the next call comes."""
+    raise NotNow
 
 
 def _get(tx: Tracer, module: Value, name: Value) -> Value:
