@@ -10,6 +10,7 @@
 #include "guard_checks.h"
 #include "region.h"
 #include "steady.h"
+#include "steady_call.h"
 #include "tensor_checks.h"
 #include "thread_context.h"
 #include "unchanged.h"
@@ -40,7 +41,8 @@ fill_module(PyObject *module)
     if (PyModule_AddType(module, &Entry_Type) < 0 || PyModule_AddType(module, &Region_Type) < 0
         || PyModule_AddType(module, &Dispatcher_Type) < 0 || PyModule_AddType(module, &Unchanged_Type) < 0
         || PyModule_AddType(module, &Steady_Type) < 0 || PyModule_AddType(module, &Decision_Type) < 0
-        || PyModule_AddType(module, &Checklist_Type) < 0 || PyModule_AddType(module, &Value_Type) < 0) {
+        || PyModule_AddType(module, &Checklist_Type) < 0 || PyModule_AddType(module, &SteadyCall_Type) < 0
+        || PyModule_AddType(module, &Value_Type) < 0) {
         return -1;
     }
     if (PyModule_AddFunctions(module, guard_check_methods) < 0) {

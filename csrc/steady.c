@@ -30,8 +30,9 @@ facts_hold(const Memo *memo, const DictWatch *watch)
     }
     for (Py_ssize_t i = watch->fact; i >= 0; i = memo->facts[i].next) {
         int known;
-        PyObject *value = steady_find_key(watch->dict, memo->facts[i].key, &known);
-        if (!known || value != memo->facts[i].value) {
+        const Fact *fact = &memo->facts[i];
+        PyObject *value = steady_find_key(watch->dict, fact->key, &known);
+        if (!known || value != fact->value || (fact->type != NULL && !Py_IS_TYPE(value, fact->type))) {
             return 0;
         }
     }

@@ -9,7 +9,8 @@ typedef struct {
     PyObject **values;    /* of each step, borrowed */
     Py_ssize_t *instance; /* for each step, the DictWatch of its value's instance dict, or -1 */
     Py_ssize_t *content;  /* the DictWatch of its value, a dict */
-    char *typed;          /* the word of its value's type was noted */
+    Py_ssize_t *fact;     /* the Fact that its value is, or -1 */
+    char *typed;          /* its value's type was noted */
 } Recording;
 
 /* ---- growing ---- */
@@ -106,12 +107,25 @@ watch_type(Memo *memo, PyTypeObject *type)
     return version != 0;
 }
 
+/* Whether `__class__` of the type's objects cannot be assigned. */
+static int
+stays_of_type(PyTypeObject *type)
+{
+    return PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) && !PyType_IsSubtype(type, &PyModule_Type);
+}
+
 static void
 note_type(Recording *recording, Py_ssize_t step)
 {
     PyObject *value = recording->values[step];
-    if (!recording->typed[step]) {
-        recording->typed[step] = 1;
+    if (recording->typed[step]) {
+        return;
+    }
+    recording->typed[step] = 1;
+    if (recording->fact[step] >= 0 && stays_of_type(Py_TYPE(value))) {
+        recording->memo->facts[recording->fact[step]].type = Py_TYPE(value);
+    }
+    else {
         add_word(recording->memo, &value->ob_type);
     }
 }
@@ -161,7 +175,7 @@ steady_find_key(PyObject *dict, PyObject *key, int *known)
 static void
 add_fact(Memo *memo, Py_ssize_t watch, PyObject *key, PyObject *value)
 {
-    memo->facts[memo->fact_count] = (Fact){key, value, memo->dicts[watch].fact};
+    memo->facts[memo->fact_count] = (Fact){key, value, NULL, memo->dicts[watch].fact};
     memo->dicts[watch].fact = memo->fact_count++;
 }
 
@@ -457,6 +471,7 @@ take_steps(Recording *recording, const Step *steps, Py_ssize_t count, PyObject *
 {
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *value = NULL;
+        Py_ssize_t facts = recording->memo->fact_count;
         if (steps[i].base >= 0 && recording->values[steps[i].base] == NULL) {
             return 0;
         }
@@ -465,6 +480,7 @@ take_steps(Recording *recording, const Step *steps, Py_ssize_t count, PyObject *
         }
         recording->values[i] = value;
         recording->instance[i] = recording->content[i] = -1;
+        recording->fact[i] = recording->memo->fact_count > facts ? facts : -1;
         recording->typed[i] = 0;
     }
     return 1;
@@ -480,9 +496,10 @@ memo_record(const Step *steps, Py_ssize_t step_count, PyObject *const *roots, Py
         PyMem_New(PyObject *, step_count + 1),
         PyMem_New(Py_ssize_t, step_count + 1),
         PyMem_New(Py_ssize_t, step_count + 1),
+        PyMem_New(Py_ssize_t, step_count + 1),
         PyMem_New(char, step_count + 1),
     };
-    int done = recording.memo && recording.values && recording.instance && recording.content && recording.typed
+    int done = recording.memo && recording.values && recording.instance && recording.content && recording.fact && recording.typed
                && take_steps(&recording, steps, step_count, roots);
     for (Py_ssize_t i = 0; done && i < root_count; i++) {
         recording.memo->roots[i] = roots[i];
@@ -496,6 +513,7 @@ memo_record(const Step *steps, Py_ssize_t step_count, PyObject *const *roots, Py
     PyMem_Free(recording.values);
     PyMem_Free(recording.instance);
     PyMem_Free(recording.content);
+    PyMem_Free(recording.fact);
     PyMem_Free(recording.typed);
     if (!done) {
         PyErr_Clear();

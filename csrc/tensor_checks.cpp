@@ -5,6 +5,7 @@
 
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/version.h>
 
 #include "tensor_spec.h"
@@ -70,6 +71,14 @@ same_dims(const int64_t *expected, c10::IntArrayRef seen)
     return true;
 }
 
+/* As TensorImpl::requires_grad(), without a call through a table: torch makes no other metadata. */
+bool
+requires_grad(const c10::TensorImpl *impl)
+{
+    const auto *meta = static_cast<const torch::autograd::AutogradMeta *>(impl->autograd_meta());
+    return meta != nullptr && (meta->requires_grad_ || meta->grad_fn_);
+}
+
 /* As compare_or_throw(), for most tensors; false says nothing. */
 bool
 matches_quickly(const QuickSpec &spec, const int64_t *dims, PyObject *object,
@@ -87,7 +96,7 @@ matches_quickly(const QuickSpec &spec, const int64_t *dims, PyObject *object,
     c10::IntArrayRef sizes = impl->sizes();
     return sizes.size() == spec.dim_count && same_dims(dims + spec.first_dim, sizes)
            && same_dims(dims + spec.first_dim + spec.dim_count, impl->strides())
-           && impl->requires_grad() == spec.requires_grad;
+           && requires_grad(impl) == spec.requires_grad;
 }
 
 /* Whether each tensor of the specs matches; `tensors` are as many. */

@@ -171,6 +171,83 @@ def test_global_hooks_fire_as_often_as_eagerly(block):
     assert seen == eager == ["Linear", "Block"]
 
 
+def _plus_one(*args):
+    return args[-1] + 1
+
+
+def _add_forward(opt):
+    opt._orig_mod.forward = lambda x: x * 3
+
+
+def _patch_the_class(opt):
+    type(opt._orig_mod).forward = lambda self, x: x * 4
+
+
+def _override_the_call(opt):
+    type(opt._orig_mod).__call__ = lambda self, x: x * 5
+
+
+def _change_the_class(opt):
+    opt._orig_mod.__class__ = OverriddenCall
+
+
+WHAT_A_CALL_RUNS = {
+    "a hook of the wrapper": lambda opt: opt.register_forward_hook(_plus_one),
+    "a pre-hook of the wrapper": lambda opt: opt.register_forward_pre_hook(lambda module, args: (args[0] * 2,)),
+    "a hook of the original": lambda opt: opt._orig_mod.register_forward_hook(_plus_one),
+    "a pre-hook of the original": lambda opt: opt._orig_mod.register_forward_pre_hook(lambda module, args: (args[0] * 2,)),
+    "a hook of all modules": lambda _: nn.modules.module.register_module_forward_hook(_plus_one),
+    "a pre-hook of all modules": lambda _: nn.modules.module.register_module_forward_pre_hook(
+        lambda module, args: tuple(arg * 2 for arg in args)
+    ),
+    "a forward of its own": _add_forward,
+    "another forward of the class": _patch_the_class,
+    "another __call__ of the class": _override_the_call,
+    "another class": _change_the_class,
+}
+
+
+@pytest.mark.parametrize("change", WHAT_A_CALL_RUNS.values(), ids=WHAT_A_CALL_RUNS)
+@pytest.mark.parametrize("in_place", [False, True], ids=["wrapper", "in place"])
+def test_a_warm_call_sees_what_a_call_runs(change, in_place):
+    class Own(Block):
+        pass
+
+    torch.manual_seed(0)
+    model = Own()
+    called = tracer.compile(model)
+    if in_place:
+        tracer.compile_module(model)
+    call = (lambda: model(X)) if in_place else (lambda: called(X))
+    for _ in range(4):
+        assert torch.equal(call(), Block.forward(model, X))
+    added = change(called)
+    try:
+        plain = copy.copy(called._orig_mod)
+        plain._compiled_call_impl = None
+        expected = plain(X)
+        of_wrapper = called._forward_hooks, called._forward_pre_hooks
+        if not in_place and of_wrapper[1]:
+            expected = plain(X * 2)
+        if not in_place and of_wrapper[0]:
+            expected = expected + 1
+        for _ in range(3):
+            assert torch.equal(call(), expected)
+    finally:
+        if added is not None:
+            added.remove()
+    if added is not None:
+        for _ in range(3):
+            assert torch.equal(call(), Block.forward(model, X))
+
+
+def test_warm_calls_ask_python_nothing(block):
+    opt = tracer.compile(block)
+    opt(X), opt(X)
+    opt._compiled.call_through = None
+    assert torch.equal(opt(X), block(X))
+
+
 def test_an_overridden_call_is_honoured(graphs):
     torch.manual_seed(0)
     module = OverriddenCall()

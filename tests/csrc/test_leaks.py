@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from tests.csrc.entries import Recorder, entry, fresh
+from tests.csrc.test_steady_call import Forwarding
 from tracer import _C
 from tracer._C import SKIP, Dispatcher, GlobalState, Region, TensorMatch
 
@@ -186,8 +187,23 @@ def bound_method(argument):
     return lambda: thing.method(argument)
 
 
+def handed_on(argument):
+    """Calls that go on in C, and those about which Python is asked, because something has moved or nothing is known."""
+    made = Forwarding(argument)
+
+    def run():
+        for arguments in ((), (argument,), (argument,) * 20):
+            made(*arguments)
+            made(*arguments, k=argument)
+        made.owned = [argument]
+        made(argument)
+        Forwarding(argument)(argument)
+
+    return run
+
+
 WAYS = [direct, miss, skipped, hooked, alternating, invalidated, varargs, failing, failing_guard, new_closures,
-        new_regions, bound_method, decided, listed]  # fmt: skip
+        new_regions, bound_method, decided, listed, handed_on]  # fmt: skip
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)

@@ -37,10 +37,14 @@ class ModuleProxy(torch.nn.Module):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Hooks that were registered on the proxy run around `forward`; the original's, and global ones, inside it."""
+        return self._call_impl(*args, **kwargs) if self._tracer_has_hooks() else self.forward(*args, **kwargs)
+
+    _tracer_called = __call__  # where a subclass is called otherwise
+
+    def _tracer_has_hooks(self) -> bool:
         own = self.__dict__
-        if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]:
-            return self._call_impl(*args, **kwargs)
-        return self.forward(*args, **kwargs)
+        hooks = own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]
+        return bool(hooks)
 
     # -- attributes ----------------------------------------------------------------------------------------------
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.modules import module as torch_module
 
-from tracer._C import Dispatcher
+from tracer import steady_steps as step
+from tracer._C import Dispatcher, Steady, SteadyCall
 from tracer.api.module_proxy import ModuleProxy
 from tracer.api.region_methods import own_method
 from tracer.api.settings import STATE, Settings, dispatcher_in
@@ -20,7 +21,7 @@ from tracer.api.settings import STATE, Settings, dispatcher_in
 if TYPE_CHECKING:
     from tracer.convert_frame import RegionState
 
-_CALLED_AS_MODULES_ARE = (torch.nn.Module.__call__, ModuleProxy.__call__)
+_CALLED_AS_MODULES_ARE = (torch.nn.Module.__call__, ModuleProxy.__call__, SteadyCall.__call__)
 
 
 def call_with_hooks(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -33,8 +34,28 @@ def call_overridden(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
     return type(module).__call__(module, *args, **kwargs)
 
 
-class CompiledCall:
-    """Calls one module, compiled. It is never copied or pickled along with the module that holds it."""
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_GLOBAL_HOOKS = torch_module._has_any_global_hook.__code__.co_names
+
+
+def _plain_call(proxied: bool) -> Steady:
+    """Knows whether anything has moved that decides whether a call of a CompiledCall is one of its module's forward: the class
+    and what `runs_more` reads. `proxied`: of an OptimizedModule, which may have hooks of its own."""
+    steps: list[tuple[int, int, Any]] = [(step.ROOT, -1, 0)]
+    steps += [(step.ATTR, len(steps) - 1, name) for name in (["_compiled"] if proxied else [])]
+    steps += [(step.ATTR, len(steps) - 1, "module"), (step.CONST, -1, torch_module.__dict__)]
+    module, namespace, cls = len(steps) - 2, len(steps) - 1, len(steps)
+    steps += [(step.TYPE, module, None), (step.TYPE_LOOKUP, cls, "__call__"), (step.TYPE_LOOKUP, cls, "forward")]
+    steps += [(step.NO_ATTR, module, "forward"), (step.ITEM, namespace, torch_module._has_any_global_hook.__name__)]
+    tables = [(step.ATTR, module, name) for name in _HOOKS] + [(step.ITEM, namespace, name) for name in _GLOBAL_HOOKS]
+    for table in [*tables, *[(step.ATTR, 0, name) for name in _HOOKS if proxied]]:
+        steps += [table, (step.WHOLE, len(steps), None)]
+    return Steady(1, tuple(steps), (module,))
+
+
+class CompiledCall(SteadyCall):
+    """Calls one module, compiled; in C while nothing has moved that decides how. It is never copied or pickled along with the
+    module that holds it."""
 
     def __init__(self, module: torch.nn.Module, settings: Settings, *, in_place: bool = False) -> None:
         self.module = module
@@ -42,19 +63,26 @@ class CompiledCall:
         self.in_place = in_place
         self._tracer_state: RegionState = settings.new_region(module)
         self._dispatchers: dict[types.FunctionType, Dispatcher] = {}
-        self._plain: tuple[Any, ...] = (None,) * 4  # the class, its __call__ and forward, the dispatcher of forward
+        self._steady = _plain_call(proxied=False)
+        self.steady_of_proxy = _plain_call(proxied=True)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def _tracer_decide(self, *args: Any, **kwargs: Any) -> Any:
+        return self.call_through(self, self._steady, self._steady.look(self), args, kwargs)
+
+    def call_through(
+        self, caller: SteadyCall, steady: Steady, seen: object, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """A call of which it is not known that it is as the last one of the caller; `seen` is how everything was before that was
+        found out."""
         module = self.module
-        cls, call, forward, dispatcher = self._plain
-        if type(module) is cls and cls.__call__ is call and cls.forward is forward and not runs_more(module):
-            return dispatcher(module, *args, **kwargs)
-        return self._call_any(module, args, kwargs)
-
-    def _call_any(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if hasattr(module, "_initialize_hook"):
             _initialise_lazy(module, args, kwargs)
-        return self.dispatcher()(module, *args, **kwargs)
+            seen = None
+        dispatcher = self.dispatcher()
+        if dispatcher.function not in (call_with_hooks, call_overridden):
+            steady.keep(seen, caller)
+            caller._tracer_hold(steady, dispatcher)
+        return dispatcher(module, *args, **kwargs)
 
     def dispatcher(self) -> Dispatcher:
         """What serves a call of the module as it is now; the module is the first argument."""
@@ -63,9 +91,6 @@ class CompiledCall:
         dispatcher = self._dispatchers.get(target)
         if dispatcher is None:
             dispatcher = self._dispatchers[target] = dispatcher_in(self._tracer_state, target)
-        cls = type(module)
-        if target not in (call_with_hooks, call_overridden):
-            self._plain = cls, cls.__call__, cls.forward, dispatcher
         return dispatcher
 
     def _frame_of(self, module: torch.nn.Module) -> Any:
@@ -110,7 +135,7 @@ def _initialise_lazy(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dic
         infer(module, args, kwargs)
 
 
-class OptimizedModule(ModuleProxy):
+class OptimizedModule(ModuleProxy, SteadyCall):
     """A module that runs compiled. Its attributes, parameters and state_dict are those of the original, `_orig_mod`.
 
     Each has a region of its own. Copies and pickles hold the original and the settings, and trace again.
@@ -123,6 +148,19 @@ class OptimizedModule(ModuleProxy):
         super().__init__(module)
         self._compiled = CompiledCall(module, settings)
         setattr(self, STATE, self._compiled._tracer_state)
+
+    __call__ = SteadyCall.__call__  # type: ignore[assignment]
+
+    def _tracer_decide(self, *args: Any, **kwargs: Any) -> Any:
+        compiled = self._compiled
+        seen = compiled.steady_of_proxy.look(self)
+        if self._tracer_has_hooks():
+            return self._call_impl(*args, **kwargs)
+        return compiled.call_through(self, compiled.steady_of_proxy, seen, args, kwargs)
+
+    def _tracer_stands_for(self) -> tuple[str, ...]:
+        """What is traced where traced code makes the call."""
+        return ("_tracer_called",)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self._compiled(*args, **kwargs)

@@ -63,11 +63,33 @@ from tracer.sources import (
     TypeSource,
 )
 from tracer.sources.roots import module_namespace
-
-(ROOT, CONST, ATTR, NO_ATTR, DICT, ITEM, NO_ITEM, WHOLE, EXACT, TYPE, TYPE_ITEM, TYPE_LOOKUP, NO_TYPE_LOOKUP, KEEP,
- SLOT) = range(15)  # fmt: skip
-(CODE, DEFAULTS, KWDEFAULTS, CLOSURE, GLOBALS, CELL_CONTENTS, METHOD_SELF, METHOD_FUNC, PROPERTY_GETTER,
- MRO) = range(10)  # fmt: skip
+from tracer.steady_steps import (
+    ATTR,
+    CELL_CONTENTS,
+    CLOSURE,
+    CODE,
+    CONST,
+    DEFAULTS,
+    DICT,
+    EXACT,
+    GLOBALS,
+    ITEM,
+    KEEP,
+    KWDEFAULTS,
+    METHOD_FUNC,
+    METHOD_SELF,
+    MRO,
+    NO_ATTR,
+    NO_ITEM,
+    NO_TYPE_LOOKUP,
+    PROPERTY_GETTER,
+    ROOT,
+    SLOT,
+    TYPE,
+    TYPE_ITEM,
+    TYPE_LOOKUP,
+    WHOLE,
+)
 
 _FEWEST = 7  # guards of a group that is worth a state of its own
 CONSTANTS = ""  # the root of paths that begin at objects which check_fn holds

@@ -360,10 +360,10 @@ class ObjectModel(BaseMethods):
         """What the user wrote, of an object that the tracer's decorators made of it."""
         tx: Any = self
         first, *rest = made.value._tracer_stands_for()
-        found = made.instance_attr(tx, first)
+        found = made.instance_attr(tx, first) or made.get_attr(tx, first)
         for name in rest:
-            found = found.get_attr(tx, name)  # type: ignore[union-attr]
-        return found  # type: ignore[return-value]
+            found = found.get_attr(tx, name)
+        return found
 
 
 _ENUM_CALL = enum.EnumMeta.__dict__["__call__"]

@@ -1,0 +1,9 @@
+"""The steps that `_C.Steady` takes, as csrc/steady.h numbers them: each is (kind, the step that it starts from or -1, key)."""
+
+# kinds
+(ROOT, CONST, ATTR, NO_ATTR, DICT, ITEM, NO_ITEM, WHOLE, EXACT, TYPE, TYPE_ITEM, TYPE_LOOKUP, NO_TYPE_LOOKUP, KEEP,
+ SLOT) = range(15)  # fmt: skip
+
+# keys of a SLOT
+(CODE, DEFAULTS, KWDEFAULTS, CLOSURE, GLOBALS, CELL_CONTENTS, METHOD_SELF, METHOD_FUNC, PROPERTY_GETTER,
+ MRO) = range(10)  # fmt: skip
