@@ -22,9 +22,9 @@ zoo: build
 test: build
 	$(BIN)/python -m pytest
 
-# With everything that takes long; leaves tests/results/.
+# With everything that takes long, a file of tests at a time on each processor; leaves tests/results/.
 test-full: build
-	$(BIN)/python -m pytest --full
+	$(BIN)/python -m pytest --full --numprocesses=auto --dist=loadfile
 
 # Side by side with torch.compile: a table, and benchmarks/results/bench.json. What is measured how: benchmarks/README.md.
 bench: build

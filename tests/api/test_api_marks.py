@@ -82,6 +82,7 @@ def test_functions_are_marked_by_identity():
 
 
 def test_marks_do_not_keep_functions_alive():
+    gc.collect()
     before = len(user_marks.graph_policy)
     tracer.forbid_in_graph(lambda x: x)
     gc.collect()
