@@ -55,6 +55,7 @@ _key(
     "item() and tolist() become unbacked symbols in the graph and do not break it; so they always do with `fullgraph=True`.",
 )
 _key("capture_dynamic_output_shape_ops", False, "Operators whose size depends on data enter the graph.")
+_key("only_allow_pt2_compliant_ops", False, "Custom operators without the tag `pt2_compliant_tag` break the graph.")
 _key("specialize_int", False, "Python ints are always constants, also those that were seen to change.")
 _key("specialize_float", False, "Python floats are always constants; off: one seen to change is a graph input.")
 _key("guard_nn_modules", True, "Attributes of modules that a trace relied on are guarded; off: they never change.")

@@ -81,3 +81,14 @@ def told_by_metadata(func: Any) -> bool:
 
 
 _LIFTING = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default, torch.ops.aten.lift.default)
+
+
+def is_compliant(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the author of an operator says that compilers may take it as its schema says; True of what is no operator."""
+    if isinstance(function, torch._ops.OpOverloadPacket):
+        try:
+            chosen = torch._C._jit_resolve_packet(function._qualified_op_name, *args, **kwargs)
+        except RuntimeError:  # no overload takes these: running it says so
+            return True
+        function = getattr(function, chosen)
+    return not isinstance(function, torch._ops.OpOverload) or torch.Tag.pt2_compliant_tag in function.tags

@@ -15,9 +15,11 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.fx.node import map_arg
 
+from tracer import config
 from tracer.graph.fake_rules import fake_form
 from tracer.graph.fake_tensors import FakeWorld, expr_of, is_symbolic, symbols_in
 from tracer.graph.input_memory import InputMemory
+from tracer.graph.operator_effects import is_compliant
 from tracer.graph.runtime_asserts import RuntimeAsserts
 from tracer.graph.storage_offsets import check_placement
 from tracer.graph_breaks import unsupported
@@ -148,6 +150,8 @@ class OutputGraph:
         self.refuse_on_trial()
         fake_args, fake_kwargs = map_arg((args, kwargs), example_of)
         check_placement(self, target, fake_args, fake_kwargs)
+        if config.only_allow_pt2_compliant_ops and not is_compliant(target, fake_args, fake_kwargs):
+            unsupported("operator-not-compliant", operator=_target_name(target))
         if op == "call_method":
             run = getattr(fake_args[0], target)
         rest = fake_args[1:] if op == "call_method" else fake_args

@@ -353,6 +353,13 @@ register(
     topic=_TORCH,
 )
 register(
+    "operator-not-compliant",
+    "Operator {operator} is not PT2 compliant",
+    "config.only_allow_pt2_compliant_ops is set, and the operator's author did not tag it `torch.Tag.pt2_compliant_tag`.",
+    "test the operator with torch.library.opcheck and tag it, or leave that setting off.",
+    topic=_TORCH,
+)
+register(
     "operator-result",
     "{operator} gave a {cls}, which a graph cannot hold",
     "Only tensors, numbers and containers of those can come out of an operation of the graph.",

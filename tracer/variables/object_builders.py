@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import threading
 import types
 from typing import Any
 
@@ -20,6 +21,7 @@ from tracer.variables.lazy import Unwrapped
 from tracer.variables.lookups import HEAP_TYPE, storage_base
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
+from tracer.variables.opaque import ThreadLocalVariable
 from tracer.variables.protocol import Tracer
 from tracer.variables.sequences import ListVariable
 
@@ -109,3 +111,15 @@ def _plain(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> 
 _STORAGES = {
     dict: _dict, list: _list, collections.deque: _deque, **dict.fromkeys(guards.PLAIN_VALUES, _plain),
 }  # fmt: skip
+
+
+@tracks(threading.local)
+def _thread_local(builder: VariableBuilder, tx: Tracer, value: threading.local, source: Source) -> VariableTracker:
+    builder.guard(guards.IdMatch(source, value))
+    return builder.remember(value, ThreadLocalVariable(value, source))
+
+
+@tracks_subclasses(threading.local)
+def _special_thread_local(builder: VariableBuilder, tx: Tracer, value: threading.local, source: Source) -> VariableTracker:
+    """One whose class has code of its own, which each thread runs at its first use."""
+    return opaque(builder, value, source)

@@ -1,8 +1,10 @@
 """Values that the tracer cannot look into: they are passed on as they are, and any operation on one breaks the graph."""
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
+from tracer.sources import GenericAttrSource
 from tracer.variables.base import VariableTracker
 
 if TYPE_CHECKING:
@@ -28,3 +30,17 @@ class OpaqueVariable(VariableTracker):
 
     def _unknown(self, op: str) -> Any:
         return super().get_attr(None, op)  # type: ignore[arg-type]  # breaks the graph
+
+
+class ThreadLocalVariable(OpaqueVariable):
+    """A `threading.local`: what it holds in this thread is read, in a guard too, through C, which finds the thread's own."""
+
+    def __init__(self, value: threading.local, source: Source) -> None:
+        super().__init__(threading.local, source)
+        self.value = value
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        held = self.value.__dict__
+        if name not in held:
+            return super().get_attr(tx, name)
+        return tx.wrap(held[name], GenericAttrSource(self.source, name))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
+import tracer
 from tests.support import breaks, captured
 from tracer import optimize
 
@@ -74,3 +76,28 @@ def test_an_operator_without_a_fake_breaks_the_graph():
 
 def test_an_allowed_function_is_captured():
     captured(lambda x: allowed(x) * 2, X)
+
+
+@pytest.fixture
+def two_overloads():
+    """`whetstone::pick`, tagged as compliant for a tensor alone, and not for a tensor and a number."""
+    with torch.library._scoped_library("whetstone", "FRAGMENT") as lib:
+        tags = (torch.Tag.pt2_compliant_tag,)
+        torch.library.define("whetstone::pick.tensor", "(Tensor x) -> Tensor", tags=tags, lib=lib)
+        torch.library.define("whetstone::pick.int", "(Tensor x, int dim) -> Tensor", lib=lib)
+        torch.library.impl("whetstone::pick.tensor", "CompositeImplicitAutograd", torch.sin, lib=lib)
+        torch.library.impl("whetstone::pick.int", "CompositeImplicitAutograd", torch.sum, lib=lib)
+        yield torch.ops.whetstone.pick
+
+
+def test_operators_that_are_not_compliant_break_the_graph_where_that_is_asked_for(two_overloads):
+    programs = [lambda x: two_overloads(x), lambda x: two_overloads(x, 0), lambda x: two_overloads.int(x, 0)]
+    for program in programs:
+        captured(program, torch.ones(3))
+    with tracer.config.patch(only_allow_pt2_compliant_ops=True):
+        captured(programs[0], torch.ones(3))
+        captured(torch.sin, torch.ones(3))
+        for program in programs[1:]:
+            assert breaks(program, torch.ones(3)).break_ids == ["operator-not-compliant"]
+        with pytest.raises(tracer.exc.Unsupported, match="failed to match"):
+            tracer.compile(lambda x: two_overloads(x, x, x), fullgraph=True)(torch.ones(3))
