@@ -110,8 +110,8 @@ class Side:
 
 
 def _let_go(value: Any) -> None:
-    """Frames that a traceback keeps let go of their locals: those of traced code have none, so that what they would have
-    kept alive ends with the call."""
+    """Frames that a traceback keeps, or that they came from, let go of their locals: which frames there are is not the same
+    for traced code, so what they would have kept alive ends with the call."""
     if isinstance(value, tuple):
         for part in value:
             _let_go(part)
@@ -119,9 +119,12 @@ def _let_go(value: Any) -> None:
         return
     at = value.__traceback__
     while at is not None:
-        if not at.tb_frame.f_code.co_flags & inspect.CO_GENERATOR:
-            with contextlib.suppress(RuntimeError):  # this very frame
-                at.tb_frame.clear()
+        frame: types.FrameType | None = at.tb_frame
+        while frame is not None:
+            if not frame.f_code.co_flags & inspect.CO_GENERATOR:
+                with contextlib.suppress(RuntimeError):  # one that still runs
+                    frame.clear()
+            frame = frame.f_back
         at = at.tb_next
     _let_go(value.__cause__)
     _let_go(value.__context__)

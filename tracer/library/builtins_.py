@@ -152,7 +152,7 @@ def _reversed(tx: Tracer, obj: Value, /) -> Value:
 
 @models(sorted)
 def _sorted(tx: Tracer, iterable: Value, /, *, key: Value = NONE, reverse: Value = FALSE) -> Value:
-    return ListVariable(tx.sorted(iterable.unpack(tx), key, reverse))
+    return ListVariable(tx.sorted(iterable.collect(tx), key, reverse))
 
 
 @models(all)
@@ -255,7 +255,7 @@ def _list(tx: Tracer, iterable: Value | None = None, /) -> Value:
 def _tuple(tx: Tracer, iterable: Value | None = None, /) -> Value:
     if iterable is not None and type(iterable) is TupleVariable:
         return iterable
-    return TupleVariable([] if iterable is None else iterable.unpack(tx))
+    return TupleVariable([] if iterable is None else iterable.collect(tx))
 
 
 @models(set)

@@ -157,6 +157,14 @@ class VariableTracker:
             items.append(item)
         return items
 
+    def measured(self, tx: Tracer) -> VariableTracker:
+        """iter(self), of what a list or a tuple is filled with: CPython asks it for its length beforehand."""
+        return self.iterate(tx)
+
+    def collect(self, tx: Tracer) -> list[VariableTracker]:
+        """As `unpack`, where CPython fills a list or a tuple."""
+        return self.unpack(tx)
+
     # -- code generation -----------------------------------------------------------------------------------------
 
     def reconstruct(self, cg: Any) -> None:

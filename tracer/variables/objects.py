@@ -420,6 +420,21 @@ class UserObjectVariable(VariableTracker):
             return tx.getitem_iterator(self)
         tx.raise_error(TypeError, f"{self.cls.__name__!r} object is not iterable")
 
+    def measured(self, tx: Tracer) -> VariableTracker:
+        iterator = self.iterate(tx)
+        try:
+            if self.call_special(tx, "__len__") is not None:
+                return iterator
+        except ObservedException as raised:
+            if not tx.is_exception(raised.value, TypeError):
+                raise
+        if self.special(tx, "__length_hint__") is not None:
+            unsupported("unsupported-iteration", value=f"{self.describe()}, which has __length_hint__")
+        return iterator
+
+    def collect(self, tx: Tracer) -> list[VariableTracker]:
+        return self.measured(tx).unpack(tx)
+
     def next(self, tx: Tracer) -> VariableTracker | None:
         try:
             result = self.call_special(tx, "__next__")

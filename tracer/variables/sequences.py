@@ -53,7 +53,7 @@ class ListVariable(SequenceVariable):
         if isinstance(other, SequenceVariable):
             self._items.extend(other.items(tx))
             return
-        iterator = other.iterate(tx)
+        iterator = other.measured(tx)
         while (item := iterator.next(tx)) is not None:
             self._items.append(item)
             if len(self._items) > LONGEST:

@@ -44,7 +44,7 @@ def call_function_ex(tx: Frame, inst: Instruction) -> None:
     arguments = tx.pop()
     if not (hasattr(arguments.python_type(), "__iter__") or hasattr(arguments.python_type(), "__getitem__")):
         unsupported("call-arguments", error="argument after * must be an iterable")
-    args = arguments.unpack(tx)
+    args = arguments.collect(tx)
     callee = tx.pop()
     tx.pop()  # NULL
     tx.push(tx.call(callee, args, kwargs))
