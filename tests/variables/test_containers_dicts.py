@@ -349,3 +349,23 @@ def test_a_mapping_proxy_of_the_argument_shows_what_happens_to_the_dict_below():
         below["k"] = 1
 
     captured_made(fn, lambda: ((X,), {}), reset=reset)
+
+
+class Kept(collections.OrderedDict):
+    pass
+
+
+class Doubled(collections.OrderedDict):
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value * 2)
+
+
+def test_an_ordered_dict_of_the_programs_is_updated():
+    def program(x, cls):
+        made = cls(a=x)
+        made.update(b=x + 1)
+        made.update({"c": x})
+        return made
+
+    captured(lambda x: program(x, Kept), X)
+    check(lambda x: program(x, Doubled), X)

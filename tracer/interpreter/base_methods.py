@@ -149,7 +149,8 @@ class BaseMethods:
         tx: Any = self
         storage = owner.storage
         assert storage is not None
-        if name in _BY_CLASS.get(storage.python_type(), ()):
+        stores_plainly = name == "update" and lookup(owner.cls, "__setitem__")[0] is storage.python_type()
+        if name in _BY_CLASS.get(storage.python_type(), ()) and not stores_plainly:
             unsupported("unsupported-method", value=owner.describe(), name=name)
         if isinstance(storage, ConstantVariable):
             args = [plain_value(arg) for arg in args]
