@@ -5,6 +5,7 @@ from __future__ import annotations
 import _abc
 import abc
 import collections
+import copy
 import dataclasses
 import enum
 import functools
@@ -202,4 +203,7 @@ NAMES = {
     if not name.startswith("__") and name not in ("NAMES", "annotations")
 }
 NAMES["_abc"] = _abc
-_ = (sys, collections, dataclasses, enum, importlib, inspect, itertools, math, numbers, random, re, types, warnings, weakref)
+_ = (
+    sys, collections, copy, dataclasses, enum, importlib, inspect, itertools, math, numbers, random, re, types, warnings,
+    weakref,
+)  # fmt: skip

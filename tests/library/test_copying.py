@@ -7,9 +7,10 @@ import copy
 import dataclasses
 import enum
 
+import pytest
 import torch
 
-from tests.support import breaks, captured, captured_made, check
+from tests.support import captured, captured_made, check, check_made
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 
@@ -222,11 +223,60 @@ def test_a_copied_object_that_existed_has_the_attributes_that_the_trace_gave_it(
     captured_made(fn, make)
 
 
-def test_a_tensor_is_copied_by_torch_itself():
-    def fn(x):
-        return copy.deepcopy([x])[0] + 1
+def test_containers_of_tensors_are_copied():
+    def fn(x, y):
+        new = x + 1
+        values = [x, {"a": x, "b": y}, (new, 2)]
+        made = copy.deepcopy(values)
+        made[0].add_(1)
+        made[2][0].mul_(2)
+        return values, made, made[0] is made[1]["a"], new
 
-    breaks(fn, X)
+    captured(fn, X, X * 2)
+
+
+def test_copies_of_tensors_that_share_memory_share_it_too():
+    def fn(x, y):
+        made = copy.deepcopy([x, y])
+        made[0].add_(1)
+        return made, x, y
+
+    checked = captured(fn, X, X + 1)
+    assert any(guard.kind == "NO_OVERLAP" for guard in checked.guards)
+
+    def make():
+        x = X.clone()
+        return (x, x.view(-1)), {}
+
+    assert check_made(fn, make).breaks
+
+    def views(x):
+        y = x + 1
+        return fn(y, y[:2])
+
+    assert check(views, X).breaks
+    traced = compiled(fn, Settings(backend="eager", name="check"))
+    for first, second in [(X, X + 1), (X, X), (X, X.view(-1)), (X, X + 2)]:
+        first, second = copy.deepcopy([first, second])
+        expected, found = fn(first, second)[0], traced(first, second)[0]
+        assert all(map(torch.equal, expected, found))
+
+
+def test_another_tensor_over_the_same_memory():
+    def fn(x):
+        y = x * 2
+        first, second = copy.copy(x), copy.copy(y)
+        first.add_(1)
+        second.add_(3)
+        return x, first, y, second, first is x
+
+    captured(fn, X)
+    check(fn, torch.ones(2, requires_grad=True))
+    x = torch.ones(2)
+    x.note = 5
+    assert compiled(lambda x: copy.copy(x), Settings(backend="eager", name="check"))(x).note == 5
+    with pytest.raises(AttributeError):
+        compiled(lambda x: (x + 1).__copy__(), Settings(backend="eager", name="check"))(X)
 
 
 def test_ids_of_objects():
@@ -246,7 +296,7 @@ def test_ids_that_were_kept_break():
     def fn(x):
         return x + 1, id(kept) in seen, id(kept) in [id(kept)]
 
-    breaks(fn, X)
+    assert check(fn, X).breaks
 
 
 def test_ids_in_arithmetic_and_text_break():
@@ -254,7 +304,7 @@ def test_ids_in_arithmetic_and_text_break():
         value = [1]
         return x + 1, len(str(id(value))) > 3, id(value) > 0
 
-    breaks(fn, X)
+    assert check(fn, X).breaks
 
 
 def test_a_tensor_by_itself():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.support import breaks, captured, check
+import tracer
+from tests.support import breaks, captured, check, check_made
 
 X = torch.arange(3.0)
 
@@ -314,3 +315,69 @@ def test_size_is_a_tuple():
         return x + 1, s[0], s[-1], s == (2, 3), s[:1], tuple(s), len(s), list(s), s + (1,), s.numel(), 3 in s, str(s)
 
     captured(f, torch.ones(2, 3))
+
+
+def test_a_list_that_is_only_appended_to_may_have_any_length():
+    seen = []
+
+    def f(x, others):
+        y = x + 1
+        seen.append(y)
+        seen.extend([1, 2])
+        alias = seen
+        alias += others
+        return y, seen is alias
+
+    graphs = []
+    traced = tracer.compile(f, backend=lambda gm, inputs: (graphs.append(gm), gm.forward)[1], fullgraph=True)
+    for number in range(12):
+        y, same = traced(X, [None])
+        assert same and len(seen) == 4 * (number + 1) and seen[-4] is y and seen[-3:] == [1, 2, None]
+    assert len(graphs) == 1
+
+
+def test_a_list_is_read_after_it_was_appended_to():
+    def f(x, items, again):
+        items.append(x)
+        first = items[0]
+        items += [items, 3]
+        again.append(items)
+        return first + x, len(items), [*items[1:2]], items[-2] is items, again
+
+    captured(f, X, [X * 2, 5], [])
+    items = []
+
+    def grows(x):
+        items.append(x)
+        return x * len(items)
+
+    traced = tracer.compile(grows, backend="eager")
+    for number in range(1, 5):
+        assert torch.equal(traced(X), X * number)
+
+
+def test_an_unread_list_is_carried_over_a_break():
+    def f(x, items):
+        items.append(x)
+        tracer.graph_break()
+        items.append(x + 1)
+        items.append(items)
+        tracer.graph_break()
+        return x * 2, items, len(items)
+
+    assert breaks(f, X, [1])
+
+
+def test_a_list_that_an_iterator_is_on_is_appended_to():
+    items = [1, 2]
+
+    def make():
+        return (X.clone(), [1, 2, 3]), {}
+
+    def f(x, given):
+        iterator = iter(given)
+        given.append(next(iterator))
+        return x + 1, given
+
+    checked = check_made(f, make)
+    assert not checked.breaks and items == [1, 2]

@@ -6,6 +6,7 @@ from tracer.library import (  # noqa: F401
     builtins_,
     class_checks,
     collections_,
+    copy_,
     functools_,
     importlib_,
     inspect_,

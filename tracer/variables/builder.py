@@ -57,7 +57,6 @@ from tracer.variables.sequences import (
     ListVariable,
     NamedTupleVariable,
     RangeVariable,
-    SequenceVariable,
     SizeVariable,
     SliceVariable,
     TupleVariable,
@@ -269,13 +268,21 @@ def _items(value: Any, source: Source) -> list[Unwrapped]:
     return [Unwrapped(item, ItemSource(source, index)) for index, item in enumerate(value)]
 
 
-@tracks(list, tuple)
-def _sequence(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    cls = type(value)
-    builder.guard(guards.TypeMatch(source, cls))
+@tracks(tuple)
+def _tuple(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.TypeMatch(source, tuple))
     builder.guard(guards.LengthMatch(source, len(value)))
-    make: type[SequenceVariable] = ListVariable if cls is list else TupleVariable
-    return builder.remember(value, make(_items(value, source), source))
+    return builder.remember(value, TupleVariable(_items(value, source), source))
+
+
+@tracks(list)
+def _list(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    def read() -> list[Any]:
+        builder.guard(guards.LengthMatch(source, len(value)))
+        return _items(value, source)
+
+    builder.guard(guards.TypeMatch(source, list))
+    return builder.remember(value, ListVariable.unread(read, source))
 
 
 @tracks(torch.Size)

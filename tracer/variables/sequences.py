@@ -1,7 +1,7 @@
 """list. Tuples are in `tuples`, range and slice in `ranges`."""
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
@@ -12,12 +12,44 @@ from tracer.variables.sequence_base import LONGEST, Item, SequenceVariable, type
 from tracer.variables.tuples import NamedTupleVariable, SizeVariable, TupleVariable
 
 if TYPE_CHECKING:
+    from tracer.sources import Source
     from tracer.variables.protocol import Tracer
 
 
 class ListVariable(SequenceVariable):
+    """A list. What one that existed before holds, its length included, is read and guarded when the program first asks for
+    it: a list that is only appended to may have any length."""
+
     cls = list
     methods = Models("list method")
+    _held: list[Item]
+    _unread: Callable[[], list[Item]] | None = None
+
+    @classmethod
+    def unread(cls, read: Callable[[], list[Item]], source: Source) -> ListVariable:
+        """`read` guards the length and gives the items."""
+        made = cls((), source)
+        made._unread = read
+        return made
+
+    @property  # type: ignore[override]
+    def _items(self) -> list[Item]:
+        if self._unread is not None:
+            read, self._unread = self._unread, None
+            self._held[:0] = read()
+        return self._held
+
+    @_items.setter
+    def _items(self, items: list[Item]) -> None:
+        self._held = items
+
+    def describe(self) -> str:
+        return f"ListVariable(length={len(self._held) if self._unread is None else 'unread'})"
+
+    __repr__ = describe
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (item for item in self._held if isinstance(item, VariableTracker))
 
     def hash_key(self, tx: Tracer) -> Any:
         tx.raise_error(TypeError, "unhashable type: 'list'")
@@ -51,7 +83,8 @@ class ListVariable(SequenceVariable):
         """Appends the items one by one, as an iterator that looks at this list would see."""
         tx.effects.mutate(self)
         if isinstance(other, SequenceVariable):
-            self._items.extend(other.items(tx))
+            more = other.items(tx)
+            self._held.extend(more)
             return
         iterator = other.measured(tx)
         while (item := iterator.next(tx)) is not None:
@@ -81,10 +114,14 @@ class ListVariable(SequenceVariable):
             self.replay(cg)
 
     def replayed(self) -> Iterable[Item]:
-        return self._items
+        return self._held
 
     def replay(self, cg: Any) -> None:
         """Makes the list that existed before the frame what this one is: self[:] = items"""
+        if self._unread is not None:
+            cg.call_object(list.extend, lambda: cg.load(self), lambda: cg.build_sequence("BUILD_LIST", self._held))
+            cg.asm.pop()
+            return
         if self.holder is not None:  # whose class may have a method of its own for that
             items = lambda: cg.build_sequence("BUILD_LIST", self._items)  # noqa: E731
             cg.call_object(list.__setitem__, lambda: cg.load(self), lambda: cg.load_const(slice(None)), items)
@@ -111,7 +148,7 @@ def _init(tx: Tracer, self: ListVariable, iterable: VariableTracker | None = Non
 @_list("append")
 def _append(tx: Tracer, self: ListVariable, item: VariableTracker, /) -> VariableTracker:
     tx.effects.mutate(self)
-    self._items.append(item)
+    self._held.append(item)
     return NONE
 
 

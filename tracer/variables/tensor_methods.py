@@ -11,14 +11,13 @@ import torch
 from tracer import config
 from tracer.graph.storage_offsets import offset_in_storage
 from tracer.graph_breaks import unsupported
-from tracer.sources import GenericAttrSource
 from tracer.variables.backward import backward
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import FALSE, NONE, ConstantVariable, boolean, fold
-from tracer.variables.mappings import DictVariable
 from tracer.variables.ranges import as_int
 from tracer.variables.sequences import ListVariable, SizeVariable, TupleVariable
 from tracer.variables.symbolic import apply, is_number
+from tracer.variables.tensor_copies import deep_copy
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -270,19 +269,7 @@ _each(
 )
 
 
-@_methods("__deepcopy__")
-def _deep_copy(tx: Tracer, self: TensorVariable, memo: VariableTracker) -> VariableTracker:
-    """A tensor by itself is copied like by clone(). Others in the same memo may share its memory, and then their copies do."""
-    alone = isinstance(memo, DictVariable) and not memo.entries and self.cls is torch.Tensor
-    fake = self.fake
-    plain = alone and not (fake.requires_grad or fake.is_conj() or fake.is_neg()) and fake.is_contiguous()
-    if not plain or tx.effects.attributes(self) or not self.get_attr(tx, "grad").is_none():
-        unsupported("data-dependent-method", value=self.describe(), name="__deepcopy__")
-    if self.source is not None:
-        attributes = tx.wrap(self.real(tx).__dict__, GenericAttrSource(self.source, "__dict__"))
-        if attributes.truth(tx):
-            unsupported("data-dependent-method", value=f"{self.describe()}, which has attributes of its own", name="__deepcopy__")
-    return tx.output.call_method("clone", (self.node,), {})  # type: ignore[no-any-return]
+_methods("__deepcopy__")(deep_copy)
 
 
 def _refused(name: str) -> Method:

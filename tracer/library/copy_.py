@@ -1,0 +1,34 @@
+"""Models of `copy`: what of it is not traced through."""
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import torch
+
+from tracer.library.registry import models
+from tracer.sources import ObjectSource
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import NONE
+from tracer.variables.functions import UserFunctionVariable
+from tracer.variables.tensor import TensorVariable
+from tracer.variables.tensor_copies import MemoVariable, shallow_copy
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+_COPY = UserFunctionVariable(copy.copy, ObjectSource(copy.copy, "copy.copy"))  # type: ignore[arg-type]
+_DEEP_COPY = UserFunctionVariable(copy.deepcopy, ObjectSource(copy.deepcopy, "copy.deepcopy"))  # type: ignore[arg-type]
+
+
+@models(copy.copy)
+def _copy(tx: Tracer, value: VariableTracker, /) -> VariableTracker:
+    if isinstance(value, TensorVariable) and value.python_type() is torch.Tensor:
+        return shallow_copy(tx, value)
+    return tx.inline(_COPY, [value], {})
+
+
+@models(copy.deepcopy)
+def _deepcopy(tx: Tracer, value: VariableTracker, memo: VariableTracker = NONE) -> VariableTracker:
+    """A break in it is one of the whole: CPython, going on with the memo, would miss the storages that the graph copied."""
+    return tx.inline(_DEEP_COPY, [value, MemoVariable({}) if memo.is_none() else memo], {})
