@@ -81,14 +81,24 @@ def test_verify_correctness_finds_a_backend_that_computes_something_else():
         tracer.optimize(wrong)(lambda x: x * 2)(torch.randn(3))
 
 
-def test_a_loop_that_never_ends_in_a_trace_breaks_the_graph():
-    def fn(x):
-        for _ in range(300):
-            x = x + 1
-        return x
+def counts_with_for(x):
+    for _ in range(300):
+        x = x + 1
+    return x
 
+
+def counts_with_while(x):
+    n = 0
+    while n < 300:
+        n += 1
+    return x + n
+
+
+@pytest.mark.parametrize("fn", [counts_with_for, counts_with_while])
+def test_a_loop_that_never_ends_in_a_trace_breaks_the_graph(fn):
     with config.patch(max_trace_instructions=1000):
         explanation = tracer.explain(fn)(torch.zeros(2))
+        assert torch.equal(tracer.compile(fn)(torch.zeros(2)), fn(torch.zeros(2)))
     assert any(reason.id == "trace-too-long" for reason in explanation.break_reasons)
 
 

@@ -66,6 +66,7 @@ _key("verbose", False, "Errors of the tracer show its own stack beside the user'
 _key("prune_guards", True, "Shape guards that the solver proves implied by the others are dropped.")
 _key("skip_messages", False, "Warnings and calls of loggers in traced code are left out of it.")
 _key("convert_every_frame", False, "Frames without tensors are replaced too, also the library's: tries the tracer on any Python.")
+_key("compile_timeout", 0.0, "Seconds that a trace and its backend may take; then the frame runs in CPython. 0: no limit.")
 _key("max_trace_instructions", 5_000_000, "A trace longer than this breaks the graph.")
 
 _TRUE = {"1", "true", "yes", "on"}
@@ -113,12 +114,14 @@ def _unknown(name: str) -> AttributeError:
 
 
 def _checked(name: str, value: Any) -> Any:
-    """The value if it fits the setting; an int may stand for a bool of the same value, nothing else is converted."""
+    """The value if it fits the setting; an int may stand for a bool or a float of the same value, nothing else is converted."""
     key = KEYS.get(name)
     if key is None:
         raise _unknown(name)
     if key.type is bool and type(value) is int and value in (0, 1):
         return bool(value)
+    if key.type is float and type(value) is int:
+        return float(value)
     if type(value) is not key.type:
         raise TypeError(f"tracer.config.{name} is {key.type.__name__}, not {type(value).__name__} ({value!r})")
     if key.choices and value not in key.choices:

@@ -36,6 +36,7 @@ from tracer.metrics import counters
 from tracer.preserve import plainly, preserve_global_state, restoring, shows_operations
 from tracer.shape_spec import Declared, ShapeSpec
 from tracer.sources import CellSource, LocalSource
+from tracer.time_limit import TimeLimit
 from tracer.trace_guards import guards_of
 from tracer.user_marks import IdentityMap
 from tracer.variables.base import ObservedException
@@ -84,6 +85,7 @@ class RegionState:
         guard_filter_fn: Callable[[Any], Any] | None = None,
         shapes: ShapeSpec | None = None,
         capacity: int | None = None,
+        compile_timeout: float | None = None,
         on_evict: Callable[[upkeep.Eviction], None] | None = None,
     ) -> None:
         self.compiler_fn = compiler_fn
@@ -101,6 +103,7 @@ class RegionState:
         self.guard_filter_fn = guard_filter_fn
         self.shapes = shapes  # what the user declares of the sizes of the decorated function's arguments
         self.capacity = capacity  # of entries of one code object; beyond it those used last longest ago go
+        self.compile_timeout = compile_timeout  # seconds; None: as the settings say
         self.on_evict = on_evict
         self.at_miss: Callable[[types.FunctionType, tuple[Any, ...]], None] | None = None  # in place of a trace: a seal
         self.coverage: Any = None  # what was last proved of the entries, or found to be missing
@@ -154,6 +157,8 @@ class RegionState:
             except (errors.Unsupported, errors.UserError, errors.BackendCompilerFailed, errors.RecompileError,
                     errors.FailOnRecompileLimitHit):  # fmt: skip
                 raise
+            except errors.CompileTimeout as error:
+                return misses.timed_out(self, function, error)
             except Exception as error:
                 if not config.suppress_errors:
                     raise
@@ -190,6 +195,8 @@ class RegionState:
         if not upkeep.has_room(self, existing) or accumulated >= config.accumulated_recompile_limit:
             misses.limit_hit(self, function, args, existing)
             return None
+        if misses.out_of_time(self, function):
+            return None
         if existing:
             failures = failures_of(existing, function, args) if metrics.listened else ()
             self.happened("recompile", function, "\n".join(map(str, failures)), failures=failures)
@@ -203,10 +210,11 @@ class RegionState:
         """A new entry for this call, whatever there is already; SKIP where the frame is left to CPython for good."""
         snapshot = _C.GlobalState()
         started = time.perf_counter()
+        limit = TimeLimit(config.compile_timeout if self.compile_timeout is None else self.compile_timeout)
         try:
             captured = config.patch(capture_scalar_outputs=config.capture_scalar_outputs or self.fullgraph)
             with _tracing, preserve_global_state(random_numbers=not beside_others), captured:
-                entry = self._trace(function, args, self.frame_state(function), snapshot)
+                entry = self._trace(function, args, limit, snapshot)
             seconds = time.perf_counter() - started
             self.seconds += seconds
             counters["frames"]["ok"] += entry is not _C.SKIP
@@ -242,20 +250,20 @@ class RegionState:
 
     # -- tracing -----------------------------------------------------------------------------------------------------
 
-    def _trace(self, function: types.FunctionType, args: tuple[Any, ...], state: FrameState, snapshot: Any) -> Any:
+    def _trace(self, function: types.FunctionType, args: tuple[Any, ...], limit: TimeLimit, snapshot: Any) -> Any:
         """Traces up to the first break, again with the place known for each break met, and makes the entry."""
         break_at: int | None = None
         reason: errors.Unsupported | None = None
-        declared = self.declared(function, args)
+        declared, state = self.declared(function, args), self.frame_state(function)
         for _ in range(_MAX_ATTEMPTS):
-            trace = self._new_trace(state, break_at, declared)
+            trace = self._new_trace(state, break_at, declared, limit)
             root = root_frame(trace, function, args)
             try:
                 with recorded(trace.findings):
                     builder = OutputCodeBuilder(trace, root, self._make_resume, _name_resume)
                     with trace.torch_state.scope():
                         body = self._run(trace, root, builder)
-                    return self._finish(function, args, trace, builder, body, snapshot, reason)
+                    return self._finish(function, args, trace, builder, body, snapshot, limit)
             except errors.Unsupported as error:
                 break_at = self._next_break(trace, error, break_at)
                 reason = error
@@ -267,7 +275,9 @@ class RegionState:
             errors.forget_frames(reason)  # which leads back to this frame, and so to what the program hands over
         raise GaveUp(reason)
 
-    def _new_trace(self, state: FrameState, break_at: int | None, declared: Declared | None) -> Trace:
+    def _new_trace(
+        self, state: FrameState, break_at: int | None, declared: Declared | None, limit: TimeLimit
+    ) -> Trace:
         current: weakref.ref[Trace]  # the world outlives the trace, in the graph's fake tensors
 
         def where() -> Any:
@@ -279,6 +289,7 @@ class RegionState:
         policy = DynamismPolicy(state.history, self.dynamic, frozenset() if declared is None else declared.domain.places)
         trace = Trace(policy, world, break_at, runs_as_written=self.compiler_fn.runs_as_written)
         current = weakref.ref(trace)
+        trace.output.check_time = limit.check
         if declared is not None:
             trace.output.declare_sizes(declared.domain, declared.sizes())
         return trace
@@ -341,8 +352,9 @@ class RegionState:
         builder: OutputCodeBuilder,
         body: Any,
         snapshot: Any,
-        reason: errors.Unsupported | None,
+        limit: TimeLimit,
     ) -> Any:
+        limit.check()
         if body is None:
             return self._entry(function, args, trace, None, snapshot, None, None)
         trace.hashed.ask_again(builder.root)
@@ -364,7 +376,7 @@ class RegionState:
             output.world.env.check_constraints()  # no backend is asked for a graph that contradicts the user
             graph_name = f"__compiled_fn_{next(_graph_ids)}"
             gm = build_graph_module(output, graph_name)
-            compiled = self._compile(gm, graph_name, inputs, calls_back=broken)
+            compiled = self._compile(gm, graph_name, inputs, limit, calls_back=broken)
             if trace.torch_state.in_graph():
                 compiled = restoring(compiled)
             if trace.overrides.met_subclass:
@@ -385,7 +397,9 @@ class RegionState:
             return _C.SKIP
         return self._entry(function, args, trace, None, snapshot, None, None)
 
-    def _compile(self, gm: torch.fx.GraphModule, name: str, inputs: list[Any], calls_back: bool) -> Callable[..., Any]:
+    def _compile(
+        self, gm: torch.fx.GraphModule, name: str, inputs: list[Any], limit: TimeLimit, calls_back: bool
+    ) -> Callable[..., Any]:
         """The backend's callable for a graph."""
         logs.emit("graph", lambda: log_texts.graph_table(gm.graph, name))
         logs.emit("graph_code", lambda: log_texts.graph_code(gm.graph, name))
@@ -395,7 +409,10 @@ class RegionState:
         if self.on_graph is not None:
             self.on_graph(gm, self.compiler_fn.examples(inputs))
         started = time.perf_counter()
-        compiled = self.compiler_fn.compile_graph(gm, inputs)
+        if self.compiler_fn.runs_as_written:
+            compiled = self.compiler_fn.compile_graph(gm, inputs)
+        else:
+            compiled = limit.run(lambda: self.compiler_fn.compile_graph(gm, inputs))
         gm.meta["backend_seconds"] = time.perf_counter() - started
         return unhooked(compiled) if calls_back else compiled
 

@@ -140,6 +140,12 @@ class BackendCompilerFailed(TracerError):
         return _rebuild_error, (type(self), self.message, self.hint, self.user_stack)
 
 
+class CompileTimeout(TracerError):
+    """A trace or a backend took longer than `compile_timeout`."""
+
+    default_hint = "raise compile_timeout, or compile beforehand, without it: tracer.precompile."
+
+
 class RecompileError(TracerError):
     """A recompile was needed while `config.error_on_recompile` forbids it."""
 

@@ -2,6 +2,7 @@
 
 from tracer.errors import (
     BackendCompilerFailed,
+    CompileTimeout,
     ConstraintViolationError,
     FailOnRecompileLimitHit,
     InternalTracerError,
@@ -17,6 +18,7 @@ from tracer.errors import (
 
 __all__ = [
     "BackendCompilerFailed",
+    "CompileTimeout",
     "ConstraintViolationError",
     "FailOnRecompileLimitHit",
     "InternalTracerError",

@@ -34,6 +34,7 @@ class FrameState:
 
     history: SizeHistory = dataclasses.field(default_factory=SizeHistory)
     warned_of_limit: bool = False
+    timed_out: bool = False  # a compile took too long: no other is tried
     shown: bool = False  # a call ran in CPython to show its sizes, under the stance "eager_then_compile"
 
 

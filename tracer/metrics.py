@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
-EVENTS = ("compile", "merge", "recompile", "break", "miss", "skip", "limit", "evict")
+EVENTS = ("compile", "merge", "recompile", "break", "miss", "skip", "limit", "evict", "timeout")
 log = logging.getLogger("tracer")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tracer import _C, config, errors, log_texts, logs, stances
+from tracer import _C, config, errors, log_texts, logs, stances, time_limit
 from tracer.cache import entries_of, failures_of
 from tracer.frame_state import FrameState
 from tracer.guards import argument_slots
@@ -71,6 +71,26 @@ def report_recompile(region: Any, function: types.FunctionType, args: tuple[Any,
         region.guard_fail_fn(failures[0])
     if config.error_on_recompile:
         raise errors.RecompileError(text)
+
+
+def out_of_time(region: Any, function: types.FunctionType) -> bool:
+    """Whether nothing is to be traced because a compile of this frame took too long, or one that was given up still runs."""
+    if region.frame_state(function).timed_out or time_limit.is_compiling():
+        region.happened("limit", function, "compile_timeout")
+        return True
+    return False
+
+
+def timed_out(region: Any, function: types.FunctionType, error: errors.CompileTimeout) -> None:
+    """Says that the frame runs in CPython from now on where no entry serves it."""
+    code = function.__code__
+    region.frame_state(function).timed_out = True
+    text = (
+        f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}): {error.message}. Calls that no entry serves run "
+        f"uncompiled, until tracer.reset(). Hint: {error.hint}"
+    )
+    region.happened("timeout", function, text)
+    warnings.warn(text, stacklevel=3)
 
 
 def limit_hit(region: Any, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]) -> None:

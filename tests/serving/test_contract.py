@@ -104,6 +104,15 @@ def test_contracts_over_other_sizes_differ():
     assert difference(contract_of(plain), contract_of(plain, "x: B, _")).status == "different"
 
 
+def test_there_is_no_contract_of_entries_that_are_gone():
+    made = tracer.optimize("eager")(lambda x: x * 2)
+    tracer.precompile(made, "x: B; B in 1..64", torch.ones(3))
+    made.contract()
+    tracer.region_of(made).entries()[0].valid = False
+    with pytest.raises(tracer.exc.UserError, match="have gone"):
+        made.contract()
+
+
 def test_every_unknown_of_the_solver_is_said(monkeypatch):
     old, new = contract_of(plain), contract_of(refactored, "data: B, S; B in 1..256; S in 1..4096")
     monkeypatch.setattr("shapes.solver.satisfy", lambda *args, **options: Answer("unknown"))

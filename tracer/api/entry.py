@@ -55,6 +55,7 @@ def optimize(
     recompile_limit: int | None = None,
     shapes: Any = None,
     capacity: int | None = None,
+    compile_timeout: float | None = None,
     on_evict: Callable[[Any], None] | None = None,
     guard_fail_fn: Callable[[Any], None] | None = None,
     guard_export_fn: Callable[[Any], None] | None = None,
@@ -68,6 +69,7 @@ def optimize(
     `shapes`: a `ShapeSpec`, or its dict or string form: which sizes the arguments may have.
     `capacity`: how many entries a function may have; beyond it those go that were used last longest ago (and no recompile limit
     holds), but for pinned ones. `on_evict(eviction)` is called for each entry that goes.
+    `compile_timeout`: seconds that a trace and its backend may take; where they take longer, calls run uncompiled.
     `disable=True` makes it the identity. `recompile_limit` overrides the setting of that name.
     `guard_fail_fn(failure)` is called with the guard that made a recompile needed, `guard_export_fn(guards)` with the
     guards of each new entry, and `guard_filter_fn(guards) -> list[bool]` says which to keep.
@@ -88,6 +90,7 @@ def optimize(
         recompile_limit=recompile_limit,
         shapes=shapes,
         capacity=capacity,
+        compile_timeout=compile_timeout,
         hooks={key: hook for key, hook in hooks.items() if hook is not None},
     )
     return Optimizer(settings)
@@ -110,6 +113,7 @@ def compile(
     recompile_limit: int | None = None,
     shapes: Any = None,
     capacity: int | None = None,
+    compile_timeout: float | None = None,
     on_evict: Callable[[Any], None] | None = None,
 ) -> Any:
     """`optimize` in the shape of `torch.compile`: takes the function or module first, or is a decorator without it.
@@ -118,7 +122,9 @@ def compile(
     """
     if disable:
         return Identity() if fn is None else fn
-    settings = Settings(backend, fullgraph, dynamic, mode, options, name, recompile_limit, _hooks(on_evict), shapes, capacity)
+    settings = Settings(
+        backend, fullgraph, dynamic, mode, options, name, recompile_limit, _hooks(on_evict), shapes, capacity, compile_timeout
+    )
     return Optimizer(settings) if fn is None else compiled(fn, settings)
 
 
@@ -134,6 +140,7 @@ def compile_module(
     recompile_limit: int | None = None,
     shapes: Any = None,
     capacity: int | None = None,
+    compile_timeout: float | None = None,
     on_evict: Callable[[Any], None] | None = None,
 ) -> torch.nn.Module:
     """Compiles a module in place and returns it: methods of it that call the module (`generate`) run compiled too.
@@ -142,5 +149,7 @@ def compile_module(
     """
     if not isinstance(module, torch.nn.Module):
         raise UserError(f"compile_module expects an nn.Module, not {type(module).__name__}", hint="use tracer.compile.")
-    settings = Settings(backend, fullgraph, dynamic, mode, options, name, recompile_limit, _hooks(on_evict), shapes, capacity)
+    settings = Settings(
+        backend, fullgraph, dynamic, mode, options, name, recompile_limit, _hooks(on_evict), shapes, capacity, compile_timeout
+    )
     return compile_module_with(module, settings)

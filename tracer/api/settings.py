@@ -32,11 +32,14 @@ class Settings:
     hooks: dict[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
     shapes: Any = None
     capacity: int | None = None
+    compile_timeout: float | None = None
 
     def __post_init__(self) -> None:
         """Refuses at the decoration, not at the first call, what cannot work. Raises InvalidBackend or UserError."""
         if self.capacity is not None and (type(self.capacity) is not int or self.capacity < 1):
             raise UserError(f"capacity={self.capacity!r} is no number of entries", hint="give 1 or more, or None for no bound.")
+        if self.compile_timeout is not None and not (type(self.compile_timeout) in (int, float) and self.compile_timeout >= 0):
+            raise UserError(f"compile_timeout={self.compile_timeout!r} is no time", hint="give seconds; 0 is no limit.")
         self.compiler()
 
     def compiler(self) -> Backend:
@@ -55,6 +58,7 @@ class Settings:
             recompile_limit=self.recompile_limit,
             shapes=None if self.shapes is None else ShapeSpec.of(self.shapes),
             capacity=self.capacity,
+            compile_timeout=self.compile_timeout,
             **self.hooks,
         )
 

@@ -65,6 +65,7 @@ class OutputGraph:
         self.memory: InputMemory | None = None  # of the inputs, where a backend may compute in another order
         self.attributes: dict[str, Any] = {}  # constants of the graph module
         self.runtime_asserts = RuntimeAsserts(self)
+        self.check_time: Callable[[], None] = lambda: None  # raises when the trace has taken too long
         self.location: Callable[[], Any] = lambda: None  # the traced program's present line
         self.module_stack: Callable[[], Any] = lambda: None  # the modules whose code that is in
         self._wrap_result = wrap_result
@@ -204,6 +205,7 @@ class OutputGraph:
     ) -> fx.Node:
         if not pure:
             self.refuse_on_trial()
+        self.check_time()
         if target is operator.pow and isinstance(args[0], (int, float)):
             target = pow  # torch.fx writes operator.pow(-7, n) as `-7 ** n`, which is -(7 ** n)
         node = self.graph.create_node(op, target, args, kwargs)

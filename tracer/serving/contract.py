@@ -120,6 +120,8 @@ def contract_of(state: RegionState) -> Contract:
         raise UserError(
             f"nobody knows yet what {state.name} serves", hint="ask tracer.coverage(fn, spec, example), or precompile it."
         )
+    if not state.coverage.stands:
+        raise UserError(f"entries of {state.name} have gone since that was asked", hint="ask tracer.coverage, or precompile it.")
     return Contract.of(state.name, state.coverage)
 
 

@@ -14,7 +14,7 @@ from shapes.domain import Domain, Point, at
 from shapes.regions import HARDER, Region, Uncovered, nearest, uncovered
 from shapes.solver.problem import RLIMIT
 from tracer import _C, metrics, upkeep
-from tracer.errors import InternalTracerError, UserError
+from tracer.errors import CompileTimeout, InternalTracerError, UserError
 from tracer.serving.calls import Calls, TooLarge
 from tracer.serving.regions import Served, refusal, served
 from tracer.serving.target import Target, target_of
@@ -238,6 +238,8 @@ class _Search:
             entry = state.entry_for(function, self.calls.at(point))
         except TooLarge as error:
             return self.result("refused", point, error.message)
+        except CompileTimeout as error:
+            return self.result("budget", point, error.message)
         finally:
             state.on_break = before
         metrics.counters["serving"]["precompiled"] += 1

@@ -121,6 +121,7 @@ def stats_of(state: RegionState) -> dict[str, Any]:
         **{f"{name}s" if name != "miss" else "misses": state.stats[name] for name in ("miss", "compile", "recompile", "break")},
         "evictions": state.stats["evict"],
         "limit_hits": state.stats["limit"],
+        "timeouts": state.stats["timeout"],
         "sealed_misses": state.stats["sealed miss"],
         "undeclared": state.stats["undeclared"],
         "seconds_compiling": state.seconds,

@@ -26,9 +26,15 @@ def jump(tx: Frame, inst: Instruction) -> None:
 @handles("JUMP_BACKWARD")
 def jump_backward(tx: Frame, inst: Instruction) -> None:
     """goes on elsewhere, once more round a loop"""
+    _once_more(tx)
+    tx.jump(inst)
+
+
+def _once_more(tx: Frame) -> None:
+    """A loop goes round again: a trace has an end all the same."""
+    tx.trace.output.check_time()
     if tx.trace.steps > config.max_trace_instructions:
         unsupported("trace-too-long", value=config.max_trace_instructions)
-    tx.jump(inst)
 
 
 def _is_false(tx: Frame, value: VariableTracker) -> bool:
@@ -51,6 +57,8 @@ def _pop_jump(condition: Callable[[Frame, VariableTracker], bool]) -> Handler:
     def handler(tx: Frame, inst: Instruction) -> None:
         """value ->, and a jump if the condition holds"""
         if condition(tx, tx.pop()):
+            if inst.target is not None and inst.target < tx.pc:
+                _once_more(tx)
             tx.jump(inst)
 
     return handler

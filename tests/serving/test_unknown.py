@@ -1,0 +1,111 @@
+"""Whatever z3 cannot tell, each question of serving ends on the safe side: nothing is claimed, nothing dropped, nothing wrong."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tracer
+from shapes.solver.problem import Problem
+from shapes.solver.terms import Terms
+from tests.serving.test_coverage import branching
+from tracer.serving.contract import difference
+
+SPEC = "x: B, S; B in 1..100000; S in 1..100000"  # too many to be tried one by one
+EXAMPLE = torch.ones(4, 5)
+
+
+def entries(made):
+    return tracer.region_of(made).entries()
+
+
+def _unknown(self, assumptions):
+    return "unknown"
+
+
+def _complains(self, solver, assumptions):
+    raise self.z3.Z3Exception("out of memory")
+
+
+def _gives_up(self, solver, assumptions):
+    return self.z3.unknown
+
+
+@pytest.fixture(params=[(Problem, "ask", _unknown), (Terms, "check", _complains), (Terms, "check", _gives_up)])
+def silent(request, monkeypatch):
+    """A z3 that answers nothing, from when it is called."""
+    return lambda: monkeypatch.setattr(*request.param)
+
+
+def certified(**options):
+    made = tracer.optimize("eager", shapes=SPEC, **options)(branching)
+    assert tracer.precompile(made, example=EXAMPLE)
+    return made
+
+
+def test_nothing_is_certified(silent):
+    silent()
+    made = tracer.optimize("eager")(branching)
+    found = tracer.precompile(made, SPEC, EXAMPLE)
+    assert found.status == "unknown" and not found and not made.stats()["certified"] and found.share() < 1
+    assert tracer.coverage(made, SPEC, EXAMPLE).status == "unknown"
+
+
+def test_what_was_certified_is_not_certified_again(silent):
+    made = certified()
+    silent()
+    found = tracer.coverage(made, example=EXAMPLE)
+    assert found.status == "unknown" and found.witness is None and not made.stats()["certified"]
+
+
+def test_guards_stay_and_calls_are_served_right(silent):
+    silent()
+    made = tracer.optimize("eager")(branching)
+    for shape in ((4, 5), (4, 128), (9, 5), (1, 5), (1, 256), (12, 12), (4, 6)):
+        x = torch.randn(*shape)
+        assert torch.equal(made(x), branching(x))
+
+
+def test_no_entry_is_retired_or_merged(silent):
+    silent()
+    made = tracer.optimize("eager")(lambda x: x * 2 if x.shape[0] > 8 else x * 2)
+    for size in (3, 4, 9, 3, 12):
+        made(torch.ones(size))
+    before = len(entries(made))
+    assert made.compact() == 0 and before == len(entries(made)) == 3 and not made.stats()["evictions"]
+
+
+def test_a_seal_and_why_name_no_shape_that_is_not_covered(silent):
+    made = certified()
+    made.seal()
+    silent()
+    with pytest.raises(tracer.exc.SealedError, match="no entry serves this call"):
+        made(torch.ones(4, 5, dtype=torch.float64))
+    found = tracer.why(made, torch.ones(4, 5, dtype=torch.float64))
+    assert not found.hit and (found.nearest is None or made.lookup(torch.ones(*found.nearest.values())) is not None)
+    assert torch.equal(made(torch.ones(4, 5)), branching(torch.ones(4, 5)))
+
+
+def test_contracts_are_not_called_equivalent(silent):
+    old, new = certified().contract(), certified().contract()
+    assert difference(old, new).status == "equivalent"
+    silent()
+    assert difference(old, new).status == "unknown"
+
+
+def test_a_mark_that_is_specialised_is_told_all_the_same(silent):
+    def f(x):
+        return x.sum() * 2 if x.shape[0] == 8 else x
+
+    silent()
+    x = torch.ones(8)
+    tracer.mark_dynamic(x, 0)
+    with pytest.raises(tracer.exc.ConstraintViolationError, match=r"x.shape\[0\] == 8|size\(\)\[0\] == 8"):
+        tracer.optimize("eager")(f)(x)
+
+
+def test_a_limit_of_one_step_claims_nothing():
+    made = certified()
+    assert tracer.coverage(made, example=EXAMPLE, rlimit=1).status in ("unknown", "certified")
+    fresh = tracer.precompile(tracer.optimize("eager")(branching), SPEC, EXAMPLE, rlimit=1)
+    assert fresh.status in ("unknown", "certified") and (fresh.certified == (fresh.share() == 1.0))
