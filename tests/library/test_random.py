@@ -167,8 +167,8 @@ class Loaded(random.Random):
     "draw",
     [
         "random.choice([1, 2])", "random.getrandbits(80)", "random.randint(5, 1)", "random.sample([1, 2], 1)[0]",
-        "random.random() if random.getstate() else 0", "np.random.rand(4)", "np.random.choice(3)", "loaded.uniform(1, 2)",
-        "random.Random(4).random()", "random.SystemRandom().random() * 0",
+        "random.random() if random.getstate() else 0", "np.random.permutation(4)[:1]", "np.random.choice(3)",
+        "loaded.uniform(1, 2)", "random.Random(4).random()", "random.SystemRandom().random() * 0",
     ],
 )  # fmt: skip
 def test_what_is_not_a_number_of_a_plain_generator_is_left_to_python(draw):
@@ -189,6 +189,33 @@ def test_a_part_that_may_run_at_another_time_draws_nothing():
 
     with pytest.raises(Exception, match="random|effect"):
         tracer.compile(g, backend="eager", fullgraph=True)(X)
+
+
+ARRAYS = [
+    "np.random.rand(2, 4)", "np.random.randn(4)", "np.random.uniform(-1, 1, size=(2, 4))", "np.random.normal(0, 2, 4)",
+    "np.random.randint(0, 9, (4,))", "np.random.poisson(3.0, size=4)", "np.random.rand(0, 4)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("draw", ARRAYS)
+def test_an_array_is_drawn_at_each_call(draw):
+    names = {"random": random, "np": np, "torch": torch}
+    exec(f"def f(x):\n    a = {draw}\n    b = {draw}\n    b += 1\n    return torch.from_numpy(a * b) + x, a, b, a.shape", names)
+    captured_made(names["f"], lambda: ((X.clone(),), {}), reset=reseed)
+    watched(names["f"], X)
+
+
+def test_an_array_that_is_drawn_is_the_programs_own():
+    kept = []
+
+    def f(x):
+        a = np.random.rand(4)
+        kept.append(a)
+        a[0] = 5
+        return x + torch.from_numpy(a), a
+
+    watched(f, X)
+    assert len({id(each) for each in kept}) == len(kept) and all(each[0] == 5 and each.flags.writeable for each in kept)
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])

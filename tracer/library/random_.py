@@ -1,6 +1,6 @@
-"""Models of the generators of random numbers of Python and NumPy: a number that is drawn becomes an input of the graph.
+"""Models of the generators of random numbers of Python and NumPy: what is drawn becomes an input of the graph.
 
-Whatever gives something else than a number (a shuffled list, an array, a state) is left to CPython."""
+Whatever gives something else than a number or an array of them (a shuffled list, a state) is left to CPython."""
 from __future__ import annotations
 
 import random
@@ -13,10 +13,12 @@ from tracer.effects.draws import Draw
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.sources import DrawnTensorSource
-from tracer.sources.reading import tensor_of_number
+from tracer.sources.reading import tensor_of_drawn
+from tracer.variables.arrays import NdarrayVariable
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE
 from tracer.variables.symbolic import SymNodeVariable
+from tracer.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
     from torch import fx
@@ -58,9 +60,9 @@ def _draws(cls: type, function: Any) -> Any:
     return model
 
 
-def _sample(cls: type, draw: Draw) -> float | None:
+def _sample(cls: type, draw: Draw) -> Any:
     """What another generator gives: its type is that of what the program will get. An error is left to CPython."""
-    given = (*draw.args, *draw.kwargs.values())
+    given = [item for arg in (*draw.args, *draw.kwargs.values()) for item in (arg if type(arg) is tuple else (arg,))]
     large = any(type(arg) is int and abs(arg) >= _LARGEST for arg in given)
     too_many_bits = draw.function.__name__ == "getrandbits" and not all(type(arg) is int and arg < 63 for arg in given)
     if large or too_many_bits or not all(type(arg) in (int, float, type(None)) for arg in given):
@@ -69,16 +71,19 @@ def _sample(cls: type, draw: Draw) -> float | None:
         sample = draw.function(cls(0), *draw.args, **draw.kwargs)
     except Exception:
         unsupported("random-state", name=draw.function.__name__)
-    if type(sample) not in (int, float, type(None)):
+    is_array = type(sample) is np.ndarray and sample.dtype in (np.int64, np.float64)
+    if not is_array and type(sample) not in (int, float, type(None)):
         unsupported("random-state", name=f"{draw.function.__name__}, which gives a {type(sample).__name__},")
-    return sample  # type: ignore[no-any-return]
+    return sample
 
 
-def _drawn(tx: Tracer, number: int, sample: float) -> Value:
+def _drawn(tx: Tracer, number: int, sample: Any) -> Value:
     output, env = tx.output, tx.output.world.torch_env
-    real = tensor_of_number(sample)
-    fake = output.world.run(torch.empty, ((),), {"dtype": real.dtype, "device": real.device})
+    real = tensor_of_drawn(sample)
+    fake = output.world.run(torch.empty, (tuple(real.shape),), {"dtype": real.dtype, "device": real.device})
     node = output.add_input(DrawnTensorSource(number), real, fake, own_memory=True)
+    if isinstance(sample, np.ndarray):
+        return NdarrayVariable(TensorVariable(node, fake))
     example = env.create_unbacked_symfloat() if type(sample) is float else env.create_unbacked_symint()
     taken = output.create_node("call_method", "item", (node,), {}, example, pure=True)
     return DrawnNumberVariable(taken, example, number)

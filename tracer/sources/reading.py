@@ -109,6 +109,11 @@ def tensor_of_number(number: float) -> torch.Tensor:
     return torch.tensor(number, dtype=torch.float64 if type(number) is float else torch.int64, device="cpu")
 
 
+def tensor_of_drawn(drawn: Any) -> torch.Tensor:
+    """A random number as a tensor without dims; an array of them as the tensor in its memory."""
+    return torch.from_numpy(drawn) if type(drawn) is np.ndarray else tensor_of_number(drawn)
+
+
 HELPERS: dict[str, Any] = {
     **builtin_iterators.HELPERS,
     "___tensor_of_array": tensor_of_array,

@@ -9,7 +9,7 @@ from tracer.sources.base import FrameValues, ReadScope, RootSource, Source, Sour
 from tracer.sources.reading import (
     tensor_grad,
     tensor_of_array,
-    tensor_of_number,
+    tensor_of_drawn,
     tensor_size,
     tensor_storage_offset,
     tensor_stride,
@@ -43,8 +43,8 @@ class TensorSizeSource(Source):
 
 @source_kind
 class DrawnTensorSource(RootSource):
-    """A random number, as a tensor without dims, that the output code draws before the graph runs. Nothing can be guarded
-    on it."""
+    """A random number, as a tensor without dims, or an array of them, in its memory, that the output code draws before the
+    graph runs. Nothing can be guarded on it."""
 
     number: int
 
@@ -55,7 +55,7 @@ class DrawnTensorSource(RootSource):
         raise AssertionError("a guard on a random number")
 
     def emit(self, cg: SourceCodegen) -> None:
-        cg.load_callable(tensor_of_number)
+        cg.load_callable(tensor_of_drawn)
         cg.load_drawn(self.number)
         cg.call(1)
 
