@@ -6,12 +6,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := build
-.PHONY: build demo zoo test test-full bench bench-smoke profile lint format clean force
+.PHONY: build demo serve-demo zoo test test-full bench bench-smoke profile lint format clean force
 
 build: $(VENV)/.built
 
 demo: build
 	$(BIN)/python -m benchmarks.demo
+
+# The LitServe example under load, beside the same server uncompiled and with torch.compile.
+serve-demo: build
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[serve]"
+	$(BIN)/python -m benchmarks.serve_demo $(ARGS)
 
 # Some sixty models beside eager and torch.compile; leaves docs/zoo.md.
 zoo: build

@@ -146,3 +146,21 @@ def test_nobody_knows_what_was_never_asked():
         tracer.optimize("eager")(plain).contract()
     with pytest.raises(tracer.exc.UserError, match="was not compiled"):
         tracer.contract(plain)
+
+
+def test_another_process_declares_what_the_contract_says():
+    def program(batch, y):
+        return batch["ids"] * 2 if batch["ids"].shape[0] < 8 else y.sum()
+
+    def precompiled(spec):
+        made = tracer.optimize("eager")(program)
+        assert tracer.precompile(made, spec, ({"ids": torch.ones(3, 8)}, torch.ones(11, 7))).certified
+        return made.contract()
+
+    first = precompiled("batch['ids']: B, S; y: S + 3, _; B in 1..32; S in 8..64 by 8; B <= S")
+    sent = Contract(json.loads(first.text()))
+    second = precompiled(sent.spec())
+    assert second.data == first.data and difference(first, second).status == "equivalent"
+    sent.data["domain"]["places"]["G['x'].size()[0]"] = "B"
+    with pytest.raises(tracer.exc.UserError, match="no dim of an argument"):
+        sent.spec()

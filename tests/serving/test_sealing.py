@@ -198,6 +198,26 @@ def test_a_request_does_not_suffer_from_a_backend_that_fails():
     assert entries(made) == 0
 
 
+def test_what_waits_can_be_forgotten_and_is_taken_when_it_is_missed_again():
+    begun, going_on = threading.Event(), threading.Event()
+
+    def slow_backend(gm, example_inputs):
+        begun.set()
+        assert going_on.wait(60)
+        return gm.forward
+
+    made = tracer.optimize(slow_backend, dynamic=False)(lambda x: x * 2)
+    made.seal("background")
+    made(torch.ones(3))
+    assert begun.wait(60)
+    made(torch.ones(4))
+    background.WORKER.forget()
+    going_on.set()
+    assert sealing.wait(60) and entries(made) == 1
+    made(torch.ones(4))
+    assert sealing.wait(60) and entries(made) == 2
+
+
 def test_more_calls_than_can_wait_are_left_alone(monkeypatch):
     monkeypatch.setattr(background, "MOST_WAITING", 0)
     made = compiled()

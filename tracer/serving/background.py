@@ -95,6 +95,13 @@ class Worker:
         with self._idle:
             return self._idle.wait_for(lambda: self._thread is None, timeout)
 
+    def forget(self) -> None:
+        """What waits is not traced; a miss of its kind comes again."""
+        with self._lock:
+            for job in self._jobs:
+                self._pending.discard(job.key)
+            self._jobs.clear()
+
     def _work(self) -> None:
         while True:
             with self._lock:

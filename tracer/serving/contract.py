@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,8 +26,10 @@ from tracer.convert_frame import RegionState
 from tracer.errors import UserError
 from tracer.serving.coverage import Coverage
 from tracer.serving.regions import Served
+from tracer.shape_spec import ShapeSpec
 
 VERSION = 1
+_PLACE = re.compile(r"L\['(\w+)'\](.*)\.size\(\)\[(\d+)\]")  # L['batch']['ids'].size()[0]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -80,6 +83,18 @@ class Contract:
         variables = tuple([Variable(each["name"], each["min"], each["max"], each["multiple_of"]) for each in of["sizes"]])
         places = {place: _parsed(parse_integer, text) for place, text in of["places"].items()}
         return Domain(variables, places, tuple([_parsed(parse_condition, text) for text in of["relations"]]))
+
+    def spec(self) -> ShapeSpec:
+        """What another process declares that is to serve the same shapes: `precompile(fn, contract.spec(), example)`."""
+        of = self.data["domain"]
+        dims: dict[str, dict[int, str]] = {}
+        for place, text in of["places"].items():
+            found = _PLACE.fullmatch(place)
+            if found is None:
+                raise UserError(f"{place}, of this contract, is no dim of an argument")
+            dims.setdefault(found[1] + found[2], {})[int(found[3])] = text
+        sizes = {each["name"]: (each["min"], each["max"], each["multiple_of"]) for each in of["sizes"]}
+        return ShapeSpec(dims, of["relations"], **sizes)
 
     def regions(self) -> list[Region]:
         """Those in which a graph runs."""

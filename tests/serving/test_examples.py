@@ -1,0 +1,146 @@
+"""The programs under docs/examples, as processes that are asked over HTTP; and the demo that puts one under load."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from benchmarks import serve_demo
+from benchmarks.serve_demo import EXAMPLES, Load, Server, eager_logits
+
+pytest.importorskip("transformers")
+
+
+def needs(package):
+    """Skips, with what to do about it."""
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed: pip install 'shapetracer[serve]'")
+
+
+@pytest.fixture(scope="module")
+def load():
+    return Load.random(rate=60, seconds=1.0, seed=3)
+
+
+@pytest.fixture
+def examples(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    yield
+    for name in ("classifier", "litserve_classifier", "ray_serve_classifier"):
+        sys.modules.pop(name, None)
+
+
+def run_program(name, *options):
+    """A program of `benchmarks`, in a process of its own."""
+    command = [sys.executable, "-m", f"benchmarks.{name}", *options]
+    return subprocess.run(command, capture_output=True, text=True, cwd=EXAMPLES.parents[1], timeout=550, check=False)
+
+
+def check_answers(server, load):
+    """Many at once: each gets the logits of its sequence alone, from batches of several sizes, and nothing is compiled."""
+    with ThreadPoolExecutor(8) as clients:
+        answers = list(clients.map(server.classify, load.sequences))
+    for answer, expected in zip(answers, eager_logits(load)):
+        torch.testing.assert_close(torch.tensor(answer["logits"]), expected, atol=serve_demo.SAME, rtol=0)
+    assert len({answer["batch"][0] for answer in answers}) > 1
+    assert {answer["compiles"] for answer in answers} == {4}
+    return answers
+
+
+def check_ended(server):
+    """Nothing of its process group is left, and it ended by itself."""
+    with pytest.raises(ProcessLookupError):
+        os.killpg(server.process.pid, 0)
+    assert server.process.returncode == 0, server.told()
+
+
+def test_the_model_of_the_examples_is_certified_and_sealed_for_what_may_come(examples):
+    needs("litserve")
+    from litserve_classifier import Classifier
+
+    api = Classifier("tracer", max_batch_size=16)
+    api.setup("cpu")
+    sequences = [[5], [7] * 256, [1, 2, 3]]
+    for batch in (sequences, sequences[:1], sequences[1:2], [sequences[0]] * 16):
+        answers = api.unbatch(api.predict(api.batch([api.decode_request({"tokens": tokens}) for tokens in batch])))
+        assert len(answers) == len(batch) and all(answer["compiles"] == 4 for answer in answers)
+        alone = eager_logits(Load(batch, []))
+        torch.testing.assert_close(torch.tensor([answer["logits"] for answer in answers]), torch.stack(alone), atol=1e-5, rtol=0)
+    with pytest.raises(Exception, match="1 to 256 tokens, please, not 257"):
+        api.decode_request({"tokens": [1] * 257})
+
+
+@pytest.mark.full
+def test_litserve_batches_what_many_clients_ask_and_compiles_nothing(load):
+    needs("litserve")
+    with Server("litserve_classifier.py") as server:
+        check_answers(server, load)
+        assert server.ask([])[0] == 422
+    assert "certified (4 entries" in server.told()
+    check_ended(server)
+
+
+@pytest.mark.full
+def test_the_demo_prints_latencies_and_no_recompile():
+    needs("litserve")
+    done = run_program("serve_demo", "--seconds", "2", "--rate", "30")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(told in done.stdout for told in ("p99", "torch.compile", "No request waited for a compile"))
+
+
+@pytest.mark.full
+def test_tracing_beside_requests_costs_them_what_a_busy_thread_does():
+    """32 threads, 10% novel shapes, half of eager's capacity, 60 seconds: the exit status says whether all of it held."""
+    done = run_program("beside_requests")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_server_that_does_not_start_is_told_with_what_it_printed(monkeypatch, tmp_path):
+    (tmp_path / "broken.py").write_text("raise SystemExit('no such model')")
+    monkeypatch.setattr(serve_demo, "EXAMPLES", tmp_path)
+    with pytest.raises(RuntimeError, match="did not start(.|\n)*no such model"):
+        with Server("broken.py"):
+            pass
+
+
+def ray_server(monkeypatch, *options):
+    """Patient: what Ray starts beside the replicas takes long on a busy machine."""
+    for name, value in {
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120",
+        "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "120",
+        "RAY_enable_worker_prestart": "0",
+    }.items():
+        monkeypatch.setenv(name, value)
+    return Server("ray_serve_classifier.py", *options, path="/", health="/-/healthz", ready="ready: 4 regions")
+
+
+@pytest.mark.full
+def test_two_replicas_of_ray_serve_the_contract_that_they_were_sent(load, monkeypatch):
+    needs("ray")
+    with ray_server(monkeypatch) as server:
+        answers = check_answers(server, load)
+        assert len({answer["replica"] for answer in answers}) == 2
+        assert server.ask([])[0] == 422
+    check_ended(server)
+
+
+@pytest.mark.full
+def test_a_replica_that_serves_other_regions_than_the_contract_says_does_not_start(examples):
+    needs("ray")
+    import ray_serve_classifier
+    from classifier import SHAPES
+
+    agreed = ray_serve_classifier.compiled(SHAPES).contract().data
+    replica = ray_serve_classifier.Classifier.func_or_class
+    assert replica(agreed).model.stats()["certified"]
+    agreed["regions"] = [region for region in agreed["regions"] if region["text"] != "B == 1 and S == 1"]
+    with pytest.raises(RuntimeError, match="does not serve what was agreed: different"):
+        replica(agreed)
