@@ -116,7 +116,7 @@ def ray_server(monkeypatch, *options):
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120",
         "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "120",
-        "RAY_enable_worker_prestart": "0",
+        "RAY_worker_niceness": "0",
     }.items():
         monkeypatch.setenv(name, value)
     return Server("ray_serve_classifier.py", *options, path="/", health="/-/healthz", ready="ready: 4 regions")
