@@ -35,7 +35,7 @@ from benchmarks.open_loop import Served, arrivals, open_loop
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 COMPILERS = ("tracer", "eager", "torch.compile")
-LONGEST_START = 300.0  # seconds
+LONGEST_START, LONGEST_END = 300.0, 60.0  # seconds
 MOST_IN_A_BURST = 12
 SAME = 1e-4  # batches are padded, and sums over another length are rounded in another way
 
@@ -59,7 +59,7 @@ class Server:
             stdout=self.output,
             stderr=subprocess.STDOUT,
             env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
-            start_new_session=True,  # what it leaves behind is found by the group
+            start_new_session=True,  # a key that interrupts this program interrupts it when its turn comes
         )
         end = time.monotonic() + LONGEST_START
         while not self._answers():
@@ -73,17 +73,20 @@ class Server:
         self.stop()
 
     def stop(self) -> None:
-        """Asks it to end; what has not ended after a while is killed."""
+        """Asks it to end; what has not ended after a while is killed, and noted in `left`."""
+        started = _descendants(self.process.pid)
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:
-            self.process.wait(60)
+            self.process.wait(LONGEST_END)
         except subprocess.TimeoutExpired:
-            pass
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+            started.add(self.process.pid)
+        end = time.monotonic() + LONGEST_END
+        while (left := set(filter(_is_alive, started))) and time.monotonic() < end:
+            time.sleep(0.2)
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        self.left = left
         self.process.wait()
 
     def told(self) -> str:
@@ -114,6 +117,24 @@ class Server:
         if status != 200:
             raise RuntimeError(f"status {status}: {answer}")
         return answer
+
+
+def _descendants(pid: int) -> set[int]:
+    """The processes that it started, and those that these did."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    parents = {int(line.split()[0]): int(line.split()[1]) for line in listed.splitlines()}
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found and child not in found}:
+        found |= more
+    return found - {pid}
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _free_port() -> int:
