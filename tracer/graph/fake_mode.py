@@ -36,6 +36,7 @@ class FakeMode(FakeTensorMode):
         self.written_before_failing: set[int] = set()  # of those, written before or by an operator that may yet fail
         self.repeatable = True  # whether all operators since this was set would do no more if they ran again
         self.met_failing = False  # whether one of them may fail on data
+        self.failing = 0  # how many operators so far may fail
 
     def dispatch(
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
@@ -57,6 +58,7 @@ class FakeMode(FakeTensorMode):
     def note_may_fail(self) -> None:
         """What stands here in the graph may raise when it runs, after all that was written so far."""
         self.met_failing = True
+        self.failing += 1
         self.written_before_failing |= self.written_storages
 
     def _note_effects(self, effects: OperatorEffects, args: Sequence[object], kwargs: Mapping[str, object]) -> None:

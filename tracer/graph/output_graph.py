@@ -72,6 +72,8 @@ class OutputGraph:
         self._tracked_fakes: dict[int, tuple[Any, VariableTracker]] = {}
         self._symbol_nodes: dict[Any, fx.Node] = {}
         self._last_placeholder: fx.Node | None = None
+        self._written: frozenset[int] = frozenset()  # storages that the nodes so far write to
+        self._failing = 0  # how often one of them may fail
         self.on_trial: Refusal | None = None  # while what runs is only looked at, and must not become part of the graph
 
     # -- inputs --------------------------------------------------------------------------------------------------
@@ -205,6 +207,7 @@ class OutputGraph:
     ) -> fx.Node:
         if not pure:
             self.refuse_on_trial()
+            self._refuse_to_fail()
         self.check_time()
         if target is operator.pow and isinstance(args[0], (int, float)):
             target = pow  # torch.fx writes operator.pow(-7, n) as `-7 ** n`, which is -(7 ** n)
@@ -219,6 +222,20 @@ class OutputGraph:
         elif self.memory is not None:
             self.memory.note(target, self.world.fake_mode.written_storages)
         return node
+
+    def _refuse_to_fail(self) -> None:
+        """An operation that may fail is in another graph than a change that could not be taken back before CPython runs the
+        program to the line that fails: of a tensor with a history, which a copy lacks."""
+        mode = self.world.fake_mode
+        if mode.failing > self._failing and self._written:
+            for item in self.inputs.values():
+                real = item.real
+                if isinstance(item.fake, torch.Tensor) and real.requires_grad and not real.is_leaf:
+                    if item.fake.untyped_storage()._cdata in self._written:
+                        unsupported("change-before-failure", value=item.source.name)
+        self._failing = mode.failing
+        if len(mode.written_storages) != len(self._written):
+            self._written = frozenset(mode.written_storages)
 
     def track(self, fake: Any, variable: VariableTracker) -> None:
         """From now on an operation that returns this very fake tensor returns `variable`."""

@@ -334,6 +334,14 @@ register(
     topic=_VALUES,
 )
 register(
+    "change-before-failure",
+    "An operation may fail, and {value} has been changed",
+    "A graph that fails is run again by CPython, which stops at the very line. What it has changed is put back before, but the "
+    "history of a tensor in autograd's graph cannot be.",
+    "use an operation that makes a new tensor, in place of one that writes.",
+    topic=_VALUES,
+)
+register(
     "cannot-reconstruct",
     "{value} cannot be rebuilt after the graph",
     "The value is alive where the graph ends, and there is no bytecode that would make it again.",

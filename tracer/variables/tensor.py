@@ -297,7 +297,15 @@ def writing(tx: Tracer, *tensors: VariableTracker) -> Iterator[None]:
 
 
 def _metadata(fake: torch.Tensor) -> tuple[Any, ...]:
-    return fake.requires_grad, *fake.shape, *fake.stride(), fake.is_leaf
+    return fake.requires_grad, *fake.shape, *fake.stride(), _leaf(fake)
+
+
+def _leaf(fake: torch.Tensor) -> bool | None:
+    """Whether it is a leaf; None where autograd refuses to say: of a view made in no_grad whose base was written to since."""
+    try:
+        return fake.is_leaf
+    except RuntimeError:
+        return None
 
 
 def beside(tx: Tracer, tensor: TensorVariable, other: VariableTracker) -> VariableTracker:

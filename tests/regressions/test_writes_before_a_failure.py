@@ -1,0 +1,39 @@
+"""A graph that fails has changed nothing that CPython, which then runs the program, could not change again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tests.support import breaks
+
+
+def test_a_tensor_with_a_history_is_written_to_in_another_graph_than_what_fails() -> None:
+    def f(x: torch.Tensor, log: list[Any]) -> Any:
+        y = x + 0.5
+        print("break")  # from here on, y is an input
+        try:
+            y -= 1.5
+            log.append(torch.arange(3)[[0, 9]])
+        except IndexError:
+            log.append("caught")
+        return x.sin(), y
+
+    checked = breaks(f, torch.ones(2, requires_grad=True), [])
+    assert "change-before-failure" in checked.break_ids
+
+
+def test_a_view_made_without_gradients_of_what_is_written_with_them() -> None:
+    def f(x: torch.Tensor) -> Any:
+        y = x * 1.5
+        with torch.no_grad():
+            view = y.view(-1)
+        y.mul_(2)
+        try:
+            view.mul_(3)
+        except RuntimeError as error:
+            return str(error)[:30]
+        return y
+
+    breaks(f, torch.ones(2, 3, requires_grad=True))
