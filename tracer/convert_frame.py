@@ -255,8 +255,10 @@ class RegionState:
         break_at: int | None = None
         reason: errors.Unsupported | None = None
         declared, state = self.declared(function, args), self.frame_state(function)
+        keeps_branches = True
         for _ in range(_MAX_ATTEMPTS):
             trace = self._new_trace(state, break_at, declared, limit)
+            trace.keeps_branches = keeps_branches
             root = root_frame(trace, function, args)
             try:
                 with recorded(trace.findings):
@@ -264,6 +266,9 @@ class RegionState:
                     with trace.torch_state.scope():
                         body = self._run(trace, root, builder)
                     return self._finish(function, args, trace, builder, body, snapshot, limit)
+            except errors.TraceAnew:
+                keeps_branches = False
+                continue
             except errors.Unsupported as error:
                 break_at = self._next_break(trace, error, break_at)
                 reason = error

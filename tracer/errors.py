@@ -83,6 +83,10 @@ class NotNow(Exception):
     """Raised while tracing: this call is to be run by CPython, and traced when it comes again."""
 
 
+class TraceAnew(Exception):
+    """Raised while tracing: the attempt is thrown away, and another one decides conditions on sizes as this call has them."""
+
+
 class TorchRuntimeError(Unsupported):
     """An operation raised while it was traced; run eagerly it would most likely raise too."""
 

@@ -152,8 +152,8 @@ def _is_written(example: Any) -> bool:
     """Whether the call writes to the memory of an input of its graph."""
     if not isinstance(example, torch.Tensor) or example.layout is not torch.strided:
         return False
-    mode: Any = example.fake_mode  # type: ignore[attr-defined]
-    return example.untyped_storage()._cdata in mode.written_storages
+    mode = getattr(example, "fake_mode", None)  # a wrapper around other tensors has none
+    return mode is not None and example.untyped_storage()._cdata in mode.written_storages
 
 
 def _refuse() -> None:

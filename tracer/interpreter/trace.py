@@ -58,6 +58,7 @@ class Trace:
         self.builder = VariableBuilder(self)
         self.break_at = break_at
         self.steps = 0
+        self.keeps_branches = True  # of a `torch.cond` on sizes, both; otherwise the one that this call takes
         self.frame: InstructionTranslator | None = None  # the innermost one
         self.handled_at_entry = sys.exception()
         self.handled: VariableTracker = HandledOutsideVariable()  # sys.exception()

@@ -45,6 +45,26 @@ def test_a_condition_on_sizes_keeps_both_branches():
             assert torch.equal(traced(x), program(x))
 
 
+@pytest.mark.parametrize("branch", [lambda a: SEEN.append(a) or a + 1, lambda a: a.reshape(-1, 1)[:3]], ids=["effect", "shape"])
+def test_a_condition_on_sizes_whose_branches_are_no_graphs_is_the_branch_of_this_call(branch):
+    def program(x):
+        return torch.cond(x.shape[0] > 4, branch, lambda a: a.cos(), (x,)) * 2
+
+    graphs = []
+
+    def keep(gm, example_inputs):
+        graphs.append(gm)
+        return gm.forward
+
+    traced = tracer.compile(program, backend=keep, dynamic=True, fullgraph=True)
+    for size, count in ((8, 1), (3, 2), (9, 2), (2, 2)):
+        SEEN.clear()
+        x = torch.randn(size)
+        expected, seen = program(x), len(SEEN)
+        assert torch.equal(traced(x), expected) and len(SEEN) == 2 * seen and len(graphs) == count
+    SEEN.clear()
+
+
 def test_nodes_say_in_which_operators_functions_they_stand():
     def program(p, q, x):
         return torch.cond(p, lambda a: torch.cond(q, torch.cos, torch.sin, (a,)), lambda a: a + 1, (x,))

@@ -15,6 +15,7 @@ from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from tracer import guards
+from tracer.errors import TraceAnew, Unsupported
 from tracer.graph.fake_tensors import storage_of
 from tracer.graph.opaque_results import fresh, result_of
 from tracer.graph.output_graph import EXAMPLE
@@ -178,9 +179,17 @@ def _kind(fake: torch.Tensor) -> tuple[Any, ...]:
 
 @models(_OPERATORS.cond)
 def _cond(tx: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Value) -> Value:
-    args = operands.unpack(tx)
-    if not isinstance(pred, TensorVariable) and not _is_open(pred):
-        return (true_fn if pred.truth(tx) else false_fn).call(tx, args, {})
+    if isinstance(pred, TensorVariable):
+        return _both_branches(tx, pred, true_fn, false_fn, operands.unpack(tx))
+    if not _is_open(pred) or not tx.trace.keeps_branches:
+        return (true_fn if pred.truth(tx) else false_fn).call(tx, operands.unpack(tx), {})
+    try:
+        return _both_branches(tx, pred, true_fn, false_fn, operands.unpack(tx))
+    except Unsupported:  # the branch that this call takes may be captured by itself
+        raise TraceAnew from None
+
+
+def _both_branches(tx: Tracer, pred: Value, true_fn: Value, false_fn: Value, args: list[Value]) -> Value:
     call = HigherOrderCall(tx, _OPERATORS.cond)
     if isinstance(pred, TensorVariable) and pred.fake.numel() != 1:
         call.refuse("the condition has more than one element")
@@ -188,9 +197,9 @@ def _cond(tx: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Va
     call.check_alike(bodies[0].fakes, bodies[1].fakes, "the other branch")
     if bodies[0].gives != bodies[1].gives or _constants(bodies[0]) != _constants(bodies[1]):
         call.refuse("it returns another structure than the other branch")
-    read = call.captured(bodies)
+    read, condition = call.captured(bodies), tx.as_graph_arg(pred)
     modules = [call.module(name, body, read) for name, body in zip(("true_fn", "false_fn"), bodies)]
-    results = call.result(_OPERATORS.cond, (pred.node, *modules, tuple(read)), bodies[0].fakes, [pred.node, *read])
+    results = call.result(_OPERATORS.cond, (condition, *modules, tuple(read)), bodies[0].fakes, [condition, *read])
     return call.like(bodies[0], results)
 
 

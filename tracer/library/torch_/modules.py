@@ -34,7 +34,7 @@ def _weights_have_changed(tx: Tracer, module: Value) -> Value:
 @models(LazyModuleMixin._infer_parameters)
 def _infer_parameters(tx: Tracer, module: Value, *args: Value, **kwargs: Value) -> Value:
     """The first call of a lazy module makes it another one, which is traced when the next call comes."""
-    raise NotNow
+    raise NotNow("a lazy module is initialised by its first call: call it once before")
 
 
 def _get(tx: Tracer, module: Value, name: Value) -> Value:
