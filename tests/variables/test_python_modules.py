@@ -1,5 +1,6 @@
 """Attributes of Python modules that are not there when the frame is traced."""
 
+import math
 import sys
 import types
 
@@ -102,3 +103,33 @@ def test_operators_found_when_they_are_asked_for():
         return torch.ops.aten.sinh(x), hasattr(torch.ops.aten, "no_such_operator")
 
     check(fn, X)
+
+
+def test_loaded_modules_by_name():
+    def f(x):
+        y = x + 1 if "math" in sys.modules and "no.such" not in sys.modules else x
+        try:
+            sys.modules["no.such"]
+        except KeyError as error:
+            return y * sys.modules["math"].floor(2.5), error.args, sys.modules.get("no.such", 5), sys.modules.get("sys") is sys
+
+    captured(f, X)
+    graphs = []
+    compiled_f = compiled(f, Settings(backend=lambda gm, inputs: (graphs.append(gm), gm.forward)[1], name="check"))
+    compiled_f(X)
+    sys.modules["another.module"] = math
+    compiled_f(X)
+    assert len(graphs) == 1
+    sys.modules["no.such"] = math
+    try:
+        assert compiled_f(X) is f(X) is None
+    finally:
+        del sys.modules["no.such"], sys.modules["another.module"]
+    assert torch.equal(compiled_f(X)[0], f(X)[0]) and len(graphs) == 1
+
+
+def test_what_lists_the_loaded_modules_breaks_the_graph():
+    def f(x):
+        return x + 1, len(sys.modules) > 5, next(iter(sys.modules)) in sys.modules.copy()
+
+    assert check(f, X).breaks

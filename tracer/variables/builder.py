@@ -9,6 +9,7 @@ import collections
 import enum
 import functools
 import gc
+import sys
 import types
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,7 @@ from tracer.variables.functions import UserFunctionVariable, cell_of
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.lookups import lookup, rely_on_bases
 from tracer.variables.mappings import DictVariable, MappingProxyVariable
-from tracer.variables.modules import PythonModuleVariable
+from tracer.variables.modules import LoadedModulesVariable, PythonModuleVariable
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.opaque import OpaqueVariable
 from tracer.variables.overrides import TensorSubclassVariable, is_traceable_subclass
@@ -305,6 +306,9 @@ def _tuple_subclass(builder: VariableBuilder, tx: Tracer, value: Any, source: So
 
 @tracks(dict, collections.OrderedDict, collections.defaultdict)
 def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    if value is sys.modules:
+        builder.guard(guards.IdMatch(source, value))
+        return builder.remember(value, LoadedModulesVariable(source))
     if len(value) > _MOST_KEYS:
         return opaque(builder, value, source)
     builder.guard(guards.TypeMatch(source, type(value)))
@@ -318,7 +322,7 @@ def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
 
 
 def fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, value: Any, source: Source) -> None:
-    ordered = isinstance(value, collections.OrderedDict)  # its order is not that of the dict below it
+    ordered = issubclass(type(value), collections.OrderedDict)  # its order is not that of the dict below it
     keys = list(collections.OrderedDict.keys(value) if ordered else dict.keys(value))
     if ordered and not all(map(is_guardable_constant, keys)):
         unsupported("unguardable", value="an OrderedDict whose keys are not all str, int and the like")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer import guards
 from tracer.graph_breaks import unsupported
-from tracer.sources import GenericAttrSource, ModuleGlobalsSource, Source
+from tracer.sources import GenericAttrSource, ModuleGlobalsSource, ModuleSource, Source
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BuiltinMethodVariable
 from tracer.variables.constant import ConstantVariable
@@ -104,3 +104,45 @@ class PythonModuleVariable(VariableTracker):
         cg.load_object(self.value)
 
 
+class LoadedModulesVariable(VariableTracker):
+    """`sys.modules`, which grows all the time: what is asked by name is guarded, and nothing else."""
+
+    def __init__(self, source: Source) -> None:
+        self.source: Source = source
+
+    def python_type(self) -> type:
+        return dict
+
+    def identity(self) -> Any:
+        return sys.modules
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+
+    def _find(self, tx: Tracer, key: VariableTracker) -> VariableTracker | None:
+        name = key.constant() if key.is_constant() else None
+        if type(name) is not str:
+            unsupported("unsupported-subscript", value="sys.modules", key=key.describe())
+        tx.guard(guards.DictContains(self.source, name, name in sys.modules))
+        return tx.wrap(sys.modules[name], ModuleSource(name)) if name in sys.modules else None
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        return ConstantVariable(self._find(tx, item) is not None)
+
+    def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
+        found = self._find(tx, key)
+        if found is None:
+            tx.raise_error(KeyError, key.constant())
+        return found
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name == "get" and len(args) in (1, 2) and not kwargs:
+            return self._find(tx, args[0]) or (args[1] if len(args) == 2 else ConstantVariable(None))
+        if name in ("__contains__", "__getitem__") and len(args) == 1 and not kwargs:
+            return (self.contains if name == "__contains__" else self.get_item)(tx, args[0])
+        unsupported("unsupported-method", value="sys.modules", name=name)
