@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import _abc
 import abc
+import bisect
 import collections
 import copy
 import dataclasses
 import enum
 import functools
+import heapq
 import importlib
 import importlib.util
 import inspect
@@ -204,6 +206,6 @@ NAMES = {
 }
 NAMES["_abc"] = _abc
 _ = (
-    sys, collections, copy, dataclasses, enum, importlib, inspect, itertools, math, numbers, random, re, types, warnings,
-    weakref,
+    bisect, collections, copy, dataclasses, enum, heapq, importlib, inspect, itertools, math, numbers, random, re, sys, types,
+    warnings, weakref,
 )  # fmt: skip

@@ -27,3 +27,4 @@ from tracer.library import (  # noqa: F401
 from tracer.library.torch_ import all_models  # noqa: F401
 from tracer.polyfills import collections_ as _collections  # noqa: F401
 from tracer.polyfills import functools_ as _functools  # noqa: F401
+from tracer.polyfills import heapq_ as _heapq  # noqa: F401
