@@ -438,7 +438,7 @@ class RegionState:
             logs.emit("dynamic", lambda: log_texts.shapes(env.symbols(), env.guards))
         env.check_constraints()
         shape_texts = env.produce_guards(prune=config.prune_guards)
-        all_guards = guards_of(trace, snapshot, shape_texts)
+        all_guards = guards_of(trace, function.__code__, snapshot, shape_texts)
         fetched = () if output is None else output.fetched
         manager = guards.CheckFunctionManager(
             all_guards, function.__code__, function.__globals__, fetched=fetched

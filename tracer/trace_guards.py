@@ -1,44 +1,65 @@
 """All that is guarded of a trace: what was recorded on the way, and what only the whole of it tells."""
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterable
+from types import CodeType
 from typing import Any
 
 from shapes import GuardText
 from tracer import guards, user_marks
+from tracer.guards.reading import argument_slots
 from tracer.interpreter.trace import Trace
-from tracer.sources import ArrayTensorSource, ObjectSource
+from tracer.sources import ArrayTensorSource, LocalSource, ObjectSource, Source
+from tracer.variables.base import VariableTracker
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sequences import ListVariable
 from tracer.variables.streams import EnumerateStream, StreamVariable
 
+_CONTAINERS = (ListVariable, DictVariable, UserObjectVariable, StreamVariable, EnumerateStream)
 
-def guards_of(trace: Trace, snapshot: Any, shapes: list[GuardText]) -> list[guards.Guard]:
-    """`snapshot`: torch's state when the trace began; `shapes`: what its ShapeEnv emitted."""
+
+def guards_of(trace: Trace, code: CodeType, snapshot: Any, shapes: list[GuardText]) -> list[guards.Guard]:
+    """`code`: that of the frame; `snapshot`: torch's state when the trace began; `shapes`: what its ShapeEnv emitted."""
     return [
         guards.GlobalStateMatch(snapshot),
         *_unchanged(trace),
         *trace.output.guards,
         *_marks(trace),
-        *_distinct(trace),
+        *_distinct_tensors(trace),
+        *_distinct_containers(trace, code),
         *trace.memory_guards(),
         *_shape_guards(shapes),
     ]
 
 
-def _distinct(trace: Trace) -> list[guards.Guard]:
-    """Inputs that were different objects stay so, where it matters: tensors, and containers if one was changed."""
-    found: list[guards.Guard] = []
+def _distinct_tensors(trace: Trace) -> list[guards.Guard]:
+    """Inputs that were different tensors stay so."""
     sources = [v.source for v in trace.input_tensors if v.source is not None]
     tensors = [_identified(source) for source in sources if not isinstance(source.root(), ObjectSource)]
-    if len(tensors) > 1:
-        found.append(guards.Distinct(tuple(tensors)))
-    kinds = (ListVariable, DictVariable, UserObjectVariable, StreamVariable, EnumerateStream)
-    if any(target.source is not None and isinstance(target, kinds) for target in trace.effects.mutated):
-        sources = [v.source for v in trace.builder.existing() if isinstance(v, kinds) and v.source is not None]
-        if len(sources) > 1:
-            found.append(guards.Distinct(tuple(sources)))
-    return found
+    return [guards.Distinct(tuple(tensors))] if len(tensors) > 1 else []
+
+
+def _distinct_containers(trace: Trace, code: CodeType) -> list[guards.Guard]:
+    """What was changed stays another object than the others that might be it. The dict of **kwargs is made by the call, and of
+    what is guarded to be of another class none can be it."""
+    made = LocalSource(argument_slots(code)[-1]) if code.co_flags & inspect.CO_VARKEYWORDS else None
+
+    def sources(variables: Iterable[VariableTracker]) -> list[Source]:
+        found = [variable.source for variable in variables if isinstance(variable, _CONTAINERS)]
+        return [source for source in found if source is not None and source != made]
+
+    changed = sources(trace.effects.mutated)
+    if not changed:
+        return []
+    existing = sources(trace.builder.existing())
+    classes = {guard.source: guard.cls for guard in trace.output.guards if type(guard) is guards.TypeMatch}
+    groups = [
+        tuple([source for source in existing if cls is None or classes.get(source) in (None, cls)])
+        for cls in dict.fromkeys(classes.get(source) for source in changed)
+    ]
+    return [guards.Distinct(group) for group in groups if len(group) > 1]
 
 
 def _identified(source: Any) -> Any:

@@ -1,6 +1,7 @@
 """From the nodes of a trace to the `torch.fx.GraphModule` that a backend is given."""
 from __future__ import annotations
 
+import functools
 import linecache
 import weakref
 from types import CodeType
@@ -25,19 +26,24 @@ def build_graph_module(output: OutputGraph, name: str) -> fx.GraphModule:
 
 def module_of(graph: fx.Graph, attributes: torch.nn.Module | dict[str, Any]) -> fx.GraphModule:
     """A finished graph as a module; its nodes say which line of the user's made them."""
+    shown = functools.cache(_shown)
     for node in graph.nodes:
         location: Any = node.meta.pop("location", None)
         if location is not None:
-            node.stack_trace = (
-                f'  File "{location.filename}", line {location.lineno}, in {location.function}\n'
-                f"    {location.source_line()}\n"
-            )
+            node.stack_trace = shown(location)
         node.meta.pop("pure", None)
         if node.op.startswith("call_"):
             node.meta["source_fn_stack"] = [(node.name, node.target)]
     gm = fx.GraphModule(attributes, graph, class_name="GraphModule")
     _release_source_with(type(gm).forward.__code__)
     return gm
+
+
+def _shown(location: Any) -> str:
+    return (
+        f'  File "{location.filename}", line {location.lineno}, in {location.function}\n'
+        f"    {location.source_line()}\n"
+    )
 
 
 def copy_of(graph: fx.Graph) -> fx.Graph:

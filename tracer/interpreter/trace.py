@@ -65,6 +65,7 @@ class Trace:
         self.generators: list[tuple[Any, int]] = []  # those started, with the step that called the frame that did it
         self.enumerating = 0  # how many enumerates that existed before are taking an item
         self.input_tensors: list[TensorVariable] = []
+        self.locations: dict[UserLocation, UserLocation] = {}  # those that something was noted of
         self.modules: set[Source] = set()  # where nn.Modules were met
         self.marks: dict[Source, dict[int, user_marks.DimMark]] = {}  # of each of them
         self.findings = Findings()

@@ -182,7 +182,10 @@ class InstructionTranslator(Operations):
     # -- where we are --------------------------------------------------------------------------------------------
 
     def location(self) -> UserLocation:
-        return UserLocation(self.code.co_filename, self.inst.positions.lineno or self.code.co_firstlineno, self.code.co_name)
+        """One object for one place: most guards and nodes come from few lines."""
+        line = self.inst.positions.lineno or self.code.co_firstlineno
+        location = UserLocation(self.code.co_filename, line, self.code.co_name)
+        return self.trace.locations.setdefault(location, location)
 
     def frames(self) -> list[InstructionTranslator]:
         """From the root frame to this one."""
