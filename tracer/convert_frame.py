@@ -528,6 +528,8 @@ def _callback_of(state: RegionState) -> Callable[..., Any]:
     """Holds the state: whoever holds the region (a decorated object) keeps it alive."""
 
     def on_miss(region: _C.Region, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
+        if state.at_miss is not None and id(function.__code__) not in state.roots:
+            return None  # a callee of a missed call that runs uncompiled: there are hundreds in a model, none is traced
         return _beside_dynamo(state.on_miss)(function, args)
 
     return on_miss

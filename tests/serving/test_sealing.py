@@ -71,6 +71,28 @@ def test_a_sealed_miss_can_run_eagerly_and_warns_once():
     assert entries(made) == 1
 
 
+def test_callees_of_a_sealed_miss_are_not_asked_about_and_are_traced_again_once_it_is_unsealed():
+    def inner(x):
+        return x * 2
+
+    def outer(x):
+        tracer.graph_break()
+        return sum(inner(x) for _ in range(5))
+
+    made = tracer.optimize("eager")(outer)
+    made.seal("background")
+    for policy in ("background", "eager"):
+        made.seal(policy)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert made(torch.ones(2)).tolist() == [10, 10]
+        assert sealing.wait(60)
+        made.unseal()
+        tracer.region_of(made).reset()
+    assert tracer.stats(made)["misses"] == 2
+    assert made(torch.ones(2)).tolist() == [10, 10] and entries(made) > 1
+
+
 def test_modules_and_objects_are_sealed_by_method_and_by_function():
     class Model(torch.nn.Module):
         def forward(self, x):
