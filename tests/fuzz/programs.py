@@ -9,7 +9,8 @@ from tests.fuzz import features  # noqa: F401  (fills the table)
 from tests.fuzz.grammar import Scope, Writer
 
 PRELUDE = """\
-import abc, collections, contextlib, copy, dataclasses, enum, functools, itertools, math, operator, random, types, typing
+import abc, collections, contextlib, copy, dataclasses, enum, functools, inspect, itertools, logging, math, operator, random
+import re, string, types, typing, warnings, weakref
 import torch, tracer
 from tests.fuzz.opaque import calls, noted, opaque
 

@@ -10,6 +10,7 @@ from tests.fuzz.features import (  # noqa: F401
     generators,
     libraries,
     numbers,
+    standard_library,
     tensors,
     text,
 )
