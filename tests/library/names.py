@@ -15,6 +15,7 @@ import importlib
 import importlib.util
 import inspect
 import itertools
+import json
 import logging
 import math
 import numbers
@@ -206,6 +207,6 @@ NAMES = {
 }
 NAMES["_abc"] = _abc
 _ = (
-    bisect, collections, copy, dataclasses, enum, heapq, importlib, inspect, itertools, math, numbers, random, re, sys, types,
-    warnings, weakref,
+    bisect, collections, copy, dataclasses, enum, heapq, importlib, inspect, itertools, json, math, numbers, random, re, sys,
+    types, warnings, weakref,
 )  # fmt: skip

@@ -11,6 +11,7 @@ from tracer.library import (  # noqa: F401
     importlib_,
     inspect_,
     itertools_,
+    json_,
     logging_,
     making_classes_,
     math_,

@@ -113,6 +113,8 @@ def _vars(tx: Tracer, *obj: Value) -> Value:
 
 @models(locals, globals, dir)
 def _introspection(tx: Tracer, *args: Value) -> Value:
+    if args:  # dir(obj) looks at no frame
+        unsupported("unsupported-builtin", function=f"dir of {args[0].describe()}")
     unsupported("frame-introspection", function="locals(), globals() or dir()")
 
 
