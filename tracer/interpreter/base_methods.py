@@ -125,9 +125,9 @@ class BaseMethods:
             return NONE
         if name == "__getattribute__":
             found = owner.find_attr(tx, args[0].constant())
-            if found is None:
-                tx.raise_error(AttributeError, f"{owner.cls.__name__!r} object has no attribute {args[0].constant()!r}")
-            return found
+            if found is not None:
+                return found
+            tx.raise_attribute_error(owner, args[0], f"{owner.cls.__name__!r} object has no attribute {args[0].constant()!r}")
         if name == "__delattr__":
             owner.default_del_attr(tx, args[0].constant())
             return NONE

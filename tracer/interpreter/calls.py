@@ -101,6 +101,13 @@ class Calls:
         error.set_field(tx, "name", from_python(name))
         self.raise_value(error)
 
+    def raise_attribute_error(self, owner: VariableTracker, name: VariableTracker, message: str) -> NoReturn:
+        tx: Any = self
+        error = self.new_exception(AttributeError, from_python(message))
+        error.set_field(tx, "name", name)
+        error.set_field(tx, "obj", owner)
+        self.raise_value(error)
+
     def read_attribute(self, owner: VariableTracker, name: str) -> VariableTracker:
         """owner.name; an AttributeError that comes out of it says so, as CPython's PyObject_GetAttr makes it."""
         tx: Any = self
@@ -207,7 +214,9 @@ class Calls:
         if is_foldable(function) and all(v.is_constant() for v in (*args, *kwargs.values())):
             return fold(tx, function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
         owner = getattr(function, "__objclass__", None)
-        if owner is not None and args and issubclass(args[0].python_type(), owner):
+        if owner is not None and args and owner in args[0].python_type().__mro__:
+            if not isinstance(args[0], UserObjectVariable) and lookup(args[0].python_type(), function.__name__)[0] is not owner:
+                unsupported("unsupported-builtin", function=f"{name_of(function)} of {args[0].describe()}")
             return self.call_unbound(owner, function.__name__, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper) and callee.source is not None:
             wrapped = tx.wrap(function.__wrapped__, GenericAttrSource(callee.source, "__wrapped__"))

@@ -36,7 +36,7 @@ from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.functions import UserFunctionVariable
 from tracer.variables.instance_dict import InstanceDictVariable
 from tracer.variables.iterators import SequenceIterator
-from tracer.variables.lookups import MISSING, lookup, storage_base
+from tracer.variables.lookups import MISSING, defines, lookup, storage_base
 from tracer.variables.made_classes import MadeClassVariable
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
@@ -171,6 +171,8 @@ class ObjectModel(BaseMethods):
             unsupported("tensor-subclass", cls=value.__qualname__, source="a constructor call")
         if issubclass(value, tuple) and hasattr(value, "_fields"):
             return self._named_tuple(cls, args, kwargs)
+        if value.__flags__ & _NOT_MADE_BY_CALLS:
+            unsupported("unsupported-call", value=f"class {value.__qualname__}, which C alone makes instances of")
         if not value.__flags__ & (1 << 9) and not issubclass(value, BaseException):
             return tx.call_library(CallableVariable(value, cls.source), args, kwargs)
         return self.type_call(cls, args, kwargs)
@@ -292,7 +294,7 @@ class ObjectModel(BaseMethods):
             return BoundMethodVariable(
                 self.class_attr(base, name, owner, part="__func__"), self.class_variable(owner.cls, owner)  # type: ignore[arg-type]
             )
-        if not hasattr(type(static), "__get__"):
+        if not defines(type(static), "__get__"):
             return self.class_attr(base, name, owner)  # type: ignore[arg-type]
         return BuiltinMethodVariable(owner, name)
 
@@ -366,6 +368,7 @@ class ObjectModel(BaseMethods):
         return found
 
 
+_NOT_MADE_BY_CALLS = 1 << 7  # Py_TPFLAGS_DISALLOW_INSTANTIATION
 _ENUM_CALL = enum.EnumMeta.__dict__["__call__"]
 _ENUM_GETITEM = enum.EnumMeta.__dict__["__getitem__"]
 _TYPE_CALL = type.__dict__["__call__"]

@@ -21,6 +21,7 @@ from tracer.variables.iterators import (
     SentinelIterator,
     ZipIterator,
 )
+from tracer.variables.lookups import defines
 from tracer.variables.mappings import DictVariable, update_from
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.ranges import RangeVariable, SliceVariable, as_int
@@ -36,7 +37,7 @@ Value = VariableTracker
 
 @models(len)
 def _len(tx: Tracer, obj: Value, /) -> Value:
-    if obj.is_constant() and not hasattr(obj.python_type(), "__len__"):
+    if obj.is_constant() and not defines(obj.python_type(), "__len__"):
         tx.raise_error(TypeError, f"object of type {obj.python_type().__name__!r} has no len()")
     return obj.length(tx)
 
@@ -52,7 +53,7 @@ def _iter(tx: Tracer, obj: Value, /, *sentinel: Value) -> Value:
 def _next(tx: Tracer, iterator: Value, /, *default: Value) -> Value:
     if len(default) > 1:
         unsupported("call-arguments", error=f"next expected at most 2 arguments, got {1 + len(default)}")
-    if not hasattr(iterator.python_type(), "__next__"):
+    if not defines(iterator.python_type(), "__next__"):
         tx.raise_error(TypeError, f"{iterator.python_type().__name__!r} object is not an iterator")
     if not default and isinstance(iterator, (IteratorVariable, UserObjectVariable)):
         return iterator.call_method(tx, "__next__", [], {})  # StopIteration keeps its value
@@ -112,7 +113,7 @@ def _enumerate(tx: Tracer, iterable: Value, start: Value = ZERO) -> Value:
 def _zip(tx: Tracer, *iterables: Value, strict: Value = FALSE) -> Value:
     iterators = []
     for iterable in iterables:
-        if iterable.is_constant() and not hasattr(iterable.python_type(), "__iter__"):
+        if iterable.is_constant() and not defines(iterable.python_type(), "__iter__"):
             tx.raise_error(TypeError, f"{iterable.python_type().__name__!r} object is not iterable")
         iterators.append(iterable.iterate(tx))
     return ZipIterator(iterators, strict.truth(tx), TupleVariable)
@@ -145,7 +146,7 @@ def _reversed(tx: Tracer, obj: Value, /) -> Value:
         return TupleVariable([ConstantVariable(item) for item in obj.constant()]).reverse_iterate(tx)
     if obj.is_constant() or isinstance(obj, (IteratorVariable, SetVariable)):
         tx.raise_error(TypeError, f"{obj.python_type().__name__!r} object is not reversible")
-    if hasattr(obj.python_type(), "__reversed__"):
+    if defines(obj.python_type(), "__reversed__"):
         return obj.call_method(tx, "__reversed__", [], {})
     unsupported("unsupported-builtin", function=f"reversed of {obj.describe()}")
 

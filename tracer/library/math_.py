@@ -12,6 +12,7 @@ from tracer.library.torch_.numbers import assume
 from tracer.variables import symbolic
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import ONE, ZERO, fold
+from tracer.variables.lookups import defines
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.symbolic import SymNodeVariable
 from tracer.variables.tensor import TensorVariable
@@ -62,7 +63,7 @@ def _number(tx: Tracer, function: Any, value: Value) -> Any:
     if isinstance(value, (UserObjectVariable, TensorVariable)):
         names = ("__index__",) if function in _INTEGERS else ("__float__", "__index__")
         for name in names:
-            if hasattr(value.python_type(), name):
+            if defines(value.python_type(), name):
                 return value.call_method(tx, name, [], {}).constant()
     if value.is_constant():
         return value.constant()

@@ -22,6 +22,7 @@ from tracer.variables.constant import (
     boolean,
     is_constant_value,
 )
+from tracer.variables.lookups import defines
 from tracer.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
@@ -96,21 +97,21 @@ def _delitem(tx: Tracer, container: Value, key: Value, /) -> Value:
 @models(operator.concat)
 def _concat(tx: Tracer, left: Value, right: Value, /) -> Value:
     for value in (left, right):
-        if not hasattr(value.python_type(), "__getitem__"):
+        if not defines(value.python_type(), "__getitem__"):
             tx.raise_error(TypeError, f"{value.python_type().__name__!r} object can't be concatenated")
     return tx.binary("+", left, right)
 
 
 @models(operator.iconcat)
 def _iconcat(tx: Tracer, left: Value, right: Value, /) -> Value:
-    if not hasattr(left.python_type(), "__getitem__"):
+    if not defines(left.python_type(), "__getitem__"):
         tx.raise_error(TypeError, f"{left.python_type().__name__!r} object can't be concatenated")
     return tx.inplace("+", left, right)
 
 
 @models(operator.index)
 def _index(tx: Tracer, value: Value, /) -> Value:
-    if hasattr(value.python_type(), "__index__"):
+    if defines(value.python_type(), "__index__"):
         return value.call_method(tx, "__index__", [], {})
     tx.raise_error(TypeError, f"{value.python_type().__name__!r} object cannot be interpreted as an integer")
 
@@ -132,7 +133,7 @@ def _index_of(tx: Tracer, container: Value, item: Value, /) -> Value:
 
 @models(operator.length_hint)
 def _length_hint(tx: Tracer, value: Value, default: Value = NONE, /) -> Value:
-    if hasattr(value.python_type(), "__len__"):
+    if defines(value.python_type(), "__len__"):
         return value.length(tx)
     unsupported("unsupported-builtin", function="operator.length_hint")
 

@@ -1,8 +1,10 @@
 """Models of `re`: patterns are compiled while tracing, from constants. The functions of the module are traced through."""
 from __future__ import annotations
 
+import contextlib
 import re
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
@@ -22,4 +24,17 @@ def _compile(tx: Tracer, pattern: Value, flags: Value) -> Value:
         return pattern
     if not (pattern.is_constant() and flags.is_constant()):
         unsupported("not-a-constant", value=pattern.describe())
+    if _tells(pattern.constant(), flags.constant()):
+        unsupported("side-effect-call", function="re.compile of a pattern that it warns of or prints")
     return fold(tx, re.compile, pattern.constant(), flags.constant())
+
+
+def _tells(pattern: Any, flags: Any) -> bool:
+    """Whether compiling has an effect. The cache of `re` is left as it is: what it holds is told of no more."""
+    if flags & re.DEBUG:
+        return True
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with contextlib.suppress(Exception):
+            re._compiler.compile(pattern, int(flags))  # type: ignore[attr-defined]
+    return bool(told)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tracer.graph_breaks import unsupported
+from tracer.variables.lookups import defines
 
 if TYPE_CHECKING:
     from tracer.sources import Source
@@ -137,7 +138,7 @@ class VariableTracker:
 
     def _special(self, tx: Tracer, name: str, args: list[VariableTracker], error: str) -> VariableTracker:
         cls = self.python_type()
-        if not hasattr(cls, name):
+        if not defines(cls, name):
             tx.raise_error(TypeError, error.format(cls.__name__))
         return self.call_method(tx, name, args, {})
 

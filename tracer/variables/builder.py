@@ -9,8 +9,10 @@ import collections
 import enum
 import functools
 import gc
+import linecache
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -309,7 +311,7 @@ def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
     if value is sys.modules:
         builder.guard(guards.IdMatch(source, value))
         return builder.remember(value, LoadedModulesVariable(source))
-    if len(value) > _MOST_KEYS:
+    if len(value) > _MOST_KEYS or any(value is changed for changed in _CHANGED_BY_TRACING):
         return opaque(builder, value, source)
     builder.guard(guards.TypeMatch(source, type(value)))
     variable = builder.remember(value, DictVariable({}, source, type(value)))
@@ -319,6 +321,9 @@ def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
     if isinstance(value, collections.defaultdict) and value.default_factory is not None:
         variable.default_factory = tx.wrap(value.default_factory, GenericAttrSource(source, "default_factory"))
     return variable
+
+
+_CHANGED_BY_TRACING = (linecache.cache, weakref.finalize._registry)  # type: ignore[attr-defined]
 
 
 def fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, value: Any, source: Source) -> None:
@@ -429,7 +434,8 @@ def is_nested_function(value: Any) -> bool:
 def _method(builder: VariableBuilder, tx: Tracer, value: types.MethodType, source: Source) -> VariableTracker:
     builder.guard(guards.TypeMatch(source, types.MethodType))
     function = tx.wrap(value.__func__, MethodFuncSource(source))
-    return BoundMethodVariable(function, tx.wrap(value.__self__, MethodSelfSource(source)), source)
+    bound = BoundMethodVariable(function, tx.wrap(value.__self__, MethodSelfSource(source)), source)
+    return builder.remember(value, bound)  # type: ignore[no-any-return]
 
 
 @tracks(

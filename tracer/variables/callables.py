@@ -12,7 +12,6 @@ from tracer.graph_breaks import unsupported
 from tracer.sources import AttrSource, GenericAttrSource
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import ConstantVariable
-from tracer.variables.lookups import C_METHOD_TYPES
 from tracer.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 _PACKET: Any = type(torch.ops.aten.add)  # the overloads of an operator
+_BINDING = (types.WrapperDescriptorType, types.MethodDescriptorType)  # as functions do
 READABLE = frozenset(("__name__", "__qualname__", "__module__", "__doc__"))  # of every function
 
 
@@ -98,6 +98,9 @@ def bound_by_get(
     if kwargs or not 1 <= len(args) <= 2:
         unsupported("call-arguments", error="__get__ of a function")
     if not args[0].is_none():
+        owner = getattr(function.identity(), "__objclass__", object)
+        if owner not in args[0].python_type().__mro__:
+            unsupported("call-arguments", error="__get__ of a method for an object of another class")
         return BoundMethodVariable(function, args[0])
     if len(args) == 1 or args[1].is_none():
         tx.raise_error(TypeError, "__get__(None, None) is invalid")
@@ -175,7 +178,7 @@ class CallableVariable(VariableTracker):
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name in READABLE:
             return ConstantVariable(getattr(self.value, name, None))
-        if name == "__get__" and isinstance(self.value, C_METHOD_TYPES):
+        if name == "__get__" and isinstance(self.value, _BINDING):
             return tx.bound_builtin_method(self, name)
         if isinstance(self.value, _PACKET) and name in self.value.overloads():
             return CallableVariable(getattr(self.value, name))
@@ -192,7 +195,7 @@ class CallableVariable(VariableTracker):
     ) -> VariableTracker:
         if name == "__call__":
             return self.call(tx, args, kwargs)
-        if name == "__get__" and isinstance(self.value, C_METHOD_TYPES):
+        if name == "__get__" and isinstance(self.value, _BINDING):
             return bound_by_get(tx, self, args, kwargs)
         found = self.get_attr(tx, name)
         if isinstance(found, BuiltinMethodVariable) and found.owner is self:  # which would ask here again

@@ -14,13 +14,24 @@ from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.constant import ConstantVariable
 from tracer.variables.enums import EnumMemberVariable, member_of_name
-from tracer.variables.lookups import C_METHOD_TYPES, MISSING, SLOT_TYPES, is_data_descriptor, lookup, refuse_changed_class
+from tracer.variables.lookups import (
+    C_METHOD_TYPES,
+    MISSING,
+    SLOT_TYPES,
+    defines,
+    is_data_descriptor,
+    lookup,
+    refuse_changed_class,
+)
 
 if TYPE_CHECKING:
     from tracer.sources import Source
     from tracer.variables.protocol import Tracer
 
 _DTYPE_OF_CLASS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+
+
+_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
 
 class ClassVariable(VariableTracker):
@@ -81,7 +92,7 @@ class ClassVariable(VariableTracker):
             return BoundMethodVariable(tx.class_attr(owner, name, self, part="__func__"), self)
         if is_a(static, types.ClassMethodDescriptorType):
             return CallableVariable(getattr(self.value, name))
-        if hasattr(type(static), "__get__") and not isinstance(
+        if defines(type(static), "__get__") and not isinstance(
             static, (types.FunctionType, property, *C_METHOD_TYPES, *SLOT_TYPES, types.BuiltinFunctionType)
         ):
             getter = lookup(type(static), "__get__")[1]
@@ -122,11 +133,13 @@ class ClassVariable(VariableTracker):
             tx.raise_error(AttributeError, f"type object {self.value.__name__!r} has no attribute {name!r}")
         if is_a(static, C_METHOD_TYPES):
             return BuiltinMethodVariable(self, name)
-        if not hasattr(type(static), "__get__"):
+        if not defines(type(static), "__get__"):
             return tx.class_attr(owner, name, tx.class_variable(type(self.value), self))
         unsupported("unsupported-attribute", value=self.describe(), name=name)
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if self.value.__flags__ & _IMMUTABLE:
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         if isinstance(lookup(type(self.value), "__setattr__")[1], types.FunctionType) or self.source is None:
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         if name.startswith("__") or is_data_descriptor(lookup(type(self.value), name)[1]):
@@ -187,14 +200,21 @@ class SuperVariable(VariableTracker):
         if is_a(static, classmethod):
             cls = self.owner if of_class else tx.class_variable(self.owner.python_type(), self.owner)
             return BoundMethodVariable(tx.class_attr(base, name, self.owner, part="__func__"), cls)
-        if is_a(static, property):
+        if is_a(static, property) and not of_class:
             return tx.class_attr(base, name, self.owner, part="fget").call(tx, [self.owner], {})
         if is_a(static, types.FunctionType):
             function = tx.class_attr(base, name, self.owner)
             return function if of_class else BoundMethodVariable(function, self.owner)
         if is_a(static, (*C_METHOD_TYPES, types.BuiltinFunctionType)):
             return SuperMethodVariable(base, name, self.owner, static)
-        return tx.class_attr(base, name, self.owner)
+        found = tx.class_attr(base, name, self.owner)
+        getter = lookup(type(static), "__get__")[1]
+        if getter is MISSING or is_a(static, property):
+            return found
+        if not is_a(getter, types.FunctionType):
+            unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
+        cls = self.owner if of_class else tx.class_variable(self.owner.python_type(), self.owner)
+        return found.call_method(tx, "__get__", [ConstantVariable(None) if of_class else self.owner, cls], {})
 
     def reconstruct(self, cg: Any) -> None:
         cg.call_object(super, lambda: cg.load_class(self.after), lambda: cg.load(self.owner))

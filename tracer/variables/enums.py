@@ -12,7 +12,7 @@ from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable
 from tracer.variables.constant import ConstantVariable, boolean, fold, is_constant_value
 from tracer.variables.iterators import SequenceIterator
-from tracer.variables.lookups import C_METHOD_TYPES, MISSING, lookup
+from tracer.variables.lookups import C_METHOD_TYPES, MISSING, defines, lookup
 from tracer.variables.text import Rendered
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class EnumMemberVariable(ConstantVariable):
             tx.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
         if is_a(static, types.GetSetDescriptorType) and is_constant_value(getattr(value, name)):  # real, imag
             return tx.literal(getattr(value, name))  # type: ignore[no-any-return]
-        if hasattr(type(static), "__get__"):
+        if defines(type(static), "__get__"):
             unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
         return tx.class_attr(owner, name, None)  # type: ignore[no-any-return]
 

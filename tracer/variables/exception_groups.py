@@ -11,6 +11,7 @@ from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import NONE, ConstantVariable
 from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.functions import FunctionVariable
+from tracer.variables.lookups import defines
 from tracer.variables.sequences import ListVariable, TupleVariable
 from tracer.variables.text import form
 
@@ -80,7 +81,7 @@ def new_group(tx: Tracer, cls: type, args: list[VariableTracker]) -> ExceptionGr
     message, given = args
     if not issubclass(message.python_type(), str):
         tx.raise_error(TypeError, f"BaseExceptionGroup.__new__() argument 1 must be str, not {message.python_type().__name__}")
-    if not hasattr(given.python_type(), "__getitem__") or issubclass(given.python_type(), dict):
+    if not defines(given.python_type(), "__getitem__") or issubclass(given.python_type(), dict):
         tx.raise_error(TypeError, "second argument (exceptions) must be a sequence")
     held = given.unpack(tx)
     if not held:

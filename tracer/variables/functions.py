@@ -301,7 +301,7 @@ class NestedFunctionVariable(FunctionVariable):
             lambda: cg.load_globals(self.globals),
             lambda: cg.load_const(self.name),
             lambda: cg.load(self._defaults or ConstantVariable(None)),
-            lambda: cg.build_sequence("BUILD_TUPLE", self._closure),
+            lambda: cg.build_sequence("BUILD_TUPLE", self._closure) if self._closure else cg.load_const(None),
         )
 
     def fill(self, cg: Any) -> None:

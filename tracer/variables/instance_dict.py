@@ -109,6 +109,8 @@ class InstanceDictVariable(VariableTracker):
         tx.delete_attribute(self.owner, key.constant())
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if not hasattr(dict, name):
+            tx.raise_error(AttributeError, f"'dict' object has no attribute {name!r}")
         return tx.bound_builtin_method(self, name)
 
     def call_method(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import ObservedException, VariableTracker, whole
+from tracer.variables.lookups import defines
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -61,7 +62,7 @@ class IteratorVariable(VariableTracker):
         return self
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if hasattr(self.python_type(), name):
+        if defines(self.python_type(), name):
             return tx.bound_builtin_method(self, name)
         tx.raise_error(AttributeError, f"{self.python_type().__name__!r} object has no attribute {name!r}")
 

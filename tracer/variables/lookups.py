@@ -52,6 +52,11 @@ def lookup(cls: type, name: str, after: type | None = None) -> tuple[type | None
     return owner, value
 
 
+def defines(cls: type, name: str) -> bool:
+    """Whether instances of `cls` have the special method, as C looks it up: without the metaclass, and no descriptor is asked."""
+    return lookup(cls, name)[1] is not MISSING
+
+
 def rely_on_bases(cls: type) -> None:
     """What is decided now depends on the bases of a class."""
     if _running.findings is not None:
@@ -72,7 +77,7 @@ def refuse_changed_class(tx: Tracer, cls: type, name: str) -> None:
 
 def is_data_descriptor(value: Any) -> bool:
     cls = type(value)
-    return hasattr(cls, "__set__") or hasattr(cls, "__delete__")
+    return defines(cls, "__set__") or defines(cls, "__delete__")
 
 
 def storage_base(cls: type) -> type:

@@ -11,7 +11,7 @@ from tracer.variables.base import Models, VariableTracker, held, invoke
 from tracer.variables.constant import NONE, ConstantVariable, boolean
 from tracer.variables.identities import refuse_unknown
 from tracer.variables.lazy import Unwrapped, realize
-from tracer.variables.lookups import type_name
+from tracer.variables.lookups import defines, type_name
 from tracer.variables.text import form, formatted
 from tracer.variables.views import DictIterator
 
@@ -387,7 +387,7 @@ def _mapping_pairs(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTra
 def _each_pair(tx: Tracer, value: VariableTracker) -> Iterable[tuple[VariableTracker, VariableTracker]]:
     iterator, position = value.iterate(tx), 0
     while (item := iterator.next(tx)) is not None:
-        if item.is_constant() and not hasattr(item.python_type(), "__iter__"):
+        if item.is_constant() and not defines(item.python_type(), "__iter__"):
             tx.raise_error(TypeError, f"cannot convert dictionary update sequence element #{position} to a sequence")
         pair = item.unpack(tx)
         if len(pair) != 2:

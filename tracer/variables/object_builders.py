@@ -4,11 +4,12 @@ from __future__ import annotations
 import collections
 import threading
 import types
+import weakref
 from typing import Any
 
 import torch
 
-from tracer import guards
+from tracer import _C, guards
 from tracer.sources import GenericAttrSource, ItemSource, Source
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder, fill_dict, opaque, tracks, tracks_subclasses
@@ -60,7 +61,7 @@ def _object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) ->
         builder.trace.modules.add(source)
     base = storage_base(cls)
     make = next((make for known, make in _STORAGES.items() if issubclass(base, known)), None)
-    if base is not object and make is None:
+    if (base is not object and make is None) or not _is_named_by_text(value):
         return opaque(builder, value, source)
     variable = builder.remember(value, UserObjectVariable(cls, value, source))
     if make is not None:
@@ -68,8 +69,14 @@ def _object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) ->
     return variable  # type: ignore[no-any-return]
 
 
+def _is_named_by_text(value: Any) -> bool:
+    """Whether the keys of the object's dict are text: looking something up runs the code of any others."""
+    attributes = _C.instance_dict(value)
+    return attributes is None or all(type(key) is str for key in attributes)
+
+
 def _c_object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    if callable(value):
+    if callable(value) and type(value) not in weakref.ProxyTypes:  # those ask what they stand for
         builder.guard(guards.IdMatch(source, value))
         return builder.remember(value, CallableVariable(value, source))  # type: ignore[no-any-return]
     return opaque(builder, value, source)

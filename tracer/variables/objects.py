@@ -22,6 +22,7 @@ from tracer.variables.lookups import (
     C_METHOD_TYPES,
     HEAP_TYPE,
     MISSING,
+    defines,
     is_data_descriptor,
     lookup,
     refuse_changed_class,
@@ -193,7 +194,7 @@ class UserObjectVariable(VariableTracker):
             return BoundMethodVariable(tx.class_attr(owner, name, self), self)
         if is_a(static, C_METHOD_TYPES) or is_a(static, types.BuiltinFunctionType):
             return BuiltinMethodVariable(self, name)
-        if not hasattr(type(static), "__get__"):
+        if not defines(type(static), "__get__"):
             return tx.class_attr(owner, name, self)
         descriptor = tx.class_attr(owner, name, self)
         getter = lookup(type(static), "__get__")[1]
@@ -305,14 +306,24 @@ class UserObjectVariable(VariableTracker):
             return None
         if owner is object and name in ("__eq__", "__ne__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__"):
             return None
-        if is_data_descriptor(static):
-            return self._through_descriptor(tx, name, owner, static)
-        return self._bind(tx, name, owner, static)
+        try:
+            if is_data_descriptor(static):
+                return self._through_descriptor(tx, name, owner, static)
+            return self._bind(tx, name, owner, static)
+        except ObservedException:  # which C drops for some methods, and not for others
+            unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
 
     def call_special(self, tx: Tracer, name: str, *args: VariableTracker) -> VariableTracker | None:
         """None when the class has no such method."""
         method = self.special(tx, name)
         return None if method is None else method.call(tx, list(args), {})
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        """What C does with an object: special methods are those of the class."""
+        method = self.special(tx, name) if name.startswith("__") and name.endswith("__") else None
+        return super().call_method(tx, name, args, kwargs) if method is None else method.call(tx, args, kwargs)
 
     def _call_class_function(self, tx: Tracer, name: str, args: list[VariableTracker]) -> VariableTracker:
         method = self.special(tx, name)
@@ -327,7 +338,7 @@ class UserObjectVariable(VariableTracker):
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         result = self._operator(tx, tx.dunder(op), other)
-        if result is None and op == "!=":
+        if result is None and op == "!=" and lookup(self.cls, "__ne__")[0] is object:
             equal = self._operator(tx, "__eq__", other)
             return None if equal is None else boolean(not equal.truth(tx))
         return result
@@ -364,6 +375,8 @@ class UserObjectVariable(VariableTracker):
         _, static = lookup(self.cls, "__format__")
         if not is_a(static, types.FunctionType):
             if isinstance(self.storage, ConstantVariable) and type(self.storage.value).__format__ is static:
+                if not spec:
+                    return self.text(tx, "str")
                 return format(self.storage.value, spec)
             return super().format(tx, spec)
         text = self._call_class_function(tx, "__format__", [ConstantVariable(spec)])

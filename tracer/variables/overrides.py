@@ -15,7 +15,7 @@ from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import NONE
-from tracer.variables.lookups import MISSING, is_data_descriptor, lookup
+from tracer.variables.lookups import MISSING, defines, is_data_descriptor, lookup
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.tensor import TensorVariable
 
@@ -146,7 +146,7 @@ class TensorSubclassVariable(TensorVariable):
             if is_a(static, staticmethod):
                 return function  # type: ignore[no-any-return]
             return BoundMethodVariable(function, tx.class_variable(self.cls, self))
-        if hasattr(type(static), "__get__"):
+        if defines(type(static), "__get__"):
             unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
         return tx.class_attr(owner, name, self)  # type: ignore[no-any-return]
 

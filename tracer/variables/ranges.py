@@ -8,6 +8,7 @@ from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker, no_keywords
 from tracer.variables.constant import NONE, ConstantVariable, boolean
 from tracer.variables.iterators import IteratorVariable
+from tracer.variables.lookups import defines
 from tracer.variables.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def as_int(tx: Tracer, value: VariableTracker) -> int | None:
     if value.is_constant():
         constant = value.constant()
         return int(constant) if isinstance(constant, int) else None
-    if not hasattr(value.python_type(), "__index__"):
+    if not defines(value.python_type(), "__index__"):
         return None
     if issubclass(value.python_type(), int):  # CPython takes such an object itself, whatever its `__index__` says
         return as_int(tx, value.storage)  # type: ignore[attr-defined]

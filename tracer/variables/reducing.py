@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.sources import ModuleGlobalsSource
-from tracer.variables.base import VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.constant import NONE
-from tracer.variables.lookups import lookup
+from tracer.variables.lookups import defines, lookup
 from tracer.variables.mappings import DictVariable
 from tracer.variables.sequences import ListVariable, TupleVariable
 
@@ -50,10 +50,22 @@ def _state(tx: Tracer, owner: UserObjectVariable) -> VariableTracker:
             state = attributes
     values: dict[str, VariableTracker] = {}
     for name in _slot_names(owner.cls):
-        value = owner.slot(tx, name)
+        value = _slot_value(tx, owner, name)
         if value is not None:
             values[name] = value
     return TupleVariable([state, tx.new_dict(values)]) if values else state
+
+
+def _slot_value(tx: Tracer, owner: UserObjectVariable, name: str) -> VariableTracker | None:
+    """None for an empty slot, unless the class has another answer."""
+    if not defines(owner.cls, "__getattr__") and lookup(owner.cls, "__getattribute__")[0] is object:
+        return owner.slot(tx, name)
+    try:
+        return owner.get_attr(tx, name)
+    except ObservedException as raised:
+        if not tx.is_exception(raised.value, AttributeError):
+            raise
+        return None
 
 
 def _slot_names(cls: type) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import Models, ObservedException, VariableTracker
 from tracer.variables.constant import FALSE, NONE, ConstantVariable
+from tracer.variables.lookups import defines
 from tracer.variables.ranges import RangeVariable, SliceVariable, as_int, index_of
 from tracer.variables.sequence_base import LONGEST, Item, SequenceVariable, type_name
 from tracer.variables.tuples import NamedTupleVariable, SizeVariable, TupleVariable
@@ -57,7 +58,7 @@ class ListVariable(SequenceVariable):
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         index = self.position(tx, key, "assignment index")
         if isinstance(index, slice):
-            if value.is_constant() and not hasattr(value.python_type(), "__iter__"):
+            if value.is_constant() and not defines(value.python_type(), "__iter__"):
                 unsupported("call-arguments", error="a slice of a list is assigned something that is not iterable")
             items, new = self.items(tx), value.unpack(tx)
             try:

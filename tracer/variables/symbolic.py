@@ -1,6 +1,7 @@
 """Ints, bools and floats that the graph computes at run time: sizes, their arithmetic, and what is decided on them."""
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -8,7 +9,8 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import BINARY, COMPARE, UNARY, ConstantVariable, boolean
+from tracer.variables.constant import BINARY, COMPARE, UNARY, ConstantVariable, boolean, plain_value
+from tracer.variables.lookups import defines
 
 if TYPE_CHECKING:
     from torch import fx
@@ -42,17 +44,23 @@ class SymNodeVariable(VariableTracker):
     __repr__ = describe
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        other = plain_value(other)
         if not is_number(other):
             return None
+        if other.is_constant() and isinstance(other.constant(), enum.Enum):  # whose operators may give a member
+            return self.specialize(tx).binary(tx, op, other, reflected)
         pair = (other, self) if reflected else (self, other)
         return apply(tx, BINARY[op], *pair)
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        other = plain_value(other)
         if is_number(other):
             return apply(tx, COMPARE[op], self, other)
-        if other.is_constant() and op in ("==", "!="):
-            return boolean(op == "!=")
-        return None
+        if not other.is_constant() or isinstance(other.constant(), enum.Enum):
+            return None
+        if isinstance(other.constant(), complex):
+            return self.specialize(tx).compare(tx, op, other)
+        return boolean(op == "!=") if op in ("==", "!=") else None
 
     def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
         return apply(tx, UNARY[op], self)
@@ -81,7 +89,7 @@ class SymNodeVariable(VariableTracker):
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name == "real":
             return self
-        if hasattr(self.python_type(), name):
+        if defines(self.python_type(), name):
             return SymMethodVariable(self, name)
         tx.raise_error(AttributeError, f"{self.python_type().__name__!r} object has no attribute {name!r}")
 
@@ -116,7 +124,14 @@ def is_number(value: VariableTracker) -> bool:
 
 
 def example_number(value: VariableTracker) -> Any:
-    return value.example if isinstance(value, SymNodeVariable) else value.constant()
+    return value.example if isinstance(value, SymNodeVariable) else plain_number(value.constant())
+
+
+def plain_number(value: Any) -> Any:
+    """Of a member of an enum, the number that it is."""
+    if isinstance(value, enum.Enum):
+        return int.__index__(value) if isinstance(value, int) else float.__float__(value)  # type: ignore[arg-type]
+    return value
 
 
 def apply(tx: Tracer, function: Any, *values: VariableTracker, **kwargs: Any) -> VariableTracker:

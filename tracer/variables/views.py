@@ -10,6 +10,7 @@ from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker, no_keywords, whole
 from tracer.variables.constant import BINARY, boolean
 from tracer.variables.iterators import IteratorVariable, skipped
+from tracer.variables.lookups import defines
 from tracer.variables.set_history import Computed
 from tracer.variables.sets import ENTRIES, METHODS, Operand, SetVariable, entries_of, listed, made_of, operand_of, set_form
 from tracer.variables.text import form
@@ -109,7 +110,7 @@ class DictViewVariable(VariableTracker):
         return None if mine is None or theirs is None else mine.compare(tx, op, theirs)
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if hasattr(self.python_type(), name):
+        if defines(self.python_type(), name):
             if name == "mapping":
                 unsupported("unsupported-attribute", value=self.describe(), name=name)
             return tx.bound_builtin_method(self, name)

@@ -7,6 +7,7 @@ from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.registry import handles
 from tracer.variables.base import NullVariable, VariableTracker
+from tracer.variables.lookups import defines
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
@@ -42,7 +43,7 @@ def call_function_ex(tx: Frame, inst: Instruction) -> None:
         for key, value in tx.pairs_of(tx.pop()):
             kwargs[key.constant()] = value
     arguments = tx.pop()
-    if not (hasattr(arguments.python_type(), "__iter__") or hasattr(arguments.python_type(), "__getitem__")):
+    if not (defines(arguments.python_type(), "__iter__") or defines(arguments.python_type(), "__getitem__")):
         unsupported("call-arguments", error="argument after * must be an iterable")
     args = arguments.collect(tx)
     callee = tx.pop()

@@ -11,6 +11,7 @@ from tracer.variables.constant import NONE
 from tracer.variables.generators import GeneratorVariable
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.literals import from_python
+from tracer.variables.lookups import defines
 from tracer.variables.mappings import DictVariable
 from tracer.variables.sequences import ListVariable, SliceVariable, TupleVariable
 from tracer.variables.sets import SetVariable
@@ -85,7 +86,7 @@ def list_append(tx: Frame, inst: Instruction) -> None:
 def list_extend(tx: Frame, inst: Instruction) -> None:
     """list..., iterable -> list..."""
     items = tx.pop()
-    if items.is_constant() and not hasattr(items.python_type(), "__iter__"):
+    if items.is_constant() and not defines(items.python_type(), "__iter__"):
         tx.raise_error(TypeError, f"Value after * must be an iterable, not {items.python_type().__name__}")
     tx.stack[-inst.arg].call_method(tx, "extend", [items], {})  # type: ignore[operator]
 
@@ -194,7 +195,7 @@ def unpacked(tx: Frame, value: VariableTracker, most: int | None = None) -> list
             return value.unpack(tx)
     except ObservedException as raised:
         cls = value.python_type()
-        if tx.is_exception(raised.value, TypeError) and not (hasattr(cls, "__iter__") or hasattr(cls, "__getitem__")):
+        if tx.is_exception(raised.value, TypeError) and not (defines(cls, "__iter__") or defines(cls, "__getitem__")):
             tx.raise_error(TypeError, f"cannot unpack non-iterable {cls.__name__} object")
         raise
     items: list[VariableTracker] = []

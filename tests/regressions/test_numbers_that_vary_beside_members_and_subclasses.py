@@ -1,0 +1,71 @@
+"""A number that has become dynamic, compared with and computed on beside enum members and instances of subclasses of int."""
+
+from __future__ import annotations
+
+import enum
+
+import pytest
+import torch
+
+from tracer.api.callables import compiled
+from tracer.api.settings import Settings
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 6
+
+
+class Permission(enum.IntFlag):
+    X = 1
+    W = 2
+    R = 4
+
+
+class Plain(enum.Enum):
+    ONE = 1
+
+    def __eq__(self, other):
+        return self.value == other
+
+    def __hash__(self):
+        return 1
+
+
+class Number(int):
+    pass
+
+
+class Shifted(int):
+    def __eq__(self, other):
+        return int(self) == other + 1
+
+    def __hash__(self):
+        return 1
+
+
+OTHERS = [Level.LOW, Level.HIGH, Permission.R | Permission.W, Plain.ONE, Number(6), Shifted(7), 6 + 0j, "6", None]
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=repr)
+def test_comparison_with_a_number_that_varies(other):
+    def fn(x, n):
+        return x * n, n == other, other == n, n != other, other != n, [other == n], n in (other,)
+
+    traced = compiled(fn, Settings())
+    for n in (3, 6, 1, 5, 6):
+        expected, seen = fn(torch.ones(2), n), traced(torch.ones(2), n)
+        assert torch.equal(expected[0], seen[0])
+        assert seen[1:] == expected[1:]
+
+
+@pytest.mark.parametrize("other", [Level.HIGH, Permission.R, Number(6)], ids=repr)
+def test_arithmetic_with_a_number_that_varies(other):
+    def fn(x, n):
+        results = [n & other, other & n, n | other, other | n, n ^ other, n + other, other - n]
+        return x * n, results, [type(result) for result in results]
+
+    traced = compiled(fn, Settings())
+    for n in (3, 6, 1, 5):
+        expected, seen = fn(torch.ones(2), n), traced(torch.ones(2), n)
+        assert seen[1:] == expected[1:]
