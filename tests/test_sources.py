@@ -215,6 +215,9 @@ class StackMachine:
         found = self.values.globals if name in self.values.globals else self.values.builtins
         self.stack.append(found[name])
 
+    def load_builtin(self, name):
+        self.stack.append(self.values.builtins[name])
+
     def load_cell_contents(self, name):
         self.stack.append(self.values.closure[name].cell_contents)
 

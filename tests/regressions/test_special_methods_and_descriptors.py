@@ -292,3 +292,33 @@ def test_finalizers_are_found_while_others_are_registered():
         return x + 1, alive, finalizer.alive, log
 
     check_made(fn, lambda: ((X, Owner(), []), {}))
+
+
+def test_class_method_of_a_class_that_the_trace_makes():
+    def fn(x):
+        class Refused(Exception):
+            pass
+
+        class Table(dict):
+            def __init__(self):
+                raise Refused
+
+        try:
+            return x, Table.fromkeys([1])
+        except Refused:
+            return x + 1
+
+    check(fn, X)
+
+
+def test_builtin_that_the_module_of_the_caller_has_another_of():
+    namespaces = [{"gc": gc}, {"ascii": lambda obj: "another", "__name__": "caller"}]
+    exec("def callee(obj):\n    return ascii(obj)", namespaces[0])
+    exec("def caller(x, callee, obj):\n    return x + 1, callee(obj)", namespaces[1])
+
+    class Shown:
+        def __repr__(self):
+            gc.collect(0)
+            return "shown"
+
+    check_made(namespaces[1]["caller"], lambda: ((X, namespaces[0]["callee"], Shown()), {}))

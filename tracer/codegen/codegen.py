@@ -5,6 +5,7 @@ through free variables, the `extras`: cells are seen by the garbage collector, c
 """
 from __future__ import annotations
 
+import builtins
 import collections
 import enum
 import types
@@ -305,6 +306,13 @@ class Codegen:
 
     def load_drawn(self, number: int) -> None:
         self.asm.load_fast(self.drawn[number])
+
+    def load_builtin(self, name: str) -> None:
+        """By itself: the frame's own module may have another of that name than the module of an inlined callee."""
+        if name in vars(builtins):
+            self.load_object(vars(builtins)[name])
+        else:
+            self.asm.load_global(name)
 
     def load_cell_contents(self, name: str) -> None:
         self.asm.load_deref(name)

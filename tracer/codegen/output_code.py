@@ -325,6 +325,8 @@ class OutputCodeBuilder:
         stack = frame.stack
         if inst.opname == "CALL":
             return self._run_call(cg, frames)
+        if inst.opname in _OF_A_MODULE and frame.globals is not self.root.globals:
+            unsupported("cannot-reconstruct", value=f"{inst.opname} for the module of a callee")
         if inst.opname == "LOAD_METHOD":  # NULL, obj.name
             self._push_operands(cg, frames, 1)
             asm.emit("LOAD_ATTR", inst.argval)
@@ -508,6 +510,7 @@ def _with_plain_arguments(code: types.CodeType) -> types.CodeType:
     )
 
 
+_OF_A_MODULE = ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_NAME")
 NULL_VALUE: VariableTracker = NullVariable()
 _USES: dict[str, tuple[int, int]] = {
     "LOAD_ATTR": (1, 1), "STORE_ATTR": (2, 0), "DELETE_ATTR": (1, 0), "BINARY_OP": (2, 1), "COMPARE_OP": (2, 1),

@@ -7,6 +7,8 @@ import types
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
+import torch
+
 from tracer import user_marks
 from tracer.graph.array_twins import numpy_dtype
 from tracer.graph_breaks import unsupported
@@ -215,7 +217,9 @@ class Calls:
             return fold(tx, function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
         owner = getattr(function, "__objclass__", None)
         if owner is not None and args and owner in args[0].python_type().__mro__:
-            if not isinstance(args[0], UserObjectVariable) and lookup(args[0].python_type(), function.__name__)[0] is not owner:
+            cls = args[0].python_type()
+            own = lookup(cls, function.__name__)[0] is not owner and not issubclass(cls, torch.Tensor)
+            if own and not isinstance(args[0], UserObjectVariable):
                 unsupported("unsupported-builtin", function=f"{name_of(function)} of {args[0].describe()}")
             return self.call_unbound(owner, function.__name__, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper) and callee.source is not None:

@@ -123,7 +123,7 @@ class BuiltinSource(RootSource):
         return f"{scope.builtins()}[{self.builtin_name!r}]"
 
     def emit(self, cg: SourceCodegen) -> None:
-        cg.load_global(self.builtin_name)
+        cg.load_builtin(self.builtin_name)
 
     def get(self, values: FrameValues) -> Any:
         return values.builtins[self.builtin_name]

@@ -91,6 +91,8 @@ class ClassVariable(VariableTracker):
         if is_a(static, classmethod):
             return BoundMethodVariable(tx.class_attr(owner, name, self, part="__func__"), self)
         if is_a(static, types.ClassMethodDescriptorType):
+            if id(self.value) in tx.trace.findings.made:  # what stands for the class while tracing is not to be called
+                unsupported("unsupported-attribute", value=self.describe(), name=name)
             return CallableVariable(getattr(self.value, name))
         if defines(type(static), "__get__") and not isinstance(
             static, (types.FunctionType, property, *C_METHOD_TYPES, *SLOT_TYPES, types.BuiltinFunctionType)

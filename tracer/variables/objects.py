@@ -14,7 +14,7 @@ import torch
 from tracer import _C
 from tracer.graph_breaks import unsupported
 from tracer.sources import AttrSource
-from tracer.sources.reading import is_a
+from tracer.sources.reading import is_a, type_dict
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.constant import ConstantVariable, boolean
@@ -244,7 +244,7 @@ class UserObjectVariable(VariableTracker):
             if isinstance(setter, types.FunctionType):
                 tx.class_attr(owner, name, self).call_method(tx, "__set__", [self, value], {})
                 return
-            if not is_a(static, types.MemberDescriptorType):
+            if not is_a(static, types.MemberDescriptorType) or "__slots__" not in type_dict(owner):  # C's may be read-only
                 unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         elif not self.cls.__dictoffset__:
             tx.raise_error(AttributeError, f"{type_name(self.cls)!r} object has no attribute {name!r}")
