@@ -289,8 +289,13 @@ struct GlobalState {
 PyObject *
 state_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    if (PyTuple_GET_SIZE(args) != 0 || (kwargs != nullptr && PyDict_GET_SIZE(kwargs) != 0)) {
-        PyErr_SetString(PyExc_TypeError, "GlobalState() takes no arguments");
+    static const char *keywords[] = {"numbers", nullptr};
+    PyObject *numbers = nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O!:GlobalState", const_cast<char **>(keywords), &PyTuple_Type, &numbers)) {
+        return nullptr;
+    }
+    if (numbers != nullptr && PyTuple_GET_SIZE(numbers) != static_cast<Py_ssize_t>(settings.size())) {
+        PyErr_SetString(PyExc_ValueError, "these are not the numbers of a GlobalState");
         return nullptr;
     }
     GlobalState *self = reinterpret_cast<GlobalState *>(type->tp_alloc(type, 0));
@@ -298,10 +303,15 @@ state_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return nullptr;
     }
     for (size_t i = 0; i < settings.size(); i++) {
-        self->values[i] = settings[i].read();
+        PyObject *number = numbers == nullptr ? nullptr : PyTuple_GET_ITEM(numbers, static_cast<Py_ssize_t>(i));
+        self->values[i] = number == nullptr ? settings[i].read() : PyLong_AsLongLong(number);
     }
-    self->function_modes = new std::vector<Mode>(remember_stack<FunctionModes>());
-    self->dispatch_modes = new std::vector<Mode>(remember_stack<DispatchModes>());
+    self->function_modes = new std::vector<Mode>(numbers == nullptr ? remember_stack<FunctionModes>() : std::vector<Mode>());
+    self->dispatch_modes = new std::vector<Mode>(numbers == nullptr ? remember_stack<DispatchModes>() : std::vector<Mode>());
+    if (PyErr_Occurred()) {
+        Py_DECREF(self);
+        return nullptr;
+    }
     return reinterpret_cast<PyObject *>(self);
 }
 
@@ -365,6 +375,26 @@ state_changes(PyObject *object, PyObject *)
     return list;
 }
 
+/* What a state of another process is made from; None if modes were on the stacks, which are objects of this one. */
+PyObject *
+state_numbers(PyObject *object, PyObject *)
+{
+    GlobalState *self = reinterpret_cast<GlobalState *>(object);
+    if (!self->function_modes->empty() || !self->dispatch_modes->empty()) {
+        Py_RETURN_NONE;
+    }
+    PyObject *numbers = PyTuple_New(static_cast<Py_ssize_t>(settings.size()));
+    for (size_t i = 0; numbers != nullptr && i < settings.size(); i++) {
+        PyObject *number = PyLong_FromLongLong(self->values[i]);
+        if (number == nullptr) {
+            Py_CLEAR(numbers);
+            break;
+        }
+        PyTuple_SET_ITEM(numbers, static_cast<Py_ssize_t>(i), number);
+    }
+    return numbers;
+}
+
 int
 state_traverse(PyObject *object, visitproc visit, void *arg)
 {
@@ -403,6 +433,7 @@ state_dealloc(PyObject *object)
 PyMethodDef state_methods[] = {
     {"check", state_check, METH_NOARGS, "check() -> whether all is as it was when this was made"},
     {"changes", state_changes, METH_NOARGS, "changes() -> what differs, one str each"},
+    {"numbers", state_numbers, METH_NOARGS, "numbers() -> what GlobalState(numbers) makes it of again, or None"},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -411,7 +442,7 @@ state_type()
 {
     static PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
     type.tp_name = "tracer._C.GlobalState";
-    type.tp_doc = PyDoc_STR("GlobalState()\n--\n\ntorch's settings on this thread that change what a trace records.");
+    type.tp_doc = PyDoc_STR("GlobalState(numbers=<those of now>)\n--\n\ntorch's settings on this thread that change what a trace records.");
     type.tp_basicsize = sizeof(GlobalState);
     type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
     type.tp_new = state_new;

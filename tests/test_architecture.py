@@ -47,6 +47,7 @@ ROOMS: dict[str, set[str]] = {
     "log_texts": {"guards", "locations", "errors"},
     "api": {"backends", "convert_frame", "shape_spec", "serving", "stances", "_C", *LEAVES},
     "report": {"log_texts", "guards", "sources", *LEAVES},
+    "saving": {"serving", "cache", "guards", "graph", "preserve", "sources", "_C", *LEAVES},
     "serving": {"api", "convert_frame", "cache", "upkeep", "graph", "preserve", "shape_spec", "guards", "sources", "_C", *LEAVES},
 }  # fmt: skip
 KNOWN_BY_ALL_OF = {
@@ -54,7 +55,8 @@ KNOWN_BY_ALL_OF = {
     "api": {"__init__", "library", "serving"},
     "codegen": {"convert_frame"},
     "report": {"__init__", "__main__"},
-    "serving": {"__init__", "__main__", "api"},
+    "saving": {"__init__"},
+    "serving": {"__init__", "__main__", "api", "saving"},
 }
 
 # Imports inside functions: what takes long to load and is needed by few.

@@ -36,6 +36,7 @@ from tracer.metrics import add_callback, counters
 
 if TYPE_CHECKING:
     from tracer.report.recorder import record
+    from tracer.saving.files import load, save
     from tracer.serving.contract import Contract, contract
     from tracer.serving.coverage import Coverage, coverage, precompile
     from tracer.serving.pinning import compact, pin, unpin
@@ -53,8 +54,10 @@ _LATE = {  # name -> the module that has it, loaded when the name is first used
     "contract": "tracer.serving.contract",
     "coverage": "tracer.serving.coverage",
     "pin": "tracer.serving.pinning",
+    "load": "tracer.saving.files",
     "precompile": "tracer.serving.coverage",
     "record": "tracer.report.recorder",
+    "save": "tracer.saving.files",
     "seal": "tracer.serving.sealing",
     "stats": "tracer.serving.why",
     "unpin": "tracer.serving.pinning",
@@ -88,6 +91,7 @@ __all__ = [
     "graph_break",
     "is_compiling",
     "list_backends",
+    "load",
     "mark_dynamic",
     "mark_static",
     "mark_static_address",
@@ -101,6 +105,7 @@ __all__ = [
     "register_backend",
     "reset",
     "run",
+    "save",
     "seal",
     "set_logs",
     "set_stance",

@@ -20,6 +20,7 @@ class GuardedCode:
     shapes: Any = None  # shapes.regions.ShapeRecord: what its guards say of shapes, and where the symbols are found
     broken: bool = False  # the graph ends in a break, and there is more behind it
     pinned: bool = False  # not to be evicted for want of room
+    outputs: Any = None  # the sizes of each tensor that the graph gives, where its nodes do not tell
 
     @property
     def check_fn(self) -> Any:

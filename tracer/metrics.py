@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
-EVENTS = ("compile", "merge", "recompile", "break", "miss", "skip", "limit", "evict", "timeout")
+EVENTS = ("compile", "merge", "load", "recompile", "break", "miss", "skip", "limit", "evict", "timeout")
 log = logging.getLogger("tracer")
 
 
 class Event(NamedTuple):
-    """Something that happened in a region. `kind` is one of EVENTS: "merge" is an entry made of two, "skip" a frame left to
-    CPython for good, "limit" a miss beyond the recompile limit. `seconds` is what a compile took."""
+    """Something that happened in a region. `kind` is one of EVENTS: "merge" is an entry made of two, "load" one from a file,
+    "skip" a frame left to CPython for good, "limit" a miss beyond the recompile limit. `seconds` is what a compile took."""
 
     kind: str
     region: str

@@ -70,7 +70,8 @@ def _identified(source: Any) -> Any:
 def _unchanged(trace: Trace) -> list[guards.Guard]:
     """Classes and functions that the trace went through are as they were."""
     found = trace.findings
-    return [guards.Unchanged.of(found)] if found.classes or found.functions else []
+    noted = found.classes or found.functions or found.asked or found.of_process
+    return [guards.Unchanged.of(found)] if noted else []
 
 
 def _marks(trace: Trace) -> list[guards.Guard]:

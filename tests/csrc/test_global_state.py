@@ -144,3 +144,22 @@ def test_it_is_of_the_thread():
 def test_it_takes_no_arguments():
     with pytest.raises(TypeError):
         GlobalState(1)
+
+
+def test_a_state_is_made_again_of_its_numbers():
+    with torch.no_grad():
+        numbers = GlobalState().numbers()
+    made = GlobalState(numbers)
+    assert not made.check() and made.changes() == ["grad_mode was False, is True"]
+    with torch.no_grad():
+        assert made.check() and GlobalState(made.numbers()).check()
+
+
+def test_a_state_with_modes_has_no_numbers_and_wrong_ones_are_refused():
+    with torch.device("cpu"):
+        assert GlobalState().numbers() is None
+    for wrong in ((), (1, 2), GlobalState().numbers()[:-1]):
+        with pytest.raises(ValueError, match="not the numbers"):
+            GlobalState(wrong)
+    with pytest.raises(TypeError):
+        GlobalState(("a",) * 13)

@@ -37,6 +37,8 @@ class Findings:
         self.classes: dict[int, _Looked] = {}
         self.functions: dict[FunctionType, CodeType] = {}
         self.varying: set[tuple[int, str]] = set()  # numbers that are symbols, which guards of their own ask for
+        self.asked: dict[tuple[int, int], tuple[type, type, bool]] = {}  # of abc: whether one is a subclass of another
+        self.of_process: dict[str, None] = {}  # what was found that is another thing in another process, in words
         self.made: dict[int, type] = {}  # classes that the trace itself made; what they inherit is found on their bases
 
     def note_class(self, cls: type) -> None:
@@ -69,7 +71,7 @@ class Findings:
         """What has to stay of an attribute."""
         if owner is None:
             return None
-        return (type(value),) if (id(owner), name) in self.varying else _held(value)
+        return (type(value),) if (id(owner), name) in self.varying else held(value)
 
     def note_function(self, function: FunctionType) -> None:
         """The trace went through the code of a function."""
@@ -82,7 +84,7 @@ class Found(NamedTuple):
     name: str
     after: ObjectRef | None
     owner: ObjectRef | None
-    value: Any  # as `_held` has it
+    value: Any  # as `held` has it
 
     def holds(self, cls: type) -> bool:
         owner, value = find(cls, self.name, None if self.after is None else self.after.get())
@@ -127,7 +129,7 @@ def find(cls: type, name: str, after: type | None = None) -> tuple[type | None, 
     return None, ABSENT
 
 
-def _held(value: Any) -> Any:
+def held(value: Any) -> Any:
     """What tells a class attribute apart without keeping alive what refers to the class."""
     cls = type(value)
     if cls is property:
@@ -162,6 +164,8 @@ class Unchanged(Guard):
 
     classes: tuple[ClassFacts, ...]
     functions: tuple[CodeFact, ...]
+    asked: tuple[tuple[ObjectRef, ObjectRef, bool], ...] = ()  # of abc; AbcRegistryMatch sees that the answers stay
+    of_process: tuple[str, ...] = ()  # stays in this one
     kind: ClassVar[str] = "UNCHANGED"
 
     @classmethod
@@ -178,7 +182,8 @@ class Unchanged(Guard):
             for looked in findings.classes.values()
         ]
         functions = [CodeFact(ObjectRef(function), ObjectRef(code)) for function, code in findings.functions.items()]
-        return cls(tuple(classes), tuple(functions))
+        asked = [(ObjectRef(one), ObjectRef(base), answer) for one, base, answer in findings.asked.values()]
+        return cls(tuple(classes), tuple(functions), tuple(asked), tuple(findings.of_process))
 
     def sources(self) -> tuple[Source, ...]:
         return ()
@@ -187,6 +192,8 @@ class Unchanged(Guard):
         objects = [fact.cls.get() for fact in self.classes] + [fact.function.get() for fact in self.functions]
         if any(obj is None for obj in objects):
             return "False"
+        if not objects:
+            return None
         return f"{code.const(_C.Unchanged(tuple(objects), self.holds), 'unchanged')}()"
 
     def holds(self) -> bool:

@@ -35,7 +35,7 @@ from tracer.variables.functions import CellVariable, FunctionVariable, UserFunct
 from tracer.variables.generators import GeneratorVariable
 from tracer.variables.iterators import ItemIterator
 from tracer.variables.literals import from_python
-from tracer.variables.lookups import lookup, rely_on_code
+from tracer.variables.lookups import lookup, rely_on_code, rely_on_process
 from tracer.variables.mappings import DictVariable, pairs_of
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.overrides import base_method
@@ -241,6 +241,7 @@ class Calls:
         """A call whose result the user promised to be the same each time: made once, while tracing."""
         tx: Any = self
         what = f"an argument of {name_of(function)}, which is assumed to be constant"
+        rely_on_process(f"the result of {name_of(function)} was assumed to be constant")
         with preserve_global_state():
             reals = [real_value(tx, arg, what) for arg in args]
             result = function(*reals, **{key: real_value(tx, value, what) for key, value in kwargs.items()})

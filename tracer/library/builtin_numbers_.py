@@ -12,6 +12,7 @@ from tracer.library.registry import models
 from tracer.variables import symbolic
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, ConstantVariable, boolean, fold
+from tracer.variables.lookups import rely_on_process
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sequences import TupleVariable
 from tracer.variables.symbolic import SymNodeVariable
@@ -150,6 +151,8 @@ def _hash(tx: Tracer, value: Value, /) -> Value:
             return result
     value.hash_key(tx)  # raises TypeError for what has no hash
     if value.is_constant():
+        if not isinstance(value.constant(), (int, float, complex)):
+            rely_on_process("hashes of texts and objects differ between processes")
         return fold(tx, hash, value.constant())
     unsupported("unsupported-builtin", function=f"hash of {value.describe()}")
 

@@ -17,7 +17,7 @@ from tracer.library.registry import models
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import boolean
-from tracer.variables.lookups import lookup, rely_on_bases
+from tracer.variables.lookups import lookup, rely_on_answer, rely_on_bases
 from tracer.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ def _is_registered(tx: Tracer, cls: type, base: type) -> bool:
     if isinstance(function, types.FunctionType) and not _of_the_standard_library(function):
         unsupported("unsupported-builtin", function=f"issubclass with {base.__qualname__}, which has a __subclasshook__")
     try:
-        return issubclass(cls, base)
+        answer = issubclass(cls, base)
+        rely_on_answer(cls, base, answer)
+        return answer
     except TypeError as error:  # a protocol that is no runtime protocol
         tx.raise_error(TypeError, *error.args)
 

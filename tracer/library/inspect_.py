@@ -19,15 +19,17 @@ if TYPE_CHECKING:
 
 @models(inspect.signature)
 def _signature(tx: Tracer, function: VariableTracker) -> VariableTracker:
-    value: Any = None
-    if isinstance(function, UserFunctionVariable):
-        value = function.value
-    elif isinstance(function, BoundMethodVariable) and isinstance(function.function, UserFunctionVariable):
-        value = function.function.value.__get__(object())
-    if value is None:
+    bound = isinstance(function, BoundMethodVariable)
+    of = function.function if isinstance(function, BoundMethodVariable) else function
+    if not isinstance(of, UserFunctionVariable):
         unsupported("unsupported-builtin", function=f"inspect.signature of {function.describe()}")
-    signature = inspect.signature(value)
-    return tx.wrap(signature, ObjectSource(signature, f"signature({value.__qualname__})"))
+    signature = signature_of(of.value, bound)
+    source = ObjectSource(signature, f"signature({of.value.__qualname__})", (signature_of, of.value, bound))
+    return tx.wrap(signature, source)
+
+
+def signature_of(function: Any, bound: bool) -> inspect.Signature:
+    return inspect.signature(function.__get__(object()) if bound else function)
 
 
 @models(inspect.isfunction)

@@ -15,6 +15,7 @@ from tracer.sources import CellContentsSource, ClosureCellSource, GenericAttrSou
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import CallableVariable
 from tracer.variables.classes import ClassVariable
+from tracer.variables.lookups import rely_on_process
 from tracer.variables.mappings import DictVariable
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def _dispatch(tx: Tracer, callee: CallableVariable, cls: Value) -> Value:
     tracked = tx.wrap(registry, CellContentsSource(ClosureCellSource(callee.source, index)))
     assert isinstance(tracked, DictVariable)
     tx.guard(guards.AbcRegistryMatch())
+    rely_on_process("functools.singledispatch chose by what is registered with abstract base classes")
     cache = function.__closure__[names.index("dispatch_cache")].cell_contents
     if type(cache) is not weakref.WeakKeyDictionary:  # which could see that it is not asked
         unsupported("unsupported-call", value=callee.describe())

@@ -20,7 +20,7 @@ MOST_LEAVES = 64  # tensors and ints of one call whose sizes are noted
 LONGEST = 20_000  # characters of a text of the program's own, such as an error
 DEEPEST = 4  # containers in containers
 
-MAKING = ("compile", "merge")  # events that make an entry
+MAKING = ("compile", "merge", "load")  # events that make an entry
 Path = tuple[Any, ...]
 Sizes = tuple[tuple[Path, Any], ...]  # where a tensor or an int is found, and its shape, or itself
 

@@ -158,7 +158,7 @@ class _Gatherer:
             elif record["kind"] == "miss":
                 group = process.number, record.get("region_number", 0)
                 part.missed.setdefault(group, Counter())[_sizes(record.get("sizes", {}))] += 1
-            elif record["kind"] in ("compile", "merge"):
+            elif record["kind"] in ("compile", "merge", "load"):
                 number = len(part.function.entries) + 1
                 entry = Entry(process, record, part, number, failures, breaks)
                 del waiting[key]

@@ -217,7 +217,8 @@ def _entry(entry: Entry, shown: dict[str, str]) -> str:
         told.append(_counted(entry.served.total(), "hit"))
     if entry.kind != "graph":
         told.append(entry.kind)
-    told += [word for word, is_so in (("merged from two", record["kind"] == "merge"), ("evicted", entry.evicted)) if is_so]
+    told += [word for kind, word in (("merge", "merged from two"), ("load", "from a file")) if record["kind"] == kind]
+    told += ["evicted"] if entry.evicted else []
     opened = " open" if len(entry.part.function.entries) <= _OPEN and entry.number == 1 and entry.part.line is None else ""
     breaks = "".join(_break(each, count) for each, count in by_reason(entry.breaks))
     return (

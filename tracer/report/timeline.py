@@ -104,7 +104,7 @@ def _marks(process: Process, axis: Axis, y: int) -> list[str]:
     marks: Counter[tuple[int, str]] = Counter()
     told: dict[tuple[int, str], Any] = {}
     for record in process.records:
-        if record["kind"] not in ("requests", "compile", "merge"):
+        if record["kind"] not in ("requests", "compile", "merge", "load"):
             key = round(axis.place(record["t"]) / 3) * 3, record["kind"]
             marks[key] += 1
             told.setdefault(key, record)

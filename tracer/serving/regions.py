@@ -73,14 +73,16 @@ def _region(entry: _C.Entry, calls: Calls) -> tuple[Region, tuple[tuple[Any, ...
         return Region(tuple(conditions)), ()
     values = manager.frame_values(calls.slots, calls.function.__closure__)
     found = {symbol: _value(label, layouts, values) for symbol, label in record.places.items()}
-    graph = entry.guarded_code.graph
-    outputs = () if graph is None else tuple(output_sizes(graph, found))
+    outputs = tuple(output_sizes(entry.guarded_code, found))
     return Region((*conditions, *over(record.conditions, found).conditions)), outputs
 
 
-def output_sizes(graph: Any, found: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:
-    """The sizes of each tensor that a graph gives, in terms of what the symbols of its trace are found to be."""
-    for item in graph.graph.output_node().args[0]:
+def output_sizes(guarded: Any, found: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:
+    """The sizes of each tensor that the graph gives, in terms of what the symbols of its trace are found to be."""
+    if guarded.outputs is not None:
+        yield from (tuple([size.xreplace(found) for size in sizes]) for sizes in guarded.outputs)
+        return
+    for item in () if guarded.graph is None else guarded.graph.graph.output_node().args[0]:
         example = item.meta.get(EXAMPLE) if isinstance(item, torch.fx.Node) else None
         if isinstance(example, torch.Tensor):
             sizes = [expr_of(size) if is_symbolic(size) else sympy.Integer(int(size)) for size in example.shape]

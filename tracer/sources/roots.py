@@ -220,6 +220,7 @@ class ObjectSource(RootSource):
 
     obj: Any
     shown: str
+    made: tuple[Any, ...] = ()  # a function and arguments that give such an object, where others do as well
 
     def label(self) -> str:
         return self.shown
@@ -237,7 +238,7 @@ class ObjectSource(RootSource):
         return id(self.obj), self.shown  # by identity: the object's own __eq__ and __hash__ are not asked
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ObjectSource, (self.obj, self.shown)
+        return ObjectSource, (self.obj, self.shown, self.made)
 
 
 def module_namespace(name: str) -> dict[str, Any]:

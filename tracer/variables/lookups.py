@@ -63,6 +63,18 @@ def rely_on_bases(cls: type) -> None:
         _running.findings.note_class(cls)
 
 
+def rely_on_process(what: str) -> None:
+    """What is decided now may be decided otherwise in another process of the same program: the trace is of no use there."""
+    if _running.findings is not None:
+        _running.findings.of_process.setdefault(what)
+
+
+def rely_on_answer(cls: type, base: type, answer: bool) -> None:
+    """abc has said whether a class is a subclass of another."""
+    if _running.findings is not None:
+        _running.findings.asked[id(cls), id(base)] = cls, base, answer
+
+
 def rely_on_code(function: types.FunctionType) -> None:
     """What is decided now depends on the code of a function."""
     if _running.findings is not None:

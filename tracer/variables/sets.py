@@ -18,6 +18,7 @@ from tracer.variables.base import Models, VariableTracker, held, invoke, whole
 from tracer.variables.constant import ConstantVariable, boolean
 from tracer.variables.identities import refuse_unknown
 from tracer.variables.iterators import IteratorVariable
+from tracer.variables.lookups import rely_on_process
 from tracer.variables.set_history import Changed, Existing, History, Listed, Made, Step
 from tracer.variables.text import form
 
@@ -120,6 +121,8 @@ class SetVariable(VariableTracker):
             return list(self.entries.values())
         if self.twin is None:
             unsupported("set-order", value=self.describe())
+        if not all(isinstance(key, (int, float)) for key in self.twin):
+            rely_on_process("the order of a set differs between processes")
         return [self.entries[key] for key in self.twin]
 
     def unpack(self, tx: Tracer) -> list[VariableTracker]:

@@ -12,7 +12,7 @@ from tracer.graph_breaks import unsupported
 from tracer.sources import ModuleGlobalsSource
 from tracer.variables.base import Models, VariableTracker
 from tracer.variables.constant import ConstantVariable
-from tracer.variables.lookups import C_METHOD_TYPES, lookup
+from tracer.variables.lookups import C_METHOD_TYPES, lookup, rely_on_process
 from tracer.variables.sequence_base import SHARED, Item, SequenceVariable
 from tracer.variables.text import Rendered, form
 
@@ -66,6 +66,7 @@ def _is(left: object, right: object) -> bool:
 def _hash(tx: Tracer, self: TupleVariable, /) -> VariableTracker:
     if not self.is_constant():
         unsupported("unhashable-in-trace", value=self.describe())
+    rely_on_process("hashes of texts and objects differ between processes")
     return ConstantVariable(hash(self.constant()))
 
 

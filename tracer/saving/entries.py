@@ -1,0 +1,192 @@
+"""An entry as data, and data as an entry: its guards, its code and what that calls, its graph, what it says of shapes."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import io
+import types
+import weakref
+from typing import Any
+
+import torch
+from torch import fx
+
+from tracer import _C, guards
+from tracer.cache import GuardedCode, make_entry
+from tracer.graph.graph_module import module_of
+from tracer.guards.base import Guard
+from tracer.preserve import plainly, restoring
+from tracer.saving.references import Refused, Unpickler, Where, dumped, frame_values
+from tracer.serving.regions import output_sizes
+from tracer.serving.target import Target
+from tracer.sources import FrameValues, Source
+
+_WRAPPERS = {"restoring": restoring, "plainly": plainly}
+_GRAPH = ("the graph",)
+
+
+@dataclasses.dataclass
+class Ref:
+    """A node of a graph, in the arguments of another one."""
+
+    index: int
+
+
+@dataclasses.dataclass
+class Saved:
+    """What is in the file of one entry."""
+
+    guards: tuple[Guard, ...]
+    fetched: tuple[Source, ...]
+    code: types.CodeType | None
+    extras: dict[str, Any]
+    wrappers: tuple[str, ...]
+    originals: tuple[int, ...]  # which constants of the code are the program's own code, which is not to be traced
+    needs_hook: bool
+    graph_name: str | None
+    nodes: tuple[tuple[Any, ...], ...] | None
+    shapes: Any
+    outputs: tuple[tuple[Any, ...], ...] | None
+    pinned: bool
+
+
+# -- taking apart -------------------------------------------------------------------------------------------------
+
+
+def saved(entry: _C.Entry, target: Target) -> bytes:
+    """Raises Refused for an entry that another process could not be given."""
+    guarded: GuardedCode = entry.guarded_code
+    if guarded.broken:
+        raise Refused("the graph breaks: what is behind the break is traced anew in each process")
+    if not target.state.compiler_fn.runs_as_written:
+        raise Refused(f"what the backend {target.state.compiler_fn.name!r} makes of a graph is not saved; only eager's is")
+    manager, function = guarded.manager, target.function
+    if not manager.valid:
+        raise Refused(f"{manager.died} has died")
+    where = Where(manager.guards, values_of(target), function.__code__)
+    extras, wrappers = _extras(entry, guarded)
+    state = Saved(
+        guards=manager.guards,
+        fetched=manager.fetched,
+        code=guarded.code,
+        extras=extras,
+        wrappers=wrappers,
+        originals=_originals(guarded.code, function.__code__),
+        needs_hook=entry.needs_hook,
+        graph_name=guarded.graph_name,
+        nodes=None if guarded.graph is None else _nodes(guarded.graph),
+        shapes=guarded.shapes,
+        outputs=None if guarded.graph is None else sizes_of_outputs(guarded),
+        pinned=guarded.pinned,
+    )
+    return dumped(state, where, function)
+
+
+def values_of(target: Target) -> FrameValues:
+    """What is known of the arguments before there is a call: the object that was compiled."""
+    names = guards.argument_slots(target.function.__code__)
+    return frame_values(target.function, dict(zip(names, target.first)))
+
+
+def sizes_of_outputs(guarded: GuardedCode) -> tuple[tuple[Any, ...], ...]:
+    return tuple(output_sizes(guarded, {}))
+
+
+def _extras(entry: _C.Entry, guarded: GuardedCode) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """By name; the compiled graph as a mark, and what it is wrapped in."""
+    if guarded.code is None:
+        return {}, ()
+    names = guarded.code.co_freevars[len(guarded.code.co_freevars) - len(entry.extras) :]
+    values: dict[str, Any] = {name: cell.cell_contents for name, cell in zip(names, entry.extras)}
+    wrappers: list[str] = []
+    if guarded.graph_name is not None:
+        compiled = values[guarded.graph_name]
+        while (wrapper := _wrapper_of(compiled)) is not None:
+            wrappers.insert(0, wrapper)
+            compiled = compiled.__closure__[compiled.__code__.co_freevars.index("compiled")].cell_contents
+        forward = getattr(type(guarded.graph), "forward", None)
+        if getattr(compiled, "__self__", None) is not guarded.graph or compiled.__func__ is not forward:
+            raise Refused("what runs is not the graph itself")
+        values[guarded.graph_name] = _GRAPH
+    return values, tuple(wrappers)
+
+
+def _wrapper_of(compiled: Any) -> str | None:
+    code = getattr(compiled, "__code__", None)
+    return next((name for name, made_by in _WRAPPERS.items() if code in made_by.__code__.co_consts), None)
+
+
+def _originals(code: types.CodeType | None, original: types.CodeType) -> tuple[int, ...]:
+    consts = () if code is None else code.co_consts
+    return tuple([
+        index
+        for index, const in enumerate(consts)
+        if isinstance(const, types.CodeType) and (const.co_qualname, const.co_code) == (original.co_qualname, original.co_code)
+    ])  # fmt: skip
+
+
+def _nodes(gm: fx.GraphModule) -> tuple[tuple[Any, ...], ...]:
+    numbers: dict[fx.Node, Ref] = {}
+    found = []
+    for index, node in enumerate(gm.graph.nodes):
+        if node.op in ("get_attr", "call_module"):
+            raise Refused(f"the graph holds {node.target}, a value or a graph of its own")
+        args, kwargs = fx.map_arg((node.args, node.kwargs), numbers.__getitem__)
+        found.append((node.op, node.name, node.target, _plain(args), _plain(kwargs), node.meta.get("stack_trace")))
+        numbers[node] = Ref(index)
+    return tuple(found)
+
+
+def _plain(value: Any) -> Any:
+    """FX's immutable lists and dicts as plain ones."""
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value)) if type(value) is tuple else value
+    if isinstance(value, list):
+        return list(map(_plain, value))
+    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+# -- putting together ---------------------------------------------------------------------------------------------
+
+
+def restored(data: bytes, target: Target) -> _C.Entry:
+    """The entry, for this process. Raises Differs where what it relies on is not what it was."""
+    function, state = target.function, target.state
+    values = values_of(target)
+    found: Saved = Unpickler(io.BytesIO(data), function, values).load()
+    manager = guards.CheckFunctionManager(found.guards, function.__code__, function.__globals__, fetched=found.fetched)
+    gm = None if found.nodes is None or found.graph_name is None else _graph(found.nodes, found.graph_name)
+    guarded = GuardedCode(found.code, manager, gm, found.graph_name, found.shapes, pinned=found.pinned, outputs=found.outputs)
+    extras = dict(found.extras)
+    if gm is not None and found.graph_name is not None:
+        compiled = state.compiler_fn(gm, [])
+        for name in found.wrappers:
+            compiled = _WRAPPERS[name](compiled)
+        extras[found.graph_name] = compiled
+    for index in found.originals:
+        _C.never_trace(found.code.co_consts[index])  # type: ignore[union-attr]
+    entry = make_entry(state, function, guarded, extras, found.needs_hook, fetches=bool(found.fetched))
+    manager.when_invalid(functools.partial(_invalidate, weakref.ref(entry)))
+    return entry
+
+
+def _invalidate(reference: weakref.ref[_C.Entry]) -> None:
+    entry = reference()
+    if entry is not None:
+        entry.valid = False
+
+
+def _graph(nodes: tuple[tuple[Any, ...], ...], name: str) -> fx.GraphModule:
+    graph = fx.Graph()
+    made: list[fx.Node] = []
+    for op, node_name, target, args, kwargs, stack in nodes:
+        args, kwargs = fx.node.map_aggregate((args, kwargs), lambda each: made[each.index] if isinstance(each, Ref) else each)
+        node = graph.create_node(op, target, args, kwargs, node_name)
+        if stack is not None:
+            node.meta["stack_trace"] = stack
+        made.append(node)
+    gm = module_of(graph, torch.nn.Module())
+    gm.compile_subgraph_name = name  # type: ignore[assignment]
+    gm.meta["name"] = name
+    return gm

@@ -1,0 +1,206 @@
+"""`save` and `load`: the file, what it is valid for, and what came of each entry in it.
+
+A file is a line that says what it is, a line of JSON (versions, settings, the function, and length and digest of each entry), and
+the entries. It is code: whoever can write it decides what the process that loads it runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import logging
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import shapes
+import tracer
+from tracer import _C, config, metrics
+from tracer.errors import UserError
+from tracer.saving.entries import restored, saved
+from tracer.saving.references import Differs, Refused, digest, place_of
+from tracer.serving.target import Target, target_of
+
+FORMAT = 1
+MAGIC = b"shapetracer entries\n"
+_OF_NO_TRACE = frozenset({  # settings that change no trace
+    "recompile_limit", "accumulated_recompile_limit", "error_on_recompile", "fail_on_recompile_limit_hit", "suppress_errors",
+    "verify_correctness", "verbose", "prune_guards", "max_trace_instructions", "compile_timeout",
+})  # fmt: skip
+log = logging.getLogger("tracer")
+
+
+@dataclasses.dataclass(frozen=True)
+class Saving:
+    """What was written: how many entries, and why each of the others was not."""
+
+    saved: int
+    refused: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.saved} entries saved", *(f"not saved: {reason}" for reason in self.refused)])
+
+
+@dataclasses.dataclass(frozen=True)
+class Loading:
+    """What was installed: how many entries, and why each of the others was not. True in a condition if there are no others."""
+
+    loaded: int
+    refused: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return not self.refused
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.loaded} entries loaded", *(f"not loaded: {reason}" for reason in self.refused)])
+
+
+def save(fn: Any, path: str | os.PathLike[str]) -> Saving:
+    """Writes the entries of a compiled function or module to a file, for `tracer.load` in a process of the same versions.
+
+    Entries that hold what no other process has (a graph that breaks, an object of the program's own, what another backend than
+    eager made) are not saved, and the result says why. The file is written whole or not at all. Raises UserError for what was not
+    compiled.
+    """
+    target = target_of(fn)
+    parts: list[bytes] = []
+    refused: list[str] = []
+    for entry in reversed(target.entries()):  # the last made stands first
+        try:
+            parts.append(saved(entry, target))
+        except Refused as error:
+            refused.append(f"{entry.qualname}: {error}")
+        except Exception as error:
+            log.debug("an entry of %s cannot be saved", entry.qualname, exc_info=True)
+            refused.append(f"{entry.qualname}: it cannot be written ({type(error).__name__}: {error})")
+    header = _header(target) | {"entries": [{"bytes": len(part), "sha256": hashlib.sha256(part).hexdigest()} for part in parts]}
+    _write(Path(path), MAGIC + json.dumps(header).encode() + b"\n" + b"".join(parts))
+    return Saving(len(parts), tuple(refused))
+
+
+def load(fn: Any, path: str | os.PathLike[str]) -> Loading:
+    """Installs the entries of a file that `tracer.save` wrote, without tracing anything.
+
+    A file is code: load none that others could have written. An entry is installed if Python, torch, the tracer, the settings and
+    every function and class that its trace went through are what they were; the result says what was not, and calls that such an
+    entry would have served are traced as ever. What is loaded checks the guards that were saved. Raises UserError where there is
+    no such file.
+    """
+    target = target_of(fn)
+    header, parts = _read(Path(path))
+    reason = _mismatch(header, _header(target))
+    if reason is not None:
+        return _told(Loading(0, tuple([reason] * max(1, len(parts)))), target)
+    made, refused = [], []
+    for part in parts:
+        try:
+            made.append(restored(part, target))
+        except Differs as error:
+            refused.append(str(error))
+        except Exception as error:
+            log.debug("an entry of %s cannot be loaded", path, exc_info=True)
+            refused.append(f"it cannot be read ({type(error).__name__}: {error})")
+    for entry in made:
+        ready = entry is made[-1]  # what tells the entries apart is made once, and not in the first call
+        target.state.region.install(target.function.__code__, target.function.__globals__, entry, ready)
+        target.state.happened("load", target.function, entry=entry)
+    metrics.counters["saving"]["loaded"] += len(made)
+    return _told(Loading(len(made), tuple(refused)), target)
+
+
+def _told(result: Loading, target: Target) -> Loading:
+    metrics.counters["saving"]["refused"] += len(result.refused)
+    for reason in dict.fromkeys(result.refused):
+        log.warning("%s: an entry was not loaded: %s", target.state.name, reason)
+    return result
+
+
+# -- the file -----------------------------------------------------------------------------------------------------
+
+
+def _write(path: Path, data: bytes) -> None:
+    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        beside.write_bytes(data)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], list[bytes]]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error}") from None
+    line, _, rest = data.removeprefix(MAGIC).partition(b"\n")
+    try:
+        header = json.loads(line) if data.startswith(MAGIC) else None
+        if header["format"] != FORMAT:  # type: ignore[index]
+            return header, []  # type: ignore[return-value]
+        parts = []
+        for entry in header["entries"]:  # type: ignore[index]
+            part, rest = rest[: entry["bytes"]], rest[entry["bytes"] :]
+            if hashlib.sha256(part).hexdigest() != entry["sha256"]:
+                raise UserError(f"{path} is damaged", hint="save the entries again.")
+            parts.append(part)
+        return header, parts  # type: ignore[return-value]
+    except (ValueError, KeyError, TypeError):
+        raise UserError(f"{path} is no file of entries", hint="give one that tracer.save wrote.") from None
+
+
+# -- what it is valid for -----------------------------------------------------------------------------------------
+
+
+def _header(target: Target) -> dict[str, Any]:
+    settings = {name: value for name, value in config.snapshot().items() if name not in _OF_NO_TRACE}
+    return {
+        "format": FORMAT,
+        "versions": _versions(),
+        "settings": settings,
+        "backend": target.state.compiler_fn.name,
+        "function": place_of(target.function),
+        "code": digest(target.function.__code__),
+    }
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    return {
+        "Python": f"{platform.python_implementation()} {platform.python_version()} {sys.implementation.cache_tag}",
+        "machine": f"{platform.system()} {platform.machine()}",
+        "torch": f"{torch.__version__} {torch.version.git_version}",
+        "devices": f"{torch.accelerator.device_count()} {torch.accelerator.is_available()}",
+        "the tracer": f"{tracer.__version__} {_digest_of_tracer()}",
+    }
+
+
+def _digest_of_tracer() -> str:
+    """Of all of its sources, and of what was built of them."""
+    found = hashlib.sha256()
+    for package in (tracer, shapes):
+        for file in sorted(Path(package.__path__[0]).rglob("*.py")):
+            found.update(str(file.relative_to(package.__path__[0])).encode() + file.read_bytes())
+    found.update(Path(_C.__file__).read_bytes())  # type: ignore[attr-defined]
+    return found.hexdigest()[:16]
+
+
+def _mismatch(was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """Why a file cannot be used here; None if it can."""
+    if was["format"] != now["format"]:
+        return f"the file has format {was['format']}, and this tracer reads {now['format']}"
+    for kind in ("versions", "settings"):
+        for name in sorted({*was[kind], *now[kind]}):
+            before, here = was[kind].get(name), now[kind].get(name)
+            if before != here:
+                shown = f"config.{name}" if kind == "settings" else name
+                return f"{shown} was {before!r} where it was saved, and is {here!r} here"
+    if was["backend"] != now["backend"]:
+        return f"it was compiled for the backend {was['backend']!r}, and this is for {now['backend']!r}"
+    return None if was["code"] == now["code"] else f"{now['function']} has other code than {was['function']} where it was saved"

@@ -1,0 +1,471 @@
+"""Objects of the program in a file: as the name or the path by which a new process finds its own, never as copies.
+
+What a trace went through (functions, what classes hold) is found again and compared by its code. `Pickler` refuses what it has
+no reference for; `Unpickler` raises `Differs` where what is found is not what it was.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import hashlib
+import importlib
+import io
+import pickle
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from tracer import _C, user_marks
+from tracer.guards import GlobalStateMatch, MarksMatch, Unchanged, is_guardable_constant
+from tracer.guards.base import Guard
+from tracer.guards.references import ObjectRef
+from tracer.guards.unchanged import ABSENT, ClassFacts, CodeFact, Found, find, held
+from tracer.sources import ClassAttrSource, CodeSource, FrameValues, ObjectSource, Source, TypeSource
+from tracer.sources.reading import type_dict, type_mro
+
+_COPIED = ("tracer", "shapes", "sympy", "re", "builtins", "copyreg", "collections", "types")  # packages whose values are data
+_BUILTIN = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, types.MethodWrapperType,
+            types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType)  # fmt: skip
+_OF_TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
+_PLACES = ("torch", "torch.nn.functional", "torch._C._nn", "torch._C", "torch._C._linalg", "torch._C._special", "torch._C._fft",
+           "types", "builtins", "operator")  # where functions and classes are that do not tell where they are  # fmt: skip
+
+
+_GETTERS = ("fget", "fset", "fdel")
+_ENDINGS = ("", ".fget", ".fset", ".fdel", *(".__wrapped__" * depth for depth in range(1, 5)))  # behind a decorator
+
+
+class Refused(Exception):
+    """An entry holds something that cannot be found again in another process."""
+
+
+class Differs(Exception):
+    """What an entry relies on is not in this process as it was in the one that saved it."""
+
+
+# -- code ---------------------------------------------------------------------------------------------------------
+
+
+def digest(code: types.CodeType) -> str:
+    """Of all that a code object is but for its file's name."""
+    return hashlib.sha256(repr(_said(code)).encode()).hexdigest()[:32]
+
+
+def _said(value: Any) -> Any:
+    if isinstance(value, types.CodeType):
+        return (
+            value.co_qualname, value.co_code, value.co_flags,
+            value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount,
+            value.co_names, value.co_varnames, value.co_freevars, value.co_cellvars, value.co_exceptiontable,
+            value.co_firstlineno, value.co_linetable, tuple(map(_said, value.co_consts)),
+        )  # fmt: skip
+    if isinstance(value, tuple):
+        return tuple(map(_said, value))
+    if isinstance(value, frozenset):
+        return "frozenset", sorted(map(repr, value))
+    return type(value).__name__, repr(value)
+
+
+def _print_of(value: Any) -> str:
+    """What tells that an object is the same as in another process: code for functions, else the class."""
+    match value:
+        case types.FunctionType():
+            defaults = [*(value.__defaults__ or ()), *sorted((value.__kwdefaults__ or {}).items())]
+            return f"function {digest(value.__code__)} {list(map(_print_of, defaults))}"
+        case property():
+            return f"property {[_print_of(part) for part in (value.fget, value.fset, value.fdel)]}"
+        case staticmethod() | classmethod():
+            return f"{type(value).__name__} {_print_of(value.__func__)}"
+        case type():
+            return f"class {value.__module__}.{value.__qualname__}"
+    if type(value) in _BUILTIN:
+        return f"{type(value).__name__} {value.__qualname__}"
+    if is_guardable_constant(value):
+        return f"{type(value).__name__} {value!r}"
+    return f"a {type(value).__module__}.{type(value).__qualname__}"
+
+
+def place_of(function: Any) -> str:
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"
+
+
+# -- where objects are found --------------------------------------------------------------------------------------
+
+
+def _at(module: str, qualname: str) -> Any:
+    """What stands under a name, looked up without running code of the program; ABSENT where nothing does."""
+    found: Any = sys.modules.get(module)
+    for part in qualname.split("."):
+        if isinstance(found, types.ModuleType):
+            found = vars(found).get(part, ABSENT)
+        elif isinstance(found, type):
+            found = type_dict(found).get(part, ABSENT)
+        elif type(found) is property and part in _GETTERS:
+            found = getattr(found, part)
+        elif type(found) is types.FunctionType and part == "__wrapped__":
+            found = found.__dict__.get(part, ABSENT)
+        else:
+            return ABSENT
+        if type(found) in (staticmethod, classmethod):
+            found = found.__func__
+    return found
+
+
+def _name_of(obj: Any) -> tuple[str, str] | None:
+    """(module, qualified name) of a class or function that is found there."""
+    if isinstance(obj, type):  # whose metaclass may define these
+        module, qualname = [type.__dict__[name].__get__(obj) for name in ("__module__", "__qualname__")]
+    else:
+        module, qualname = [getattr(obj, name, None) for name in ("__module__", "__qualname__")]
+    owner = getattr(obj, "__objclass__", None)  # of methods of built-in classes
+    if isinstance(owner, type):
+        module = owner.__module__
+    if not isinstance(qualname, str):
+        return None
+    if isinstance(module, str):
+        for ending in _ENDINGS:
+            if _at(module, qualname + ending) is obj:
+                return module, qualname + ending
+    names = {qualname.rpartition(".")[2], getattr(obj, "__name__", "")}
+    for place in _PLACES:
+        for name in names:
+            if name and _at(place, name) is obj:
+                return place, name
+    if isinstance(obj, type):  # function, method, NoneType, ... are known by other names
+        return next((("types", name) for name, value in vars(types).items() if value is obj), None)
+    return None
+
+
+class Where:
+    """The objects that an entry's guards lead to, by identity: what has no name of its own is found by its path."""
+
+    def __init__(self, guards: tuple[Guard, ...], values: FrameValues, code: types.CodeType) -> None:
+        self.values = values
+        self.paths: dict[int, Source] = {}
+        self.kept: list[Any] = []
+        for guard in guards:
+            for source in guard.sources():
+                if type(source) is not CodeSource:
+                    self._note(source)
+        for guard in guards:
+            if isinstance(guard, Unchanged):
+                self._note_methods(guard)
+        self.consts = {id(code): (), **{id(const): path for const, path in _nested(code, ())}}
+
+    def _note(self, source: Source) -> None:
+        try:
+            value = source.get(self.values)
+        except Exception:  # what the caller hands in is not known
+            return
+        self.kept.append(value)  # so that no other object gets its address
+        self.paths.setdefault(id(value), source)
+        self.paths.setdefault(id(type(value)), TypeSource(source))
+        if isinstance(value, types.FunctionType):
+            self.paths.setdefault(id(value.__code__), CodeSource(source))
+
+
+    def _note_methods(self, guard: Unchanged) -> None:
+        for facts in guard.classes:
+            for found in facts.found:
+                owner = None if found.owner is None else found.owner.get()
+                path = self.paths.get(id(owner))
+                value = None if owner is None else type_dict(owner).get(found.name)
+                if path is not None and isinstance(value, types.FunctionType):
+                    self.paths.setdefault(id(value), ClassAttrSource(path, found.name))
+
+
+def _nested(code: types.CodeType, path: tuple[int, ...]) -> Iterator[tuple[types.CodeType, tuple[int, ...]]]:
+    for index, const in enumerate(code.co_consts):
+        if isinstance(const, types.CodeType):
+            yield const, (*path, index)
+            yield from _nested(const, (*path, index))
+
+
+# -- writing ------------------------------------------------------------------------------------------------------
+
+
+class Pickler(pickle.Pickler):
+    """Values are written, objects of the program as references. Raises Refused."""
+
+    def __init__(self, file: Any, where: Where, function: types.FunctionType) -> None:
+        super().__init__(file, protocol=5)
+        self.where = where
+        self.function = function
+
+    def persistent_id(self, obj: Any) -> Any:
+        kind = type(obj)
+        if kind in (str, int, tuple, float, bool, type(None), list, bytes) or isinstance(obj, (Source, Guard)):
+            return None
+        if obj is user_marks.changes:
+            return ("marks",)
+        if obj is self.function:
+            return ("itself",)
+        if kind is types.ModuleType:
+            return self._module(obj)
+        if isinstance(obj, type) or kind is types.FunctionType or kind in _BUILTIN:
+            return self._named(obj)
+        if isinstance(obj, torch._ops.OpOverload):
+            return "operator", obj.namespace, obj._schema.name.partition("::")[2], obj._overloadname
+        if kind is dict:
+            return self._namespace(obj)
+        if kind is types.CodeType and id(obj) in self.where.consts:
+            return "const", self.where.consts[id(obj)]
+        if kind is ObjectRef and type(obj.get()) is types.CodeType:
+            return self._code_at(obj.get())
+        return None
+
+    def _code_at(self, code: types.CodeType) -> Any:
+        path = self.where.paths.get(id(code))
+        if path is None:
+            raise Refused(f"the code of {code.co_qualname} is not found by a path from the call")
+        return "code", path, digest(code), code.co_qualname
+
+    def _module(self, obj: types.ModuleType) -> Any:
+        name = vars(obj).get("__name__")
+        if sys.modules.get(name) is not obj:  # type: ignore[arg-type]
+            raise Refused(f"the module {name} is not found by its name")
+        return "module", name
+
+    def _named(self, obj: Any) -> Any:
+        name = _name_of(obj)
+        if name is not None:
+            return "name", *name, _print_of(obj)
+        path = self.where.paths.get(id(obj))
+        if path is not None:
+            return "path", path, _print_of(obj)
+        owner = getattr(obj, "__self__", None)
+        if isinstance(owner, (type, types.ModuleType)) and getattr(owner, obj.__name__, None) == obj:
+            return "attribute", owner, obj.__name__
+        raise Refused(f"{place_of(obj)} is found neither by a name nor by a path from the call")
+
+    def _namespace(self, obj: dict[str, Any]) -> Any:
+        if obj is self.function.__globals__:
+            return ("globals",)
+        name = obj.get("__name__") if "__name__" in obj else None
+        if isinstance(name, str) and name in sys.modules and vars(sys.modules[name]) is obj:
+            return "namespace", name
+        return None
+
+    def reducer_override(self, obj: Any) -> Any:
+        match obj:
+            case ObjectRef():
+                if obj.dead:
+                    raise Refused(f"{obj!r} has died")
+                return ObjectRef, (obj.get(),)
+            case Unchanged():
+                return _unchanged, (tuple(map(_class_facts, obj.classes)), tuple(self._code_facts(obj)), tuple(_answers(obj)))
+            case GlobalStateMatch():
+                numbers = obj.snapshot.numbers()
+                if numbers is None:
+                    raise Refused("it was traced under a mode of torch's (a default device, a torch function or dispatch mode)")
+                return _global_state, (numbers,)
+            case MarksMatch():
+                return MarksMatch, (obj.group, obj.attribute, obj.marks, obj.changes, 0)  # nobody has marked anything, or look
+            case ObjectSource() if obj.made:
+                return _made, (obj.made, obj.shown)
+            case Guard():
+                return _guard, (type(obj), {field.name: getattr(obj, field.name) for field in dataclasses.fields(obj)})
+            case types.CodeType():
+                return _code, _code_fields(obj)
+            case enum.Enum():
+                return getattr, (type(obj), obj.name)
+        package = type(obj).__module__.partition(".")[0]
+        if package in _COPIED or isinstance(obj, _OF_TORCH):
+            return NotImplemented
+        path = self.where.paths.get(id(obj))
+        told = f", at {path.name}" if path is not None else ""
+        raise Refused(f"an object of {type(obj).__module__}.{type(obj).__qualname__}{told} has to be the same one")
+
+    def _code_facts(self, guard: Unchanged) -> Iterator[tuple[Any, ...]]:
+        """Functions that are found by name or path; those that are found on a class are among its facts."""
+        for fact in guard.functions:
+            function = fact.function.get()
+            if function is None or not fact.holds():
+                raise Refused(f"{fact.function!r} has changed")
+            yield (function,)
+
+
+def _class_facts(facts: ClassFacts) -> tuple[Any, ...]:
+    cls = facts.cls.get()
+    if cls is None or facts.changed() is not None:
+        raise Refused(f"{facts.cls!r} has changed")
+    found = [
+        (each.name, None if each.after is None else each.after.get(), None if each.owner is None else each.owner.get(),
+         _class_attribute(cls, each), _varies(each))
+        for each in facts.found
+    ]  # fmt: skip
+    return cls, type_mro(cls), tuple(found)
+
+
+def _answers(guard: Unchanged) -> Iterator[tuple[type, type, bool]]:
+    """What abc said. Raises Refused where the trace relied on what another process finds otherwise."""
+    if guard.of_process:
+        raise Refused(guard.of_process[0])
+    for cls, base, answer in guard.asked:
+        yield cls.get(), base.get(), answer
+
+
+def _class_attribute(cls: type, found: Found) -> str:
+    """What tells what a class holds from other things. Raises Refused for an object of the program's own."""
+    value = find(cls, found.name, None if found.after is None else found.after.get())[1]
+    printed = _print_of(value)
+    if value is not ABSENT and printed.startswith("a ") and len(found.value or ()) > 1:
+        raise Refused(f"{cls.__qualname__}.{found.name}, {printed}, has to be the same object")
+    return printed
+
+
+def _varies(found: Found) -> bool:
+    """Whether only the class of the value counts: the number itself has guards of its own."""
+    return found.owner is not None and isinstance(found.value, tuple) and len(found.value) == 1 and found.value[0] in (int, float)
+
+
+def _code_fields(code: types.CodeType) -> tuple[Any, ...]:
+    return (
+        code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_nlocals, code.co_stacksize, code.co_flags,
+        code.co_code, code.co_consts, code.co_names, code.co_varnames, code.co_filename, code.co_name, code.co_qualname,
+        code.co_firstlineno, code.co_linetable, code.co_exceptiontable, code.co_freevars, code.co_cellvars,
+    )  # fmt: skip
+
+
+# -- reading ------------------------------------------------------------------------------------------------------
+
+
+class Unpickler(pickle.Unpickler):
+    """Finds the objects of this process. Raises Differs where one is not what it was."""
+
+    def __init__(self, file: Any, function: types.FunctionType, values: FrameValues) -> None:
+        super().__init__(file)
+        self.function = function
+        self.values = values
+
+    def persistent_load(self, pid: Any) -> Any:
+        kind, *rest = pid
+        return getattr(self, f"_{kind}")(*rest)
+
+    def _marks(self) -> Any:
+        return user_marks.changes
+
+    def _itself(self) -> Any:
+        return self.function
+
+    def _globals(self) -> Any:
+        return self.function.__globals__
+
+    def _module(self, name: str) -> Any:
+        return _imported(name)
+
+    def _namespace(self, name: str) -> Any:
+        return vars(_imported(name))
+
+    def _name(self, module: str, qualname: str, printed: str) -> Any:
+        _imported(module)
+        found = _at(module, qualname)
+        if found is ABSENT:
+            raise Differs(f"there is no {module}.{qualname}")
+        return _same(found, printed, f"{module}.{qualname}")
+
+    def _path(self, path: Source, printed: str) -> Any:
+        return _same(_read(path, self.values), printed, path.name)
+
+    def _attribute(self, owner: Any, name: str) -> Any:
+        return getattr(owner, name)
+
+    def _operator(self, namespace: str, name: str, overload: str) -> Any:
+        try:
+            return getattr(getattr(getattr(torch.ops, namespace), name.partition("::")[2] or name), overload)
+        except AttributeError:
+            raise Differs(f"there is no operator {namespace}::{name}.{overload}") from None
+
+    def _const(self, path: tuple[int, ...]) -> Any:
+        code = self.function.__code__
+        for index in path:
+            code = code.co_consts[index]
+        return code
+
+    def _code(self, path: Source, printed: str, shown: str) -> ObjectRef:
+        found = _read(path, self.values)
+        if not isinstance(found, types.CodeType) or digest(found) != printed:
+            raise Differs(f"{shown}, at {path.name}, has other code")
+        return ObjectRef(found)
+
+
+def _imported(name: str) -> types.ModuleType:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise Differs(f"the module {name} cannot be imported: {error}") from None
+
+
+def _read(path: Source, values: FrameValues) -> Any:
+    try:
+        return path.get(values)
+    except Exception as error:
+        raise Differs(f"there is nothing at {path.name} ({type(error).__name__}: {error})") from None
+
+
+def _same(found: Any, printed: str, name: str) -> Any:
+    if _print_of(found) != printed:
+        told = "has other code" if printed.startswith("function") else f"was {printed}, and is {_print_of(found)}"
+        raise Differs(f"{place_of(found) if isinstance(found, types.FunctionType) else name} {told}")
+    return found
+
+
+# what the pickles call
+
+
+def _global_state(numbers: tuple[int, ...]) -> GlobalStateMatch:
+    return GlobalStateMatch(_C.GlobalState(numbers))
+
+
+def _guard(kind: type[Guard], fields: dict[str, Any]) -> Guard:
+    return kind(**fields)
+
+
+def _code(*fields: Any) -> types.CodeType:
+    return types.CodeType(*fields)
+
+
+def _made(made: tuple[Any, ...], shown: str) -> ObjectSource:
+    function, *args = made
+    return ObjectSource(function(*args), shown, made)
+
+
+def _unchanged(classes: tuple[Any, ...], functions: tuple[Any, ...], asked: tuple[Any, ...]) -> Unchanged:
+    facts = [ClassFacts(ObjectRef(cls), tuple(map(id, mro)), tuple(_found(cls, mro, found))) for cls, mro, found in classes]
+    codes = [CodeFact(ObjectRef(function), ObjectRef(function.__code__)) for (function,) in functions]
+    for cls, base, answer in asked:
+        if issubclass(cls, base) is not answer:
+            raise Differs(f"{cls.__qualname__} is {'no' if answer else 'a'} subclass of {base.__qualname__} here")
+    answers = [(ObjectRef(cls), ObjectRef(base), answer) for cls, base, answer in asked]
+    return Unchanged(tuple(facts), tuple(codes), tuple(answers))
+
+
+def _found(cls: type, mro: tuple[type, ...], found: tuple[Any, ...]) -> Iterator[Found]:
+    if type_mro(cls) != mro:
+        raise Differs(f"{cls.__qualname__} has other bases")
+    for name, after, owner, printed, varies in found:
+        now, value = find(cls, name, after)
+        if now is not owner or _print_of(value) != printed and not varies:
+            raise Differs(f"{cls.__qualname__}.{name} is not what it was")
+        kept = None if owner is None else (type(value),) if varies else held(value)
+        yield Found(name, None if after is None else ObjectRef(after), None if owner is None else ObjectRef(owner), kept)
+
+
+def dumped(value: Any, where: Where, function: types.FunctionType) -> bytes:
+    file = io.BytesIO()
+    Pickler(file, where, function).dump(value)
+    return file.getvalue()
+
+
+def frame_values(function: types.FunctionType, known: Mapping[str, Any]) -> FrameValues:
+    """What sources are read from before there is a call."""
+    builtins = function.__globals__.get("__builtins__", {})
+    builtins = builtins if isinstance(builtins, dict) else vars(builtins)
+    closure = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+    return FrameValues(known, function.__globals__, closure, builtins)
