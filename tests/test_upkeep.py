@@ -137,6 +137,13 @@ def test_a_certificate_has_no_more_entries_than_graphs():
     assert tracer.coverage(made, example=torch.ones(3, 4)).certified
 
 
+def test_the_contract_of_a_merged_entry_tells_sizes_of_outputs_in_declared_names():
+    made = tracer.optimize("eager")(pointless)
+    tracer.precompile(made, "x: B, S; B in 1..64; S in 1..64", torch.ones(3, 4))
+    (region,) = made.contract().data["regions"]
+    assert region["outputs"] == [["B", "S"]] and region["rows"] == {"B": "independent", "S": "independent"}
+
+
 def test_merged_guards_say_what_either_said():
     def f(x):
         if x.shape[0] > 30:

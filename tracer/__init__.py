@@ -37,6 +37,7 @@ from tracer.metrics import add_callback, counters
 if TYPE_CHECKING:
     from tracer.report.recorder import record
     from tracer.saving.files import load, save
+    from tracer.serving.buckets import BucketPlan, plan_buckets
     from tracer.serving.contract import Contract, contract
     from tracer.serving.coverage import Coverage, coverage, precompile
     from tracer.serving.pinning import compact, pin, unpin
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LATE = {  # name -> the module that has it, loaded when the name is first used
+    "BucketPlan": "tracer.serving.buckets",
     "Contract": "tracer.serving.contract",
     "Coverage": "tracer.serving.coverage",
     "ShapeSpec": "tracer.shape_spec",
@@ -55,6 +57,7 @@ _LATE = {  # name -> the module that has it, loaded when the name is first used
     "coverage": "tracer.serving.coverage",
     "pin": "tracer.serving.pinning",
     "load": "tracer.saving.files",
+    "plan_buckets": "tracer.serving.buckets",
     "precompile": "tracer.serving.coverage",
     "record": "tracer.report.recorder",
     "save": "tracer.saving.files",
@@ -66,6 +69,7 @@ _LATE = {  # name -> the module that has it, loaded when the name is first used
 }
 
 __all__ = [
+    "BucketPlan",
     "Contract",
     "Coverage",
     "ExplainOutput",
@@ -99,6 +103,7 @@ __all__ = [
     "maybe_mark_dynamic",
     "optimize",
     "pin",
+    "plan_buckets",
     "precompile",
     "record",
     "region_of",

@@ -163,7 +163,7 @@ def covers(one: _C.Entry, other: _C.Entry, *, as_written: bool) -> bool:
 
 def _same_graphs(one: GuardedCode, other: GuardedCode, as_written: bool) -> bool:
     if one.graph is None or other.graph is None or one.broken != other.broken:
-        return one.graph is other.graph and (one.code is None) == (other.code is None)
+        return one.code is None and other.code is None  # of an entry that was loaded nobody knows the graph
     if not same_graph(one.graph, other.graph, inputs=not as_written):
         return False
     return as_written or layout_of(one.graph, _places(one)) == layout_of(other.graph, _places(other))
@@ -178,14 +178,22 @@ def merged(one: _C.Entry, other: _C.Entry, region: Any) -> _C.Entry | None:
     union = shapes.union(others)
     if union is None:
         return None
+    record = _record(union, mine, shapes.labels | others.labels)
     kept = [guard for guard in mine.manager.guards if not isinstance(guard, guards.ShapeLine)]
     lines = tuple([_line(condition, shapes.labels | others.labels) for condition in union])
     manager = guards.CheckFunctionManager(
         [*kept, guards.ShapeGuards(lines)], mine.manager.code, mine.manager.globals, fetched=mine.manager.fetched
     )
-    record = ShapeRecord(tuple(union), shapes.labels | others.labels)
     guarded = GuardedCode(mine.code, manager, mine.graph, mine.graph_name, record, mine.broken)
     return _with_guards(one, guarded, region)
+
+
+def _record(conditions: list[Condition], of: GuardedCode, labels: dict[Any, Any]) -> ShapeRecord:
+    """The conditions in the symbols of the graph, where it has them."""
+    places = {} if of.shapes is None else dict(of.shapes.places)
+    symbols = {_name(label, bool(symbol.is_integer)): symbol for symbol, label in places.items()}
+    told = [dataclasses.replace(each, expr=each.expr.xreplace(symbols)) for each in conditions]
+    return ShapeRecord(tuple(told), {name: label for name, label in labels.items() if name not in symbols} | places)
 
 
 def _with_guards(entry: _C.Entry, guarded: GuardedCode, region: Any) -> _C.Entry:

@@ -31,6 +31,14 @@ def test_four_entries_are_proved_to_serve_every_batch_and_length(served):
     assert len(found.covering) == 4 and tracer.stats(compiled)["certified"]
 
 
+def test_rows_of_a_batch_are_proved_independent_so_that_it_may_be_padded(served):
+    _, compiled, _ = served
+    plan = tracer.plan_buckets({1: 50, 2: 9, 7: 30, 8: 20, 31: 5, 60: 2}, 4, compiled.contract(), size="B")
+    assert plan.classes == ((1,), (2, 7, 8, 31, 60)) and plan.buckets == (1, 8, 31, 60)
+    with pytest.raises(tracer.exc.UserError, match="rows along S may depend on each other"):
+        tracer.plan_buckets({7: 1}, 1, compiled.contract(), size="S")
+
+
 def requests(count):
     draw = random.Random(count)
     edges = [(1, 1), (1, 256), (64, 1), (64, 256), (2, 2)]

@@ -1,7 +1,8 @@
 """Shape contracts: what is compiled of a domain, as a file that other processes and reviews can read, and what differs in two.
 
-The file is JSON: domain, regions with their guards and the lines that made them, sizes of the outputs as formulas, and each
-region as an SMT-LIB script. A shape is served if it lies in the domain and in the region of an entry with a graph.
+The file is JSON: domain, regions with their guards and the lines that made them, along which sizes rows are independent,
+sizes of the outputs as formulas, and each region as an SMT-LIB script. A shape is served if it lies in the domain and in the
+region of an entry with a graph.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from shapes.solver.problem import RLIMIT
 from tracer.api.settings import compiled_region
 from tracer.convert_frame import RegionState
 from tracer.errors import UserError
+from tracer.graph.rows import rows_depend
 from tracer.serving.coverage import Coverage
 from tracer.serving.regions import Served
 from tracer.shape_spec import ShapeSpec
@@ -178,9 +180,21 @@ def _region(each: Served, domain: Domain) -> dict[str, Any]:
         "kind": each.kind,
         "text": each.region.text(domain),
         "guards": guards,
+        "rows": _rows(each, domain),
         "outputs": [list(map(show, sizes)) for sizes in each.outputs],
         "smtlib": solver.smtlib([*domain.conditions(), *(condition.expr for condition in conditions)]),
     }
+
+
+def _rows(each: Served, domain: Domain) -> dict[str, str]:
+    """Along which sizes the graph is proved to compute each row by itself: "independent", or why that is not known."""
+    graph = each.entry.guarded_code.graph
+    if each.kind != "graph" or graph is None:
+        return {}
+    inside = [*domain.conditions(), each.region.formula]
+    fixed = {of.name for of in domain.variables if solver.forced_value(inside, of.symbol) is not None}  # no other size is there
+    told = {of.name: None if of.name in fixed else rows_depend(graph, of.symbol, dict(each.places)) for of in domain.variables}
+    return {name: reason or "independent" for name, reason in told.items()}
 
 
 def _parsed(parse: Any, text: str) -> Any:

@@ -6,7 +6,7 @@ What an entry guards beside shapes is asked of its check_fn, at one shape of the
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import sympy
@@ -31,6 +31,7 @@ class Served:
     region: Region
     refused: str | None = None
     outputs: tuple[tuple[Any, ...], ...] = ()  # the sizes of each tensor that its graph gives, over the domain's variables
+    places: Mapping[Any, Any] = dataclasses.field(default_factory=dict)  # symbols of its trace, over the domain's variables
 
     @property
     def kind(self) -> str:
@@ -41,14 +42,14 @@ class Served:
 
 def served(entry: _C.Entry, calls: Calls) -> Served:
     """What an entry serves of these calls."""
-    region, outputs = _region(entry, calls)
+    region, outputs, places = _region(entry, calls)
     found = member(calls.domain, region)
     if found.status == "unsat":
-        return Served(entry, region, "its shapes lie outside of the domain", outputs)
+        return Served(entry, region, "its shapes lie outside of the domain", outputs, places)
     if found.witness is None:
-        return Served(entry, region, "the solver does not know whether its guards can hold", outputs)
+        return Served(entry, region, "the solver does not know whether its guards can hold", outputs, places)
     failure = refusal(entry, calls, found.witness)
-    return Served(entry, region, failure, outputs)
+    return Served(entry, region, failure, outputs, places)
 
 
 def refusal(entry: _C.Entry, calls: Calls, point: dict[Any, int]) -> str | None:
@@ -60,8 +61,8 @@ def refusal(entry: _C.Entry, calls: Calls, point: dict[Any, int]) -> str | None:
     return "its check function does not hold" if failure is None else str(failure)
 
 
-def _region(entry: _C.Entry, calls: Calls) -> tuple[Region, tuple[tuple[Any, ...], ...]]:
-    """And the sizes of what the graph gives."""
+def _region(entry: _C.Entry, calls: Calls) -> tuple[Region, tuple[tuple[Any, ...], ...], dict[Any, Any]]:
+    """And the sizes of what the graph gives, and what the symbols of its trace are in the domain."""
     manager = entry.guarded_code.manager
     layouts = {layout.tensor.source: layout for layout in calls.layouts.values()}
     conditions = []
@@ -70,11 +71,11 @@ def _region(entry: _C.Entry, calls: Calls) -> tuple[Region, tuple[tuple[Any, ...
             conditions += _static(guard, layouts[guard.source])
     record = entry.guarded_code.shapes
     if record is None:
-        return Region(tuple(conditions)), ()
+        return Region(tuple(conditions)), (), {}
     values = manager.frame_values(calls.slots, calls.function.__closure__)
     found = {symbol: _value(label, layouts, values) for symbol, label in record.places.items()}
     outputs = tuple(output_sizes(entry.guarded_code, found))
-    return Region((*conditions, *over(record.conditions, found).conditions)), outputs
+    return Region((*conditions, *over(record.conditions, found).conditions)), outputs, found
 
 
 def output_sizes(guarded: Any, found: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:

@@ -1,0 +1,147 @@
+"""Buckets with the least padding there is, and only where padding changes nothing."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+import torch
+
+import tracer
+from tracer import Contract
+
+SPEC = "x: B, S; B in 1..64; S in 1..64"
+
+
+def contract_of(function, spec=SPEC, example=None):
+    made = tracer.optimize("eager")(function)
+    found = tracer.precompile(made, spec, torch.randn(3, 4) if example is None else example)
+    assert found, str(found)
+    return made.contract()
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return contract_of(lambda x: (x * 2).softmax(1))
+
+
+def brute_force(counts, k):
+    sizes = sorted(counts)
+    best = None
+    for number in range(1, min(k, len(sizes)) + 1):
+        for buckets in itertools.combinations(sizes, number):
+            if buckets[-1] == sizes[-1]:
+                padding = sum(count * (min(b for b in buckets if b >= size) - size) for size, count in counts.items())
+                best = padding if best is None else min(best, padding)
+    return best
+
+
+def test_the_padding_is_the_least_there_is(plain):
+    draw = random.Random(0)
+    for _ in range(40):
+        counts = {size: draw.randint(1, 30) for size in draw.sample(range(1, 65), draw.randint(1, 10))}
+        k = draw.randint(1, 5)
+        plan = tracer.plan_buckets(counts, k, plain, size="B")
+        assert plan.padding == brute_force(counts, k) and len(plan.buckets) <= k
+        assert all(plan.bucket_for(size) >= size and plan.bucket_for(size) in plan.buckets for size in counts)
+        assert plan.padding == sum(count * (plan.bucket_for(size) - size) for size, count in counts.items())
+
+
+def test_a_plan_says_what_it_costs(plain):
+    plan = tracer.plan_buckets([1, 1, 1, 7, 8, 8], 2, plain, size="B")
+    assert plan.buckets == (1, 8) and plan.padding == 1 and plan.rows == 26 and plan.requests == 6
+    assert "2 buckets for B: 1, 8; 3.7% of the rows are padding" in str(plan)
+    with pytest.raises(tracer.exc.UserError, match="not among the sizes"):
+        plan.bucket_for(9)
+
+
+def test_a_contract_read_from_a_file_is_enough(plain, tmp_path):
+    plain.save(tmp_path / "c.json")
+    assert tracer.plan_buckets({3: 1, 5: 2}, 1, Contract.read(tmp_path / "c.json"), size="B").buckets == (5,)
+
+
+def test_padded_requests_give_what_they_give_alone():
+    def f(x):
+        return (x.exp() @ torch.ones(4, 3)).softmax(-1)
+
+    made = tracer.optimize("eager")(f)
+    assert tracer.precompile(made, "x: B, _; B in 1..64", torch.randn(3, 4))
+    made.seal()
+    plan = tracer.plan_buckets({size: 1 for size in range(1, 33)}, 4, made.contract())
+    for size in range(1, 33):
+        x = torch.randn(size, 4)
+        padded = torch.cat([x, torch.full((plan.bucket_for(size) - size, 4), 9.0)])
+        torch.testing.assert_close(made(padded)[:size], f(x))
+
+
+def test_sizes_that_the_program_tells_apart_are_not_padded_into_each_other():
+    contract = contract_of(lambda x: x * 2 if x.shape[0] <= 8 else x * 3)
+    plan = tracer.plan_buckets({3: 10, 7: 10, 9: 1, 64: 1}, 2, contract, size="B")
+    assert plan.buckets == (7, 64) and plan.classes == ((3, 7), (9, 64))
+    with pytest.raises(tracer.exc.UserError, match="tells 2 groups of sizes apart"):
+        tracer.plan_buckets({3: 10, 9: 1}, 1, contract, size="B")
+    three = tracer.plan_buckets({3: 10, 7: 10, 9: 1, 64: 1}, 3, contract, size="B")
+    assert three.buckets == (7, 9, 64) or three.padding == min(40, 55)
+
+
+def test_groups_that_alternate_have_buckets_of_their_own():
+    contract = contract_of(lambda x: x * 2 if x.shape[0] % 2 else x * 3)
+    plan = tracer.plan_buckets({1: 1, 2: 1, 3: 1, 4: 1, 5: 1, 6: 1}, 2, contract, size="B")
+    assert plan.buckets == (5, 6) and plan.bucket_for(1) == 5 and plan.bucket_for(2) == 6
+
+
+def test_a_difference_in_another_size_does_not_tell_batches_apart():
+    contract = contract_of(lambda x: x * 2 if x.shape[1] <= 8 else x * 3)
+    assert tracer.plan_buckets({3: 1, 9: 1}, 1, contract, size="B").buckets == (9,)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda x: x - x.mean(0), "reduces over the rows"),
+        (lambda x: x * x.shape[0], "computes with the batch size"),
+        (lambda x: x + 1 if x.shape[1] < 9 else x.cumsum(0), "goes along the rows"),
+    ],
+)
+def test_rows_that_are_not_proved_independent_are_refused(function, words):
+    with pytest.raises(tracer.exc.UserError, match=words):
+        tracer.plan_buckets({3: 1}, 1, contract_of(function), size="B")
+
+
+def test_what_does_not_fit_is_refused(plain):
+    for arguments, words in (
+        (({3: 1}, 0, plain), "no number of buckets"),
+        (({}, 1, plain), "is empty"),
+        (({"3": 1}, 1, plain), "is no size"),
+        (({3: 1}, 1, plain), "is no size of the contract"),
+    ):
+        with pytest.raises(tracer.exc.UserError, match=words):
+            tracer.plan_buckets(*arguments)
+    with pytest.raises(tracer.exc.UserError, match="was not declared"):
+        tracer.plan_buckets({65: 1}, 1, plain, size="B")
+    with pytest.raises(tracer.exc.UserError, match="is tied to other sizes"):
+        tracer.plan_buckets({3: 1}, 1, contract_of(lambda x: x * 2, SPEC + "; B <= S"), size="B")
+    old = {**plain.data, "regions": [{**region, "rows": {}} for region in plain.data["regions"]]}
+    with pytest.raises(tracer.exc.UserError, match="does not say whether rows"):
+        tracer.plan_buckets({3: 1}, 1, Contract(old), size="B")
+    with pytest.raises(tracer.exc.UserError, match="not certified"):
+        tracer.plan_buckets({3: 1}, 1, Contract({**plain.data, "certified": False}), size="B")
+
+
+def test_what_the_solver_cannot_tell_is_told_apart(monkeypatch):
+    contract = contract_of(lambda x: x * 2 if x.shape[0] * x.shape[1] < 512 else x * 3)
+    plan = tracer.plan_buckets({60: 1, 61: 1, 62: 1}, 3, contract, size="B")
+    monkeypatch.setattr("tracer.serving.buckets.solver.equivalent", lambda *args: None)
+    apart = tracer.plan_buckets({60: 1, 61: 1, 62: 1}, 3, contract, size="B")
+    assert len(apart.classes) == 3 >= len(plan.classes)
+
+
+def test_python_and_broken_regions_are_refused():
+    def f(x):
+        if x.shape[0] > 50:
+            raise ValueError("too many")
+        return x * 2
+
+    with pytest.raises(tracer.exc.UserError, match="no graph runs"):
+        tracer.plan_buckets({3: 1}, 1, contract_of(f), size="B")

@@ -1,0 +1,208 @@
+"""`plan_buckets`: to which batch sizes requests are padded, so that few sizes are run and few rows are wasted.
+
+A batch may be padded only if what is put behind it changes nothing before it. So the contract has to say that rows are
+independent (see `tracer.graph.rows`), and a bucket serves only sizes at which the program takes the same way: those in the
+same regions.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sympy
+
+from shapes import solver
+from shapes.domain import Domain, Variable, show
+from tracer.errors import UserError
+from tracer.serving.contract import Contract
+
+_ROWS_HINT = "pad where rows are independent, or serve each size as it is."
+
+
+@dataclasses.dataclass(frozen=True)
+class BucketPlan:
+    """`buckets`: the sizes to pad to, in order. `padding`: rows that are added to the requests of the histogram, in total."""
+
+    size: str
+    buckets: tuple[int, ...]
+    padding: int
+    requests: int
+    rows: int
+    serves: Mapping[int, int]  # size -> bucket, of the sizes of the histogram
+    classes: tuple[tuple[int, ...], ...]  # sizes at which the program takes the same way
+
+    def bucket_for(self, size: int) -> int:
+        """The bucket of a size of the histogram. UserError for another one: the plan says nothing of it."""
+        try:
+            return self.serves[size]
+        except KeyError:
+            known = ", ".join(map(str, sorted(self.serves)))
+            raise UserError(f"{self.size} = {size} is not among the sizes that were planned for: {known}") from None
+
+    @property
+    def share(self) -> float:
+        """The part of the rows that run which is padding."""
+        return self.padding / max(1, self.padding + self.rows)
+
+    def __str__(self) -> str:
+        sizes = ", ".join(map(str, self.buckets))
+        return f"{len(self.buckets)} buckets for {self.size}: {sizes}; {100 * self.share:.1f}% of the rows are padding"
+
+
+def plan_buckets(
+    histogram: Mapping[int, int] | Iterable[int], k: int, contract: Contract, *, size: str | None = None
+) -> BucketPlan:
+    """At most `k` batch sizes to pad requests to, with the least padding there is.
+
+    `histogram`: how often each batch size comes, or the sizes themselves. `size`: the name of the batch size in the contract; may
+    be left out if it has but one. Raises UserError where padding is not proved to be harmless: where the contract does not say
+    that rows are independent, where relations tie the size to others, or where more than `k` sizes are told apart by the program.
+    """
+    counts = _counts(histogram)
+    if type(k) is not int or k < 1:
+        raise UserError(f"k={k!r} is no number of buckets")
+    domain = contract.domain()
+    variable = _variable(domain, size)
+    _require_independence(contract, domain, variable, counts)
+    classes = _classes(contract, domain, variable, sorted(counts))
+    if len(classes) > k:
+        told = "; ".join(", ".join(map(str, group)) for group in classes)
+        raise UserError(
+            f"{k} buckets are too few: the program tells {len(classes)} groups of sizes apart, and none can be padded into "
+            f"another one: {told}",
+            hint=f"allow {len(classes)} buckets, or let the program treat these sizes alike.",
+        )
+    buckets = _best(classes, counts, k)
+    serves = {each: _bucket(each, group, buckets) for group in classes for each in group}
+    padding = sum(count * (serves[each] - each) for each, count in counts.items())
+    rows = sum(each * count for each, count in counts.items())
+    return BucketPlan(variable.name, buckets, padding, sum(counts.values()), rows, serves, tuple(map(tuple, classes)))
+
+
+def _counts(histogram: Mapping[int, int] | Iterable[int]) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    items = histogram.items() if isinstance(histogram, Mapping) else ((each, 1) for each in histogram)
+    for each, count in items:
+        if type(each) is not int or type(count) is not int or count < 0:
+            raise UserError(f"{each!r}: {count!r} is no size with how often it comes", hint="give {size: count}, both ints.")
+        if count:
+            counts[each] = counts.get(each, 0) + count
+    if not counts:
+        raise UserError("the histogram is empty", hint="give {size: count} of the requests that came.")
+    return counts
+
+
+def _variable(domain: Domain, name: str | None) -> Variable:
+    names = [each.name for each in domain.variables]
+    if name is None and len(names) == 1:
+        name = names[0]
+    found = next((each for each in domain.variables if each.name == name), None)
+    if found is None:
+        raise UserError(f"size={name!r} is no size of the contract", hint=f"it has {', '.join(names)}.")
+    return found
+
+
+# -- what may be padded ------------------------------------------------------------------------------------------------
+
+
+def _require_independence(contract: Contract, domain: Domain, variable: Variable, counts: Mapping[int, int]) -> None:
+    tied = [relation for relation in domain.relations if variable.symbol in relation.free_symbols]
+    if tied:
+        raise UserError(f"{variable.name} is tied to other sizes: {show(tied[0])}", hint="padding would change those too.")
+    if not contract.data.get("certified"):
+        raise UserError("the contract is of shapes that are not certified", hint="make it of what precompile certified.")
+    for each in counts:
+        if not _holds(variable, each):
+            raise UserError(f"{variable.name} = {each} was not declared: {variable}")
+    for region in contract.data["regions"]:
+        if region["kind"] != "graph":
+            raise UserError(f"where {region['text']}, no graph runs ({region['kind']})", hint=_ROWS_HINT)
+        verdict = region.get("rows", {}).get(variable.name)
+        if verdict is None:
+            raise UserError(f"the contract does not say whether rows along {variable.name} are independent", hint="make it anew.")
+        if verdict != "independent":
+            what = f"rows along {variable.name} may depend on each other, where {region['text']}"
+            raise UserError(f"{what}: {verdict}", hint=_ROWS_HINT)
+
+
+def _holds(variable: Variable, value: int) -> bool:
+    return variable.first <= value <= variable.top and value % variable.multiple_of == 0
+
+
+def _classes(contract: Contract, domain: Domain, variable: Variable, sizes: Sequence[int]) -> list[list[int]]:
+    """Sizes at which every region says the same of the other sizes; proved."""
+    formulas = [region.formula for region in contract.regions()]
+    others = [condition for each in domain.variables if each != variable for condition in each.conditions()]
+    classes: list[tuple[list[Any], list[int]]] = []
+    for size in sizes:
+        here = [formula.subs(variable.symbol, size) for formula in formulas]
+        for there, group in classes:
+            if all(a == b or _equivalent(a, b, others) for a, b in zip(here, there)):
+                group.append(size)
+                break
+        else:
+            classes.append((here, [size]))
+    return [group for _, group in classes]
+
+
+def _equivalent(a: Any, b: Any, facts: Sequence[Any]) -> bool:
+    return solver.equivalent(sympy.sympify(a), sympy.sympify(b), facts) is True
+
+
+# -- which are best ----------------------------------------------------------------------------------------------------
+
+
+def _best(classes: Sequence[Sequence[int]], counts: Mapping[int, int], k: int) -> tuple[int, ...]:
+    """The dynamic programme: the best for each class and number of buckets, then the best way to share the buckets out."""
+    best: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}  # buckets used -> padding, and which
+    for index, group in enumerate(classes):
+        left = len(classes) - index - 1
+        of_group = _of_class(group, counts, k - len(classes) + 1)
+        after: dict[int, tuple[int, tuple[int, ...]]] = {}
+        for used, (padding, chosen) in best.items():
+            for more, (cost, buckets) in of_group.items():
+                if used + more + left <= k:
+                    found = padding + cost, (*chosen, *buckets)
+                    after[used + more] = min(after.get(used + more, found), found)
+        best = after
+    return tuple(sorted(min(best.values())[1]))
+
+
+def _of_class(group: Sequence[int], counts: Mapping[int, int], most: int) -> dict[int, tuple[int, tuple[int, ...]]]:
+    """For each number of buckets, the least padding of the sizes of a class, and the buckets: sizes of it, the largest always."""
+
+    requests = [0, *itertools.accumulate(counts[size] for size in group)]
+    rows = [0, *itertools.accumulate(counts[size] * size for size in group)]
+
+    def padding(first: int, last: int) -> int:
+        """Of the sizes from `first` to `last`, padded to the last of them."""
+        return group[last] * (requests[last + 1] - requests[first]) - (rows[last + 1] - rows[first])
+
+    @functools.cache
+    def least(last: int, buckets: int) -> tuple[float, tuple[int, ...]]:
+        """For the sizes up to `last`, which is a bucket."""
+        if buckets == 1:
+            return padding(0, last), (group[last],)
+        ways = (
+            (before + padding(first + 1, last), (*chosen, group[last]))
+            for first in range(buckets - 2, last)
+            for before, chosen in [least(first, buckets - 1)]
+        )
+        return min(ways, default=(math.inf, ()))
+
+    found = {}
+    for buckets in range(1, min(most, len(group)) + 1):
+        cost, chosen = least(len(group) - 1, buckets)
+        found[buckets] = int(cost), chosen
+    return found
+
+
+def _bucket(size: int, group: Sequence[int], buckets: Sequence[int]) -> int:
+    own = [bucket for bucket in buckets if bucket in group]
+    return own[bisect.bisect_left(own, size)]
