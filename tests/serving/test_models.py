@@ -72,3 +72,65 @@ def test_the_longest_length_is_found_by_the_certificate(served):
     with torch.no_grad():
         found = tracer.precompile(compiled, SPEC.replace("256", "300"), kwargs=Request(3, 7, 0).inputs())
     assert not found and found.status == "broken" and max(found.witness.values()) == 257 and "expand" in found.reason
+
+
+# -- decoding --------------------------------------------------------------------------------------------------------------
+
+CACHED = ("B", None, "P", None)
+
+
+def stepper(model):
+    """One token more for each sequence of a batch: keys and values of what came before are handed in and out."""
+    from transformers.cache_utils import DynamicCache
+
+    def step(ids, mask, past):
+        cache = DynamicCache()
+        for layer, (keys, values) in enumerate(past):
+            cache.update(keys, values, layer)
+        out = model(input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True)
+        return out.logits, [(layer.keys, layer.values) for layer in cache.layers]
+
+    return step
+
+
+def begun(batch, length, seed):
+    draw = torch.Generator().manual_seed(seed)
+    past = [tuple(torch.randn(batch, 2, length, 16, generator=draw) for _ in range(2))]
+    return torch.randint(0, 1000, (batch, 1), generator=draw), torch.ones(batch, length + 1, dtype=torch.int64), past
+
+
+def certified_step():
+    """Made in the test itself: transformers asks os.environ, and pytest changes that between tests."""
+    step = stepper(build("llama", 1))
+    compiled = tracer.compile(step)
+    sizes = {"B": (1, 64), "P": (1, 255)}
+    spec = tracer.ShapeSpec({"ids": ["B", None], "mask": ["B", "P + 1"], "past": [[CACHED, CACHED]]}, **sizes)
+    with torch.no_grad():
+        assert tracer.precompile(compiled, spec, begun(3, 7, 0)).certified
+    compiled.seal()
+    return step, compiled
+
+
+def decode(runs, steps):
+    step, compiled = certified_step()
+    draw = random.Random(runs)
+    entries = compiled.stats()["compiles"]
+    with torch.no_grad():
+        for seed in range(runs):
+            ids, mask, past = begun(draw.choice((1, 2, draw.randint(3, 64))), draw.randint(1, 255 - steps), seed)
+            for _ in range(steps):
+                (expected, grown), (seen, now) = step(ids, mask, past), compiled(ids, mask, past)
+                assert torch.equal(expected, seen) and all(map(torch.equal, grown[0], now[0]))
+                ids, past = seen[:, -1].argmax(-1, keepdim=True), now
+                mask = torch.cat([mask, mask.new_ones(mask.shape[0], 1)], 1)
+    stats = compiled.stats()
+    assert stats["compiles"] == entries and stats["sealed_misses"] == 0
+
+
+def test_decoding_with_a_growing_cache_is_certified_and_compiles_nothing():
+    decode(3, 8)
+
+
+@pytest.mark.full
+def test_a_thousand_steps_of_decoding_compile_nothing():
+    decode(25, 40)
