@@ -4,38 +4,51 @@ _TRACED = "the program switches on a trace function, which sees no line of gener
 _CELL = "a local that a closure shares is a free variable of the resume function: another name in the same NameError"
 _BUILTIN = "it replaces a function of `builtins` for everybody, the tracer among them"
 _STACK = "it walks the stack at every allocation, those of the tracer too"
+_REUSED = "it counts on CPython using a tuple again that nobody else holds, which a break keeps alive"
+_SIZE = "it asks for the size of a dict in memory: one that generated code fills shares no keys"
+_LONGER = "an object is alive one step longer than in CPython"
+_THREADS = "another thread changes a dict between the trace and the check of its guards"
 
 #: What cannot pass where frames are replaced.
 KNOWN = {
+    "test_descr.ClassPropertiesAndMethods.test_slots": "it counts the objects of the process, those of the tracer too",
+    "test_descr.MiscTests.test_type_lookup_mro_reference": "a key that is no text changes the class it stands in",
+    "test_descr.SharedKeyTests.test_subclasses": _SIZE,
+    "test_dict.DictTest.test_splittable_popitem": _SIZE,
+    "test_dict.DictTest.test_str_nonstr": "it tells equal texts apart by their identity",
     "test_funcattrs.FunctionPropertiesTest.test_set_cell": _CELL,
     "test_functools.TestLRUC.test_lru_reentrancy_with_len": _BUILTIN,
     "test_functools.TestLRUPy.test_lru_reentrancy_with_len": _BUILTIN,
     "test_generators.GeneratorTest.test_handle_frame_object_in_creation": _STACK,
+    "test_itertools.TestBasicOps.test_combinations_tuple_reuse": _REUSED,
+    "test_itertools.TestBasicOps.test_combinations_with_replacement_tuple_reuse": _REUSED,
+    "test_itertools.TestBasicOps.test_permutations_tuple_reuse": _REUSED,
+    "test_itertools.TestBasicOps.test_product_tuple_reuse": _REUSED,
     "test_patma.TestTracing": _TRACED,
+    "test_re.ReTests.test_search_anchor_at_beginning": "it measures seconds, of the trace too",
 }
 
 #: Differences that are bugs of the tracer, not yet mended.
 OPEN = {
-    "test_collections.TestCounter.test_basics": "equality of a Counter and a dict",
     "test_collections.TestNamedTuple.test_non_generic_subscript": "a named tuple's class that was made twice",
-    "test_descr.ClassPropertiesAndMethods.test_altmro": "an mro() of the program's, traced",
-    "test_descr.ClassPropertiesAndMethods.test_basic_inheritance": "equality of an int of a subclass",
-    "test_descr.ClassPropertiesAndMethods.test_mutable_bases_with_failing_mro": "an mro() of the program's, traced",
-    "test_descr.ClassPropertiesAndMethods.test_slots": "an object is alive one step longer than in CPython",
-    "test_descr.ClassPropertiesAndMethods.test_special_method_lookup": "__getattr__ and descriptors of special methods",
-    "test_descr.ClassPropertiesAndMethods.test_supers": "super() of a class reads a property",
-    "test_descr.ClassPropertiesAndMethods.test_vicious_descriptor_nonsense": "keys of a class's dict that are no text",
-    "test_descr.ClassPropertiesAndMethods.test_wrong_class_slot_wrapper": "a slot wrapper on an object of another class",
-    "test_descr.DictProxyTests": "views of a mappingproxy that are built anew",
-    "test_descr.MiscTests.test_type_lookup_mro_reference": "keys of a class's dict that are no text",
-    "test_descr.MroTest": "an mro() of the program's, traced",
-    "test_descr.PicklingTests.test_issue24097": "__reduce_ex__ of an object with slots",
-    "test_generators.GeneratorStackTraceTest": "frames of a generator that another draws from",
-    "test_re.DebugTests": "what re prints while it compiles",
-    "test_re.ImplementationTest": "classes that cannot be made or changed",
-    "test_weakref.FinalizeTestCase": "an object is alive one step longer than in CPython",
-    "test_weakref.MappingTestCase.test_remove_closure": "a closure that a class keeps",
-    "test_exceptions.AttributeErrorTests.test_getattr_has_name_and_obj": "AttributeError of a traced read has no name and obj",
-    "test_exceptions.ExceptionTests.testExceptionCleanupState": "an object is alive one step longer than in CPython",
+    "test_dataclasses.TestDocString": "the signature in the docstring that dataclass() makes is left out",
+    "test_dataclasses.TestSlots.test_slots_no_weakref": "a weak reference to an object without room for one raises nothing",
+    "test_descr.ClassPropertiesAndMethods.test_special_method_lookup": "a descriptor in place of a special method is not asked",
+    "test_descr.ClassPropertiesAndMethods.test_wrong_class_slot_wrapper": "a slot wrapper of str on an instance of an int class",
+    "test_descr.MroTest.test_tp_subclasses_cycle_error_return_path": "an mro() that changes the bases of its own class",
+    "test_dict.DictTest.test_merge_and_mutate": "a dict that a comparison empties while another takes its items over",
+    "test_dict.DictTest.test_oob_indexing_dictiter_iternextitem": _LONGER,
+    "test_exceptions.ExceptionTests.testExceptionCleanupState": _LONGER,
     "test_exceptions.ExceptionTests.testSettingException": "frames of C API calls are named after the resume function",
+    "test_exceptions.ExceptionTests.test_memory_error_cleanup": _LONGER,
+    "test_exceptions.ExceptionTests.test_recursion_in_except_handler": "each level of a deep recursion is traced anew: minutes",
+    "test_functools.TestLRUPy.test_lru_cache_threaded3": _THREADS,
+    "test_generators.GeneratorStackTraceTest.test_send_with_yield_from": "frames of a generator that another draws from",
+    "test_generators.GeneratorStackTraceTest.test_throw_with_yield_from": "frames of a generator that another draws from",
+    "test_generators.GeneratorTest.test_name": "a generator of a function that was given another name in the trace",
+    "test_generators.__test__.email": "a global that an earlier example of a doctest stored",
+    "test_weakref.FinalizeTestCase.test_all_freed": _LONGER,
+    "test_weakref.MappingTestCase.test_remove_closure": "a closure that a class keeps",
+    "test_weakref.MappingTestCase.test_threaded_weak_valued_setdefault": _THREADS,
+    "test_weakref.MappingTestCase.test_weak_keys": _LONGER,
 }

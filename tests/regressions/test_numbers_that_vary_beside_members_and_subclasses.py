@@ -36,6 +36,13 @@ class Number(int):
     pass
 
 
+class Alias(enum.IntFlag):
+    A = 1
+    B = 2
+    BOTH = 3
+    ONE = 1
+
+
 class Shifted(int):
     def __eq__(self, other):
         return int(self) == other + 1
@@ -69,3 +76,12 @@ def test_arithmetic_with_a_number_that_varies(other):
     for n in (3, 6, 1, 5):
         expected, seen = fn(torch.ones(2), n), traced(torch.ones(2), n)
         assert seen[1:] == expected[1:]
+
+
+def test_members_are_in_their_own_class_whatever_their_numbers():
+    def fn(x):
+        found = [Permission.X in Alias, Alias.A in Permission, Alias.BOTH in Alias, Alias.ONE in Alias]
+        return x + 1, found, [member in Level for member in (Level.LOW, Permission.X)], (Alias.A | Alias.B) in Alias
+
+    traced = compiled(fn, Settings())
+    assert traced(torch.ones(2))[1:] == fn(torch.ones(2))[1:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import functools
 import gc
@@ -322,3 +323,22 @@ def test_builtin_that_the_module_of_the_caller_has_another_of():
             return "shown"
 
     check_made(namespaces[1]["caller"], lambda: ((X, namespaces[0]["callee"], Shown()), {}))
+
+
+@pytest.mark.parametrize("search", [lambda queue: 3 in queue, lambda queue: queue.count(3), lambda queue: queue.remove(3)])
+def test_deque_that_a_comparison_empties(search):
+    class Emptying:
+        def __eq__(self, other):
+            queues[0].clear()
+            return NotImplemented
+
+    queues = [None]
+
+    def fn(x):
+        queues[0] = collections.deque([Emptying(), Emptying()])
+        try:
+            return x, search(queues[0])
+        except (RuntimeError, IndexError) as error:
+            return x + 1, str(error)
+
+    check(fn, X)

@@ -12,7 +12,7 @@ from tracer.graph_breaks import unsupported
 from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
-from tracer.variables.constant import ConstantVariable
+from tracer.variables.constant import ConstantVariable, boolean
 from tracer.variables.enums import EnumMemberVariable, member_of_name
 from tracer.variables.lookups import (
     C_METHOD_TYPES,
@@ -168,6 +168,8 @@ class ClassVariable(VariableTracker):
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
         if isinstance(self.value, enum.EnumMeta) and not isinstance(item, EnumMemberVariable):
             unsupported("unsupported-operator", left=item.describe(), op="in", right=self.describe())
+        if isinstance(item, EnumMemberVariable) and lookup(type(self.value), "__contains__")[0] is enum.EnumMeta:
+            return boolean(enum.EnumMeta.__contains__(self.value, item.value))  # type: ignore[arg-type]
         return tx.iterate_class(self).sequence.contains(tx, item)
 
     def reconstruct(self, cg: Any) -> None:

@@ -95,6 +95,13 @@ class DequeVariable(SequenceVariable):
             tx.raise_error(AttributeError, "attribute 'maxlen' of 'collections.deque' objects is not writable")
         super().set_attr(tx, name, value)
 
+    def _find(self, tx: Tracer, item: VariableTracker, start: int, stop: int) -> int | None:
+        version = self.version
+        position = super()._find(tx, item, start, stop)
+        if version != self.version:  # each search has its own error
+            unsupported("unsupported-iteration", value="a deque that a comparison changes")
+        return position
+
     # -- changes -------------------------------------------------------------------------------------------------
 
     def _change(self, tx: Tracer) -> None:
@@ -293,10 +300,7 @@ def _insert(tx: Tracer, self: DequeVariable, position: VariableTracker, item: Va
 
 @_deque("remove")
 def _remove(tx: Tracer, self: DequeVariable, item: VariableTracker, /) -> VariableTracker:
-    version = self.version
     position = self._find(tx, item, 0, len(self._items))
-    if version != self.version:
-        tx.raise_error(IndexError, "deque mutated during remove().")
     if position is None:
         unsupported("exception-in-trace", error="deque.remove(x): x not in deque")
     self._change(tx)

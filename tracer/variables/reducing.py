@@ -28,6 +28,8 @@ def reduced(tx: Tracer, owner: UserObjectVariable, name: str, args: list[Variabl
     if lookup(owner.cls, "__getnewargs_ex__")[0] is not None:
         unsupported("unsupported-method", value=owner.describe(), name="__getnewargs_ex__")
     arguments = owner.call_special(tx, "__getnewargs__")
+    if arguments is not None and not issubclass(arguments.python_type(), tuple):
+        unsupported("unsupported-method", value=owner.describe(), name="__getnewargs__")
     new = tx.wrap(copyreg.__newobj__, ModuleGlobalsSource("copyreg", "__newobj__"))  # type: ignore[attr-defined]
     made_of = [tx.class_variable(owner.cls, owner), *([] if arguments is None else arguments.unpack(tx))]
     state = owner.call_method(tx, "__getstate__", [], {})
@@ -49,7 +51,10 @@ def _state(tx: Tracer, owner: UserObjectVariable) -> VariableTracker:
         if attributes.truth(tx):
             state = attributes
     values: dict[str, VariableTracker] = {}
-    for name in _slot_names(owner.cls):
+    names = _slot_names(owner.cls)
+    if vars(owner.cls).get("__slotnames__", names) != names:  # which the program has set
+        unsupported("unsupported-attribute", value=owner.describe(), name="__slotnames__")
+    for name in names:
         value = _slot_value(tx, owner, name)
         if value is not None:
             values[name] = value
