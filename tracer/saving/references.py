@@ -343,6 +343,7 @@ class Unpickler(pickle.Unpickler):
         super().__init__(file)
         self.function = function
         self.values = values
+        self._found: dict[tuple[str, str, str], Any] = {}  # names that were looked up, each once
 
     def persistent_load(self, pid: Any) -> Any:
         kind, *rest = pid
@@ -364,11 +365,14 @@ class Unpickler(pickle.Unpickler):
         return vars(_imported(name))
 
     def _name(self, module: str, qualname: str, printed: str) -> Any:
-        _imported(module)
-        found = _at(module, qualname)
-        if found is ABSENT:
-            raise Differs(f"there is no {module}.{qualname}")
-        return _same(found, printed, f"{module}.{qualname}")
+        key = module, qualname, printed
+        if key not in self._found:
+            _imported(module)
+            found = _at(module, qualname)
+            if found is ABSENT:
+                raise Differs(f"there is no {module}.{qualname}")
+            self._found[key] = _same(found, printed, f"{module}.{qualname}")
+        return self._found[key]
 
     def _path(self, path: Source, printed: str) -> Any:
         return _same(_read(path, self.values), printed, path.name)
