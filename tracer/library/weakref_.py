@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.variables.base import VariableTracker
+from tracer.variables.lookups import HEAP_TYPE
 from tracer.variables.references import WeakReferenceVariable
 
 if TYPE_CHECKING:
@@ -18,4 +19,9 @@ def _ref(tx: Tracer, target: VariableTracker, /, *callback: VariableTracker) -> 
     """Only of what existed before: an object that the trace makes may die at any time."""
     if callback or target.source is None:
         unsupported("unsupported-call", value=f"weakref.ref of {target.describe()}")
+    cls = target.python_type()
+    if not type.__dict__["__weakrefoffset__"].__get__(cls):
+        own = cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins"
+        name = cls.__name__ if own else f"{cls.__module__}.{cls.__name__}"  # as C names it
+        tx.raise_error(TypeError, f"cannot create weak reference to {name!r} object")
     return WeakReferenceVariable(None, None, target)
