@@ -39,7 +39,7 @@ def certificate(name: str, layers: int, batch: int, length: int, asked: list[Req
 
 
 def peer(name: str, layers: int, asked: list[Request], dynamic: bool | None) -> str:
-    """A first call of a shape that compiles is as much longer than one that does not."""
+    """The time is that of the calls that compiled, in which the request itself runs too."""
     torch._dynamo.reset()
     compiles: list[int] = []
 
@@ -71,7 +71,8 @@ def main() -> None:
     asked = requests(args.batch, args.length, args.requests)
     with torch.no_grad():
         for name in args.models:
-            certificate(name, 1, 8, 8, [])  # imports
+            certificate(name, 1, 8, 8, [])  # what a first compile loads, on both sides
+            peer(name, 1, asked[:2], None)
             print(f"{name}, {args.layers} layers, B 1..{args.batch}, S 1..{args.length}, {len(asked)} random requests")
             print(f"  this tracer                  {certificate(name, args.layers, args.batch, args.length, asked)}", flush=True)
             for dynamic in (None, True):
