@@ -31,7 +31,6 @@ KNOWN = {
 #: Differences that are bugs of the tracer, not yet mended.
 OPEN = {
     "test_collections.TestNamedTuple.test_non_generic_subscript": "a named tuple's class that was made twice",
-    "test_dataclasses.TestDocString": "the signature in the docstring that dataclass() makes is left out",
     "test_dataclasses.TestSlots.test_slots_no_weakref": "a weak reference to an object without room for one raises nothing",
     "test_descr.ClassPropertiesAndMethods.test_special_method_lookup": "a descriptor in place of a special method is not asked",
     "test_descr.ClassPropertiesAndMethods.test_wrong_class_slot_wrapper": "a slot wrapper of str on an instance of an int class",
