@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import fx
 
@@ -28,5 +30,13 @@ def keep_for_gradients(graph: fx.Graph) -> None:
     inside of the graph, what they need for another one must not be gone."""
     for node in graph.nodes:
         if node.target is torch.autograd.grad:
-            args, options = node.args[:3], {**dict(zip(_OPTIONS, node.args[3:])), **node.kwargs}
-            node.args, node.kwargs = args, {**options, "retain_graph": True}
+            node.target = grad
+            node.args, node.kwargs = node.args[:3], {**dict(zip(_OPTIONS, node.args[3:])), **node.kwargs}
+
+
+def grad(*args: Any, **options: Any) -> Any:
+    """torch.autograd.grad. What it frees as it runs is free for the program; a compiler's trace of it, under a mode of torch's,
+    goes on to differentiate."""
+    if torch._C._len_torch_dispatch_stack():
+        options["retain_graph"] = True
+    return torch.autograd.grad(*args, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ class Layout(NamedTuple):
     """What the two graphs take and give. Values are numbered: inputs, what forward reads besides, outputs, and what forward keeps
     for backward; the gradient of the n-th output is -1 - n."""
 
+    name: str  # of the program's class
     outputs: int
     is_tuple: bool
     saved: tuple[int, ...]  # what the program gave to `save_for_backward`: it must not change until then
@@ -44,6 +46,12 @@ class TracedFunction(torch.autograd.Function):
         return (None, None, None, None, *ctx.run_backward(*(known[index] for index in layout.read)))
 
 
+@functools.cache
+def _named(name: str) -> type[TracedFunction]:
+    """With a `grad_fn` that is called as that of the program's class: PyTorch's backward hooks look for theirs by its name."""
+    return type(name, (TracedFunction,), {})
+
+
 def applied(cls: type[torch.autograd.Function]) -> Callable[..., Any]:
     """The operation that stands in a graph for `cls.apply`, which is not traced through."""
 
@@ -59,5 +67,5 @@ def run_traced_function(
 ) -> Any:
     """What the program's `Function.apply` gives for its tensors `inputs`."""
     named = Layout(*layout)
-    outputs = TracedFunction.apply(forward, backward, named, captured, *inputs)
+    outputs = _named(named.name).apply(forward, backward, named, captured, *inputs)
     return outputs if named.is_tuple else outputs[0]

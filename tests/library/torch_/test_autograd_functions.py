@@ -427,3 +427,12 @@ def test_a_function_that_is_allowed_in_the_graph_is_one_operation():
     x = leaf()
     optimize()(Opaque.apply)(x).sum().backward()
     assert torch.equal(x.grad, torch.full_like(x, 5))
+
+
+def test_the_history_of_a_result_is_called_as_in_eager():
+    def program(x):
+        y, _ = Halving.apply(x, x + 1)
+        graph_break()
+        return y.grad_fn.name(), type(y.grad_fn).__name__
+
+    assert check(program, leaf()).result == ("HalvingBackward", "HalvingBackward")

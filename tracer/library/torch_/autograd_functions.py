@@ -112,6 +112,7 @@ class _Call:
         numbers = {node: index for index, node in reversed(list(enumerate((*forward.read, *results))))}  # inputs come first
         numbers |= {node: -1 - index for index, node in enumerate(gradients)}
         layout = Layout(
+            name=self.cls.value.__name__,
             outputs=len(outputs),
             is_tuple=isinstance(output, TupleVariable),
             saved=tuple(numbers[node] for node in saved),
