@@ -45,13 +45,14 @@ ROOMS: dict[str, set[str]] = {
     "shape_spec": {"sources", "guards", *LEAVES},
     "frame_state": {"sources", *LEAVES},
     "log_texts": {"guards", "locations", "errors"},
-    "api": {"backends", "convert_frame", "shape_spec", "serving", "stances", "_C", *LEAVES},
+    "api": {"backends", "region_state", "shape_spec", "serving", "stances", "_C", *LEAVES},
     "report": {"log_texts", "guards", "sources", *LEAVES},
     "saving": {"serving", "cache", "guards", "graph", "preserve", "sources", "_C", *LEAVES},
-    "serving": {"api", "convert_frame", "cache", "upkeep", "graph", "preserve", "shape_spec", "guards", "sources", "_C", *LEAVES},
+    "serving": {"api", "region_state", "cache", "upkeep", "graph", "preserve", "shape_spec", "guards", "sources", "_C", *LEAVES},
 }  # fmt: skip
 KNOWN_BY_ALL_OF = {
-    "convert_frame": {"api", "serving"},
+    "convert_frame": {"region_state"},
+    "region_state": {"api", "serving"},
     "api": {"__init__", "library", "serving"},
     "codegen": {"convert_frame"},
     "report": {"__init__", "__main__"},
@@ -64,7 +65,7 @@ LATE = {
     ("shapes.solver.terms", "z3"),
     ("tracer.platform_check", "torch"),  # after the versions were found to be right
     ("tracer.platform_check", "tracer._C"),
-    ("tracer.api.settings", "tracer.convert_frame"),
+    ("tracer.api.settings", "tracer.region_state"),
     ("tracer.api.settings", "tracer.shape_spec"),
     ("tracer.api.region_methods", "tracer.serving"),
     ("tracer.backends.calling", "tracer.backends"),

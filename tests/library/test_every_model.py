@@ -45,7 +45,7 @@ def test_every_model_has_an_example():
 
 
 def program(row: str):
-    kind, _, expression = row.rpartition(": ") if row.startswith(("break: ", "raises: ")) else ("", "", row)
+    kind, _, expression = row.partition(": ") if row.startswith(("break: ", "raises: ")) else ("", "", row)
     if kind == "raises":
         text = f"def program(x, n):\n    try:\n        return x + 1, {expression}\n    except Exception as error:\n"
         text += "        return x + 2, type(error), str(error)"

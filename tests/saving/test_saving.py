@@ -63,7 +63,7 @@ def test_entries_serve_without_a_trace(tmp_path):
         made(*args)
     other = restarted(made, tmp_path / "entries", branching)
     same(other, branching, *calls)
-    texts = [[entry.guarded_code.manager.exec_text for entry in entries(each)] for each in (made, other)]
+    texts = [[entry.guarded_code.guards_text for entry in entries(each)] for each in (made, other)]
     assert texts[0] == texts[1] and len(texts[0]) == 2
     same(other, branching, (torch.randn(3, 4, dtype=torch.float64),), traced=1)
 

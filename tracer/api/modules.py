@@ -19,7 +19,7 @@ from tracer.api.region_methods import own_method
 from tracer.api.settings import STATE, Settings, dispatcher_in
 
 if TYPE_CHECKING:
-    from tracer.convert_frame import RegionState
+    from tracer.region_state import RegionState
 
 _CALLED_AS_MODULES_ARE = (torch.nn.Module.__call__, ModuleProxy.__call__, SteadyCall.__call__)
 

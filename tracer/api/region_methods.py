@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.api.settings import STATE
 
 if TYPE_CHECKING:
-    from tracer.convert_frame import RegionState
+    from tracer.region_state import RegionState
 
 
 def _seal(state: RegionState, on_miss: str = "error") -> None:

@@ -13,7 +13,7 @@ from tracer.backends.calling import Backend, resolve_backend
 from tracer.errors import UserError
 
 if TYPE_CHECKING:
-    from tracer.convert_frame import RegionState
+    from tracer.region_state import RegionState
 
 STATE = "_tracer_state"  # attribute of everything that was compiled: its RegionState
 
@@ -47,7 +47,7 @@ class Settings:
 
     def new_region(self, target: object) -> RegionState:
         """A region of its own for one decorated object."""
-        from tracer.convert_frame import RegionState  # loads the interpreter and SymPy, which `import tracer` does not
+        from tracer.region_state import RegionState  # loads the interpreter and SymPy, which `import tracer` does not
         from tracer.shape_spec import ShapeSpec
 
         return RegionState(
@@ -99,7 +99,7 @@ def reset() -> None:
 
     Decorated objects stay decorated; they trace again at their next call.
     """
-    machinery = sys.modules.get("tracer.convert_frame")
+    machinery = sys.modules.get("tracer.region_state")
     if machinery is not None:
         for state in list(machinery.ALL_REGIONS):
             state.reset()

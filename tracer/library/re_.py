@@ -25,7 +25,7 @@ def _compile(tx: Tracer, pattern: Value, flags: Value) -> Value:
     if not (pattern.is_constant() and flags.is_constant()):
         unsupported("not-a-constant", value=pattern.describe())
     if _tells(pattern.constant(), flags.constant()):
-        unsupported("side-effect-call", function="re.compile of a pattern that it warns of or prints")
+        unsupported("side-effect-call", name="re.compile", value="a pattern that it warns of or prints")
     return fold(tx, re.compile, pattern.constant(), flags.constant())
 
 

@@ -21,8 +21,8 @@ import torch
 
 from tracer import _C, metrics
 from tracer.cache import entries_of
-from tracer.convert_frame import RegionState
 from tracer.preserve import read_state, write_state
+from tracer.region_state import RegionState
 
 MOST_WAITING = 64  # calls, of all regions, that wait to be traced; what is missed beyond that runs in CPython, and may come again
 log = logging.getLogger("tracer")

@@ -23,9 +23,9 @@ from shapes.parsing import ParseError, parse_condition, parse_integer
 from shapes.regions import HARDER, Condition, Region
 from shapes.solver.problem import RLIMIT
 from tracer.api.settings import compiled_region
-from tracer.convert_frame import RegionState
 from tracer.errors import UserError
 from tracer.graph.rows import rows_depend
+from tracer.region_state import RegionState
 from tracer.serving.coverage import Coverage
 from tracer.serving.regions import Served
 from tracer.shape_spec import ShapeSpec

@@ -6,8 +6,8 @@ from typing import Any
 
 from tracer import upkeep
 from tracer.api.settings import compiled_region
-from tracer.convert_frame import RegionState
 from tracer.errors import UserError
+from tracer.region_state import RegionState
 from tracer.serving.target import target_of
 
 

@@ -14,8 +14,8 @@ from shapes.domain import at
 from tracer.api.entry import compile
 from tracer.api.settings import compiled_region, region_of
 from tracer.cache import entries_of, failures_of
-from tracer.convert_frame import RegionState
 from tracer.errors import SealedError, UserError
+from tracer.region_state import RegionState
 from tracer.serving import background
 from tracer.serving.coverage import Coverage, precompile
 from tracer.shape_spec import Declared

@@ -15,8 +15,8 @@ from tracer.api.callables import CompiledCallable
 from tracer.api.modules import CompiledCall, OptimizedModule
 from tracer.api.settings import compiled_region
 from tracer.cache import entries_of
-from tracer.convert_frame import RegionState
 from tracer.errors import UserError
+from tracer.region_state import RegionState
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

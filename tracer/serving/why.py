@@ -9,9 +9,9 @@ from shapes.domain import Domain, Point, at
 from shapes.regions import nearest
 from tracer import _C
 from tracer.api.settings import compiled_region
-from tracer.convert_frame import RegionState
 from tracer.errors import UserError
 from tracer.guards import GuardFailure
+from tracer.region_state import RegionState
 from tracer.serving.calls import Calls
 from tracer.serving.regions import served
 from tracer.serving.target import Target, target_of
