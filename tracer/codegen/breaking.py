@@ -1,0 +1,237 @@
+"""What is done behind a graph at a break: the instruction is run by CPython, and every frame that was open resumes."""
+from __future__ import annotations
+
+import contextlib
+import types
+from collections.abc import Callable
+from typing import Any
+
+from tracer.bytecode import ResumeError, live_names, overwritten_names, resume_code
+from tracer.codegen.codegen import Codegen, Extras
+from tracer.codegen.instruction import Ran, push, run_instruction
+from tracer.codegen.tracebacks import frame_left_out, shown_as
+from tracer.graph_breaks import unsupported
+from tracer.interpreter.translator import InstructionTranslator
+from tracer.sources import LocalSource
+from tracer.variables.base import NullVariable, VariableTracker
+from tracer.variables.constant import NONE
+from tracer.variables.exceptions import HandledBefore
+from tracer.variables.lazy import Unwrapped
+from tracer.variables.made_classes import MadeClassVariable
+
+Held = VariableTracker | Unwrapped | str  # a tracked value, or the local of the output code that holds it
+
+
+class BreakEmitter:
+    """Emits that for the frames of one trace. `make_resume` gives the dispatcher of a resume function, `name_resume` a name for
+    one by the offset it resumes at."""
+
+    def __init__(
+        self,
+        extras: Extras,
+        argnames: tuple[str, ...],
+        make_resume: Callable[[types.CodeType, dict[str, Any]], Any],
+        name_resume: Callable[[int], str],
+    ) -> None:
+        self.resumes: dict[Any, str] = {}
+        self._extras = extras
+        self._argnames = argnames
+        self._make_resume = make_resume
+        self._name_resume = name_resume
+
+    def emit(self, cg: Codegen, frames: list[InstructionTranslator]) -> None:
+        """-> what the root, the first of `frames`, returns"""
+        self._run_frame(cg, frames, 0)
+
+    def keep_live(self, cg: Codegen, frames: list[InstructionTranslator]) -> None:
+        """Values are made once, before any of the program's own code runs again."""
+        for frame in frames:
+            for value in frame.stack:
+                if isinstance(value, HandledBefore):
+                    cg.keep(value.present)
+                elif not isinstance(value, NullVariable):
+                    cg.keep(value)
+            live = self._live_locals(frame)
+            for name, value in frame.locals.items():
+                if name in live or _lives_on(value):
+                    cg.keep(value)
+            for cell in frame.cells.values():
+                cg.keep(cell)
+
+    def _live_locals(self, frame: InstructionTranslator) -> list[str]:
+        live = live_names(frame.program, frame.pc - 1)
+        return sorted(name for name in live if name in frame.locals)
+
+    def _run_frame(self, cg: Codegen, frames: list[InstructionTranslator], depth: int) -> None:
+        """-> what the frame at `depth` returns"""
+        frame = frames[depth]
+        inst = frame.inst
+        asm = cg.asm
+        asm.set_position(inst.positions)
+        done = asm.label()
+        handled = [value.present for value in frame.stack if isinstance(value, HandledBefore)]
+        for exception in handled:  # sys.exception() is what it was, for the instruction and whatever it calls
+            cg.load(exception)
+            asm.emit("PUSH_EXC_INFO")
+        handler = asm.label()
+        token = asm.try_begin(handler, inst.handler.lasti) if inst.handler is not None else None
+        asm.emit("NOP")  # belongs to this range alone, so that its depth is the depth here
+        if depth + 1 < len(frames):
+            ran = Ran(list(frame.stack), 1)
+            with shown_as(cg, frame, instead=False):
+                self._run_frame(cg, frames, depth + 1)
+        else:
+            with shown_as(cg, frame, instead=True) if depth else contextlib.nullcontext():
+                ran = run_instruction(cg, frames, lambda count: self._push_operands(cg, frames, count))
+        jumped = ran.jump
+        if token is not None:
+            asm.try_end(token)
+        names = self._store_results(cg, ran.results, handled)
+        outer = self._alive_in(frames[:depth])
+        self._resume(cg, frame, frame.pc, ran.below, names, outer)
+        if jumped is not None or token is not None:
+            asm.jump(done)
+        if jumped is not None:
+            asm.place(jumped.label)
+            names = self._store_results(cg, jumped.results, handled)
+            self._resume(cg, frame, jumped.target, jumped.stack, names, outer)
+            if token is not None:
+                asm.jump(done)
+        if token is not None:
+            assert inst.handler is not None
+            asm.place(handler)
+            names = self._store_results(cg, 1 + inst.handler.lasti, handled)
+            self._resume(cg, frame, inst.handler.target, frame.stack[: inst.handler.depth], names, outer)
+        asm.place(done)
+
+    def _store_results(self, cg: Codegen, count: int, handled: list[VariableTracker]) -> list[str]:
+        """results... -> ; ends what was handled meanwhile"""
+        names = [cg.store_temporary() for _ in range(count)][::-1]
+        for _ in handled:
+            cg.asm.pop()
+            cg.asm.emit("POP_EXCEPT")
+        return names
+
+    def _alive_in(self, frames: list[InstructionTranslator]) -> list[VariableTracker | Unwrapped]:
+        alive: list[VariableTracker | Unwrapped] = []
+        for frame in frames:
+            alive += (value.present if isinstance(value, HandledBefore) else value for value in frame.stack)
+            alive += frame.locals.values()
+            alive += frame.cells.values()
+        return alive
+
+    def _push_operands(self, cg: Codegen, frames: list[InstructionTranslator], count: int) -> None:
+        """-> the top `count` values of the innermost frame, which nothing else holds any more, unless the program does"""
+        frame = frames[-1]
+        first = len(frame.stack) - count
+        for value in frame.stack[first:]:
+            push(cg, value)
+        alive = self._alive_in(frames[:-1])
+        operands, frame.stack = frame.stack, frame.stack[:first]
+        alive += self._alive_in([frame])
+        frame.stack = operands
+        cg.release(self._locals_of(cg), alive)
+
+    # -- resuming ----------------------------------------------------------------------------------------------------
+
+    def _resume(
+        self,
+        cg: Codegen,
+        frame: InstructionTranslator,
+        index: int,
+        stack: list[VariableTracker],
+        results: list[str],
+        outer: list[VariableTracker | Unwrapped],
+    ) -> None:
+        """-> resume function of `frame` at `index`, called with stack, results and live locals. Meanwhile the output code
+        keeps alive what the frames further out hold, and locals that are read no more, as CPython does. Those that will hold
+        another value are handed over for that to be the end of them."""
+        offset = frame.program.instructions[index].offset
+        index, stack, results, locals_now = _step_over_stores(frame, index, stack, results)
+        live = live_names(frame.program, index)
+        overwritten = overwritten_names(frame.program, index)
+        handed: dict[str, Held] = {name: locals_now[name] for name in sorted(live) if name in locals_now}
+        for local in sorted(overwritten):  # None where there is nothing that could be missed
+            last = locals_now.get(local, NONE)
+            handed[local] = last if cg.is_at_hand(last) else NONE
+        locals_ = tuple(handed)
+        kinds = tuple("null" if isinstance(value, NullVariable) else "value" for value in stack)
+        exc_handled = _handled_positions(stack)
+        key = (frame.code, index, kinds, len(results), locals_, exc_handled)
+        name = self.resumes.get(key)
+        if name is None:
+            layout: Any = kinds + ("value",) * len(results)
+            try:
+                code = resume_code(frame.code, index, layout, locals_, exc_handled=exc_handled)
+            except ResumeError as error:
+                unsupported("cannot-reconstruct", value=str(error))
+            name = self.resumes[key] = self._name_resume(offset)
+            self._extras.bind(name, self._make_resume(code, frame.globals))
+        unread = [value for local, value in locals_now.items() if local not in live and local not in overwritten]
+        kept = {value for value in unread if isinstance(value, str)}
+        alive = [*outer, *(value for value in unread if not isinstance(value, str))]
+        with frame_left_out(cg):
+            self._push_hand_over(cg, frame, name)
+            count = len(results) + len(locals_)
+            for value in stack:
+                if not isinstance(value, NullVariable):
+                    cg.load(value.present if isinstance(value, HandledBefore) else value)
+                    count += 1
+            for result in (*results, *handed.values()):
+                self._load(cg, result)
+            cg.asm.emit("BUILD_LIST", count)  # out of which the resumed frame takes them
+            cg.release([local for local in self._locals_of(cg) if local not in kept], alive)
+            cg.asm.call(1)
+
+    def _push_hand_over(self, cg: Codegen, frame: InstructionTranslator, name: str) -> None:
+        """-> NULL, hand_over of the resume function over the cells of the frame"""
+        cells = [frame.cells[cell] for cell in (*frame.code.co_cellvars, *frame.code.co_freevars)]
+        cg.asm.push_null()
+        cg.asm.load_deref(name)
+        if cells:
+            cg.asm.load_attr("with_closure")
+            cg.call_top(lambda: cg.build_sequence("BUILD_TUPLE", cells))
+        cg.asm.load_attr("hand_over")
+
+    def _locals_of(self, cg: Codegen) -> list[str]:
+        """The locals of the output code so far."""
+        return [*self._argnames, *cg.own_locals]
+
+    def _load(self, cg: Codegen, value: Held) -> None:
+        if isinstance(value, str):
+            cg.asm.load_fast(value)
+        else:
+            cg.load(value)
+
+
+def _step_over_stores(
+    frame: InstructionTranslator, index: int, stack: list[VariableTracker], results: list[str]
+) -> tuple[int, list[VariableTracker], list[str], dict[str, Held]]:
+    """The instructions behind the one that broke the graph which only drop a result or store it in a local are done by the
+    output code: a result that nobody takes dies at once, and so does what a local held before."""
+    stack, results = list(stack), list(results)
+    locals_: dict[str, Held] = dict(frame.locals)
+    instructions = frame.program.instructions
+    while results and instructions[index].opname in ("POP_TOP", "STORE_FAST"):
+        value = results.pop()
+        if instructions[index].opname == "STORE_FAST":
+            locals_[instructions[index].argval] = value
+        index += 1
+    return index, stack, results, locals_
+
+
+def _lives_on(value: VariableTracker | Unwrapped) -> bool:
+    """Whether a local that is read no more has to be kept alive: it existed before the frame ran, or others know of it."""
+    if isinstance(value, MadeClassVariable):
+        return value.is_known_to_its_bases()
+    return value.source is not None and not isinstance(value.source, LocalSource)
+
+
+def _handled_positions(stack: list[VariableTracker]) -> tuple[int, ...]:
+    """For each exception being handled, the stack position of the argument that holds it."""
+    positions = []
+    for index, value in enumerate(stack):
+        if isinstance(value, HandledBefore):
+            on_stack = index + 1 < len(stack) and stack[index + 1] is value.present
+            positions.append(index + on_stack)
+    return tuple(positions)
