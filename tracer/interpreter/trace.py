@@ -16,7 +16,7 @@ from tracer.interpreter.results import wrap_result
 from tracer.locations import UserLocation
 from tracer.preserve import TorchState
 from tracer.sources import Source
-from tracer.variables import iterator_builders, object_builders  # noqa: F401  (registers them)
+from tracer.variables import callable_builders, container_builders, iterator_builders, object_builders  # noqa: F401  (registers them)
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder
 from tracer.variables.exceptions import HandledOutsideVariable

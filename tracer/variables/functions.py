@@ -325,3 +325,8 @@ def cell_of(cell: types.CellType, source: Source) -> CellVariable:
     except ValueError:  # empty
         contents = None
     return CellVariable(contents, source)
+
+
+def is_nested_function(value: Any) -> bool:
+    """Whether a function is one of the many that a `def` inside of a function makes."""
+    return is_a(value, types.FunctionType) and "<locals>" in value.__qualname__

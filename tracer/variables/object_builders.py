@@ -12,9 +12,10 @@ import torch
 from tracer import _C, guards
 from tracer.sources import GenericAttrSource, ItemSource, Source
 from tracer.variables.base import VariableTracker
-from tracer.variables.builder import VariableBuilder, fill_dict, opaque, tracks, tracks_subclasses
+from tracer.variables.builder import VariableBuilder, opaque, tracks, tracks_subclasses
 from tracer.variables.callables import CallableVariable
 from tracer.variables.constant import ConstantVariable
+from tracer.variables.container_builders import fill_dict
 from tracer.variables.deques import DequeVariable
 from tracer.variables.exception_groups import ExceptionGroupVariable
 from tracer.variables.exceptions import ExceptionVariable
