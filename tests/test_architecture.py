@@ -39,7 +39,7 @@ ROOMS: dict[str, set[str]] = {
     "cache": {"_C", "guards", "metrics"},
     "trace_guards": {"interpreter", "variables", "guards", "sources", *LEAVES},
     "stances": {"_C"},
-    "misses": {"cache", "time_limit", "frame_state", "stances", "log_texts", "guards", "sources", "_C", *LEAVES},
+    "misses": {"cache", "upkeep", "time_limit", "frame_state", "stances", "log_texts", "guards", "sources", "_C", *LEAVES},
     "time_limit": {"preserve", "_C", *LEAVES},
     "upkeep": {"cache", "guards", "graph", "sources", "_C", *LEAVES},
     "shape_spec": {"sources", "guards", *LEAVES},

@@ -1,5 +1,7 @@
 """Settings that change what a trace does."""
 
+import gc
+
 import pytest
 import torch
 
@@ -69,8 +71,21 @@ def test_the_accumulated_limit_counts_over_all_regions_of_one_code():
         first, second = tracer.optimize("eager")(fn), tracer.optimize("eager")(fn)
         first(x, "a")
         first(x, "b")
-        with pytest.warns(UserWarning, match="recompile_limit"):
+        with pytest.warns(UserWarning, match="accumulated_recompile_limit \\(2\\) over all"):
             assert torch.equal(second(x, "a"), x + 1)
+
+
+def test_entries_that_are_gone_do_not_count_towards_the_accumulated_limit():
+    def fn(x):
+        return x + 1
+
+    with config.patch(accumulated_recompile_limit=2):
+        for _ in range(4):
+            compiled = tracer.optimize("eager")(fn)
+            compiled(torch.randn(2))
+            assert len(tracer.region_of(compiled).entries()) == 1
+            del compiled
+            gc.collect()
 
 
 def test_verify_correctness_finds_a_backend_that_computes_something_else():

@@ -16,6 +16,7 @@ from tracer.frame_state import FrameState
 from tracer.guards import argument_slots
 from tracer.sources import ItemSource, LocalSource, Source
 from tracer.sources.reading import is_a
+from tracer.upkeep import has_room
 
 log = logging.getLogger("tracer")
 
@@ -102,7 +103,10 @@ def limit_hit(region: Any, function: types.FunctionType, args: tuple[Any, ...], 
     code = function.__code__
     failures = "\n".join(f"    - {failure}" for failure in failures_of(existing, function, args))
     limit, more = f"recompile_limit ({region.limit()}) reached", "raise config.recompile_limit"
-    if region.capacity is not None and len(existing) >= region.capacity:
+    if has_room(region, existing):
+        limit = f"accumulated_recompile_limit ({config.accumulated_recompile_limit}) over all compiled objects reached"
+        more = "raise config.accumulated_recompile_limit"
+    elif region.capacity is not None:
         limit, more = f"capacity ({region.capacity}) used up by pinned entries", "unpin some"
     text = (
         f"{limit} for {code.co_qualname} ({code.co_filename}:"

@@ -31,7 +31,7 @@ from tracer.user_marks import IdentityMap
 ALL_REGIONS: weakref.WeakSet[RegionState] = weakref.WeakSet()
 RESUME_LIMIT = 24
 _tracing = threading.RLock()
-_traces_of_code = IdentityMap()  # over all regions, for `accumulated_recompile_limit`
+_entries_of_code = IdentityMap()  # a WeakSet of those in all regions, for `accumulated_recompile_limit`
 log = logging.getLogger("tracer")
 
 
@@ -161,7 +161,10 @@ class RegionState:
             declared.point()
         if existing:
             misses.report_recompile(self, function, args, existing)
-        accumulated = _traces_of_code.get(code, 0)
+        everywhere = _entries_of_code.get(code)
+        if everywhere is None:
+            _entries_of_code.set(code, everywhere := weakref.WeakSet())
+        accumulated = sum(entry.valid for entry in everywhere)
         if not upkeep.has_room(self, existing) or accumulated >= config.accumulated_recompile_limit:
             misses.limit_hit(self, function, args, existing)
             return None
@@ -171,9 +174,10 @@ class RegionState:
             failures = failures_of(existing, function, args) if metrics.listened else ()
             self.happened("recompile", function, "\n".join(map(str, failures)), failures=failures)
         entry = self.make_entry(function, args, beside_others)
-        _traces_of_code.set(code, accumulated + 1)
-        if existing and entry is not _C.SKIP:
-            upkeep.settle(self, function, entry)
+        if entry is not _C.SKIP:
+            everywhere.add(entry)
+            if existing:
+                upkeep.settle(self, function, entry)
         return entry
 
     def make_entry(self, function: types.FunctionType, args: tuple[Any, ...], beside_others: bool = False) -> Any:
