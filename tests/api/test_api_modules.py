@@ -248,6 +248,30 @@ def test_warm_calls_ask_python_nothing(block):
     assert torch.equal(opt(X), block(X))
 
 
+@pytest.mark.parametrize("in_place", [False, True], ids=["wrapper", "in place"])
+def test_a_static_forward_is_not_given_the_module(in_place):
+    class Static(nn.Module):
+        @staticmethod
+        def forward(x):
+            return x + 5
+
+    model = Static()
+    called = tracer.compile_module(model) if in_place else tracer.compile(model)
+    for _ in range(3):
+        assert torch.equal(called(X), X + 5)
+
+
+def test_the_way_that_all_modules_are_called_may_be_patched(block, monkeypatch):
+    called = tracer.compile(block)
+    for _ in range(3):
+        called(X)
+    with monkeypatch.context() as patch:
+        patch.setattr(nn.Module, "_call_impl", lambda self, x: x * 7)
+        for _ in range(3):
+            assert torch.equal(called(X), X * 7)
+    assert torch.equal(called(X), block(X))
+
+
 def test_an_overridden_call_is_honoured(graphs):
     torch.manual_seed(0)
     module = OverriddenCall()

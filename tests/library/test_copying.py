@@ -279,6 +279,20 @@ def test_another_tensor_over_the_same_memory():
         compiled(lambda x: (x + 1).__copy__(), Settings(backend="eager", name="check"))(X)
 
 
+def test_slices_are_copied():
+    check(lambda x: (x + 1, copy.deepcopy(slice(1, 2)), copy.deepcopy([slice(3), (slice(None), [1])])), X)
+
+
+def test_a_copy_lies_where_the_tensor_lies_in_its_storage():
+    def fn(x):
+        return copy.deepcopy(x)
+
+    traced = compiled(fn, Settings(backend="eager", name="check"))
+    for x in (torch.arange(4.0), torch.arange(4.0)[1:], torch.arange(4.0)[2:], torch.arange(3.0)):
+        assert traced(x).equal(x)
+        assert traced(x).storage_offset() == fn(x).storage_offset()
+
+
 def test_ids_of_objects():
     def fn(x, a, b):
         new = [1]

@@ -286,3 +286,37 @@ def test_what_would_see_the_warnings_of_operations_breaks_the_graph(options):
     text = f"def f(x):\n    with warnings.catch_warnings({options}) as caught:\n        y = x + 1\n    return y, caught"
     exec(text, names)
     breaks(names["f"], X)
+
+
+def test_what_was_recorded_is_seen_at_once():
+    def read(x):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warnings.warn("a")
+            warnings.warn("b")
+            y = x + len(caught)
+            caught.clear()
+            warnings.warn("c")
+        return y, [str(item.message) for item in caught]
+
+    compiled, _ = graphs_of(read)
+    for _ in range(2):
+        assert compiled(X)[0].equal(X + 2)
+        assert compiled(X)[1] == ["c"]
+
+
+def test_a_function_of_the_program_that_shows_warnings_runs_where_they_are_given(monkeypatch):
+    seen = []
+
+    def told(x):
+        warnings.warn("now")
+        return x + len(seen)
+
+    compiled, _ = graphs_of(told)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled(X)
+        warnings.simplefilter("always")
+        compiled(X)
+        monkeypatch.setattr(warnings, "showwarning", lambda *args, **kwargs: seen.append(args[0]))
+        assert [int(compiled(X)[0]) for _ in range(3)] == [1, 2, 3]

@@ -21,6 +21,7 @@ from tracer.api.settings import STATE, Settings, dispatcher_in
 if TYPE_CHECKING:
     from tracer.region_state import RegionState
 
+_CALL_IMPL = torch.nn.Module._call_impl
 _CALLED_AS_MODULES_ARE = (torch.nn.Module.__call__, ModuleProxy.__call__, SteadyCall.__call__)
 
 
@@ -99,8 +100,9 @@ class CompiledCall(SteadyCall):
         called_as_usual = cls.__call__ in _CALLED_AS_MODULES_ARE or isinstance(module, torch.fx.GraphModule)
         if not (called_as_usual or self.in_place):
             return call_overridden
-        forward = cls.forward.function if type(cls.forward) is Dispatcher else cls.forward
-        if type(forward) is not types.FunctionType or cls._call_impl is not torch.nn.Module._call_impl:
+        forward = next(vars(base)["forward"] for base in cls.__mro__ if "forward" in vars(base))  # a static one is no frame
+        forward = forward.function if type(forward) is Dispatcher else forward
+        if type(forward) is not types.FunctionType or cls._call_impl is not _CALL_IMPL:
             return call_with_hooks
         return call_with_hooks if runs_more(module) else forward
 

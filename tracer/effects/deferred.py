@@ -23,6 +23,11 @@ def warn(filename: str, line: int, namespace: dict[str, Any], message: str, cate
     warnings.warn_explicit(message, category, filename, line, namespace.get("__name__") or "<string>", registry)
 
 
+def list_of_warnings() -> Any:
+    """What warnings.catch_warnings(record=True) has given the program: a warning is in it at once."""
+    return getattr(warnings._showwarnmsg_impl, "__self__", None)  # type: ignore[attr-defined]
+
+
 def ignored_warning(namespace: dict[str, Any]) -> None:
     """What a warning leaves behind that a filter drops."""
     namespace.setdefault("__warningregistry__", {})

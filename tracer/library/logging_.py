@@ -16,7 +16,7 @@ from tracer.sources import ModuleGlobalsSource, ModuleSource
 from tracer.variables.base import VariableTracker
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import NONE, ONE, ConstantVariable
-from tracer.variables.sequences import TupleVariable
+from tracer.variables.sequences import ListVariable, TupleVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -104,9 +104,21 @@ def _warn(
         tx.effects.defer(DeferredCall(deferred.ignored_warning, (frame.globals,), ()))
         return NONE
     tx.guard(guards.WarningFiltersMatch(tuple(warnings.filters)))
+    if action != "ignore":
+        _refuse_what_is_told_at_once(tx, message)
     cls = tx.class_variable(kind) if none else category
     tx.effects.defer(DeferredCall(deferred.warn, (place.filename, place.lineno, frame.globals), (message, cls)))
     return NONE
+
+
+def _refuse_what_is_told_at_once(tx: Any, message: Value) -> None:
+    """What the program shows warnings with is to run where they are given out, and so is what it reads of a list of them."""
+    shown = tx.wrap(warnings, ModuleSource("warnings")).get_attr(tx, "showwarning")
+    replaced = shown.identity() is not warnings._showwarning_orig  # type: ignore[attr-defined]
+    recorded = tx.trace.builder.known(deferred.list_of_warnings())
+    used = isinstance(recorded, ListVariable) and (recorded.is_read() or recorded in tx.effects.mutated)
+    if replaced or used:
+        unsupported("side-effect-call", name="warnings.warn, shown by the program,", value=message.describe())
 
 
 def _action(filters: list[tuple[Any, ...]], text: str, category: type[Warning], module: str, line: int) -> str:

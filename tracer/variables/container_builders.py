@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import guards
+from tracer.effects import deferred
 from tracer.graph_breaks import unsupported
 from tracer.guards.constants import is_guardable_constant
 from tracer.sources import DictKeySource, DictValueSource, GenericAttrSource, ItemSource, Source
@@ -52,6 +53,8 @@ def _tuple(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> 
 @tracks(list)
 def _list(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     def read() -> list[Any]:
+        if tx.effects.calls and value is deferred.list_of_warnings():
+            unsupported("side-effect-call", name="reading recorded warnings", value="after a warning")
         builder.guard(guards.LengthMatch(source, len(value)))
         return _items(value, source)
 

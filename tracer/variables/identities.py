@@ -22,7 +22,12 @@ class Identity:
         self.object: Any = value.constant() if self.constant else value.identity()
 
     def __hash__(self) -> int:
-        return hash((type(self.object), self.object)) if self.constant else self._place()
+        if not self.constant:
+            return self._place()
+        try:
+            return hash((type(self.object), self.object))
+        except TypeError:  # a slice, which is a constant, too
+            return hash(type(self.object))
 
     def _place(self) -> int:
         """One for each object; what a trace makes anew for each look at an object says itself whose it is."""

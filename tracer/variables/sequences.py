@@ -44,6 +44,9 @@ class ListVariable(SequenceVariable):
     def _items(self, items: list[Item]) -> None:
         self._held = items
 
+    def is_read(self) -> bool:
+        return self._unread is None
+
     def describe(self) -> str:
         return f"ListVariable(length={len(self._held) if self._unread is None else 'unread'})"
 
