@@ -6,11 +6,14 @@ import abc
 import collections.abc
 import numbers
 import typing
+import weakref
 
 import torch
 
 from tests.soundness.watching import noticed
 from tests.support import breaks, captured
+from tracer.api.callables import compiled
+from tracer.api.settings import Settings
 
 X = torch.arange(3.0)
 
@@ -157,3 +160,22 @@ def test_a_metaclass_that_makes_one_instance():
         return x * Single().value, Single() is Single()
 
     captured(fn, X)
+
+
+class Answers:
+    def __getattribute__(self, name):
+        return Plain if name == "__class__" else object.__getattribute__(self, name)
+
+
+def test_an_object_that_says_its_class_is_asked_for_it():
+    plain = Plain()
+
+    def fn(x, value):
+        made = Answers()
+        return x + 1, isinstance(value, Plain), isinstance(made, Plain), isinstance(made, (int, Answers))
+
+    for value in (Answers(), weakref.proxy(plain)):
+        assert fn(X, value)[1:] == (True, True, True)
+        traced = compiled(fn, Settings(backend="eager", name="check"))
+        for _ in range(2):
+            assert traced(X, value)[1:] == (True, True, True)

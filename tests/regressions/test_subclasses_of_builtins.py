@@ -273,3 +273,47 @@ def test_dict_is_updated_from_the_entries_of_another_whatever_its_keys_method_sa
         return x + 1, table, dict(lying)
 
     check_made(fn, lambda: ((X, Lying(a=1)), {}))
+
+
+class LoudInt(int):
+    __hash__ = int.__hash__
+
+    def __eq__(self, other):
+        return "equal"
+
+    def __gt__(self, other):
+        return "greater"
+
+
+class LoudFloat(float):
+    __hash__ = float.__hash__
+
+    def __eq__(self, other):
+        return "equal"
+
+    def __gt__(self, other):
+        return "greater"
+
+    def __radd__(self, other):
+        return "added"
+
+
+class LoudText(str):
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        return "equal"
+
+
+@pytest.mark.parametrize("made", [lambda: LoudInt(3), lambda: LoudFloat(2.0), lambda: LoudText("a")])
+def test_what_a_built_in_class_cannot_compare_asks_the_subclass(made):
+    def fn(x, value):
+        size = x.shape[0]
+        equal = [left == value for left in (None, "a", 2, 2.5, (), size)]
+        if isinstance(value, str):
+            return x + 1, equal
+        return x + 1, equal, 2 < value, 2.5 < value, size < value, 2 + value, True + value, size + value, size * value, 5 - value
+
+    for size in (2, 3, 4):
+        check_made(fn, lambda: ((torch.ones(size), made()), {}))
+    check_made(fn, lambda: ((torch.ones(3), made()), {}), dynamic=True)

@@ -7,6 +7,7 @@ import abc
 import sys
 import types
 import typing
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -49,7 +50,7 @@ def is_instance(tx: Tracer, value: Value, cls: ClassVariable) -> bool:
     kind = value.python_type()
     if kind is cls.value:
         return True
-    if lookup(kind, "__class__")[0] is not object:
+    if kind is weakref.ProxyType or kind is weakref.CallableProxyType or _says_its_class(kind):
         unsupported("unsupported-builtin", function=f"isinstance of {value.describe()}, which has its own __class__")
     owner, check = lookup(type(cls.value), "__instancecheck__")
     if check is _PROTOCOL_CHECK:
@@ -60,6 +61,11 @@ def is_instance(tx: Tracer, value: Value, cls: ClassVariable) -> bool:
         unsupported("unsupported-builtin", function=f"isinstance with {cls.describe()}")
     function = tx.class_attr(owner, "__instancecheck__", None)  # type: ignore[attr-defined]
     return function.call(tx, [cls, value], {}).truth(tx)  # type: ignore[no-any-return]
+
+
+def _says_its_class(kind: type) -> bool:
+    """Whether code of the program would answer for `__class__`, which isinstance asks where the type is another one."""
+    return lookup(kind, "__class__")[0] is not object or isinstance(lookup(kind, "__getattribute__")[1], types.FunctionType)
 
 
 def is_subclass(tx: Tracer, cls: ClassVariable, base: ClassVariable) -> bool:

@@ -138,12 +138,14 @@ class ConstantVariable(VariableTracker):
             return None
         left, right = (plain.constant(), self.value) if reflected else (self.value, plain.constant())
         refuse_large(op, left, right)
+        if is_left_to(other, self.value, op, reflected):
+            return None
         with named_by_cpython(other, op):
             return fold(tx, BINARY[op], left, right)
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         plain = plain_value(other)
-        if not plain.is_constant():
+        if not plain.is_constant() or is_left_to(other, self.value, op):
             return None
         with named_by_cpython(other, op):
             return fold(tx, COMPARE[op], self.value, plain.constant())
@@ -210,6 +212,19 @@ def plain_value(value: VariableTracker) -> VariableTracker:
     """The number or text in an instance of a class that derives from one of those; other values as they are."""
     storage = getattr(value, "storage", None)
     return storage if isinstance(storage, ConstantVariable) else value
+
+
+def is_left_to(other: VariableTracker, value: Any, op: str, reflected: bool = False) -> bool:
+    """Whether `other` is an instance of a class that derives from a built-in one which the method of `value`'s class does not
+    know: its own methods are asked then."""
+    plain = plain_value(other)
+    method = getattr(type(value), f"__{'r' * reflected}{DUNDER[op]}__", None)
+    if plain is other or method is None:
+        return False
+    try:
+        return method(value, plain.constant()) is NotImplemented
+    except Exception:
+        return False
 
 
 @contextlib.contextmanager

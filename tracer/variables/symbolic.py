@@ -9,7 +9,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import BINARY, COMPARE, UNARY, ConstantVariable, boolean, plain_value
+from tracer.variables.constant import BINARY, COMPARE, UNARY, ConstantVariable, boolean, is_left_to, plain_value
 from tracer.variables.lookups import defines
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class SymNodeVariable(VariableTracker):
     __repr__ = describe
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if is_left_to(other, self.python_type()(1), op, reflected):
+            return None
         other = plain_value(other)
         if not is_number(other):
             return None
@@ -53,6 +55,8 @@ class SymNodeVariable(VariableTracker):
         return apply(tx, BINARY[op], *pair)
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        if is_left_to(other, self.python_type()(1), op):
+            return None
         other = plain_value(other)
         if is_number(other):
             return apply(tx, COMPARE[op], self, other)
