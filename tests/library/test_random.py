@@ -232,3 +232,26 @@ def test_backends_are_given_the_numbers(backend):
         got, drawn = traced(X)
         torch.testing.assert_close(got, tensor)
         assert drawn == number
+
+
+@torch.library.custom_op("random_tests::scaled", mutates_args=())
+def _scaled(x: torch.Tensor) -> torch.Tensor:
+    return x * random.random()
+
+
+_scaled.register_fake(torch.empty_like)
+
+
+@tracer.allow_in_graph
+def _scaled_in_graph(x):
+    return x * random.random()
+
+
+@pytest.mark.parametrize("scaled", [_scaled, _scaled_in_graph], ids=["operator", "function allowed in graphs"])
+def test_operators_of_the_program_draw_in_their_turn(scaled):
+    def fn(x):
+        first = random.random()
+        y = scaled(x)
+        return y + random.random(), first
+
+    watched(fn, X)

@@ -38,6 +38,7 @@ METHODS: dict[type, str] = {
         "poisson geometric seed"
     ),
 }
+_OWN_MODULES = ("torch", "tracer", "math", "builtins", "operator", "_operator")
 _LARGEST = 2**62  # so that what is drawn fits the integers of a tensor
 
 
@@ -53,11 +54,21 @@ def _draws(cls: type, function: Any) -> Any:
             tuple([arg.constant() for arg in args]),
             {name: value.constant() for name, value in kwargs.items()},
         )
+        if any(_may_draw(node.target) for node in tx.output.graph.nodes if node.op == "call_function"):
+            unsupported("random-state", name=f"{function.__name__}, after an operator of the program,")
         sample = _sample(cls, draw)
         tx.effects.draw(draw)
         return NONE if sample is None else _drawn(tx, len(tx.effects.draws) - 1, sample)
 
     return model
+
+
+def _may_draw(target: Any) -> bool:
+    """Whether a call in the graph runs code of the program, which may draw as well: what is drawn after it must not come first."""
+    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return target.__module__ not in ("torch._ops.aten", "torch._ops.prims")
+    module = getattr(target, "__module__", None) or "builtins"
+    return module.partition(".")[0] not in _OWN_MODULES
 
 
 def _sample(cls: type, draw: Draw) -> Any:
