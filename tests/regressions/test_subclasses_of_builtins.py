@@ -317,3 +317,17 @@ def test_what_a_built_in_class_cannot_compare_asks_the_subclass(made):
     for size in (2, 3, 4):
         check_made(fn, lambda: ((torch.ones(size), made()), {}))
     check_made(fn, lambda: ((torch.ones(3), made()), {}), dynamic=True)
+
+
+class Times(int):
+    def __rmul__(self, other):
+        return "times", other
+
+
+def test_a_number_that_answers_is_asked_before_a_sequence_is_repeated():
+    def fn(x, times):
+        items = [1]
+        items *= times
+        return x + 1, "a" * times, [1] * times, (1,) * times, b"a" * times, items, times * [1]
+
+    check_made(fn, lambda: ((X, Times(3)), {}))

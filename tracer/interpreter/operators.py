@@ -1,6 +1,7 @@
 """The operators of Python on tracked values: which operand is asked first, and what happens when none answers."""
 from __future__ import annotations
 
+import collections
 import types
 from typing import Any
 
@@ -14,6 +15,7 @@ from tracer.variables.opaque import OpaqueVariable
 from tracer.variables.symbolic import SymNodeVariable
 
 _MIRROR = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
+_REPEATED = (str, bytes, bytearray, list, tuple, collections.deque)
 _VALUE_TYPES = (int, float, complex, str, bytes, tuple, frozenset)
 
 
@@ -33,7 +35,7 @@ class Operators:
 
     def binary(self, op: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
         tx: Any = self
-        if _prefers_right(left, right) and _is_reflected_anew(op, left, right):
+        if _asks_right_first(op, left, right):
             result = right.binary(tx, op, left, True) or left.binary(tx, op, right, False)
         else:
             result = left.binary(tx, op, right, False) or right.binary(tx, op, left, True)
@@ -43,6 +45,8 @@ class Operators:
 
     def inplace(self, op: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
         tx: Any = self
+        if op == "*" and _is_repeated(left, right):
+            return self.binary(op, left, right)
         return left.inplace(tx, op, right) or self.binary(op, left, right)
 
     def compare(self, op: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
@@ -128,6 +132,20 @@ def _prefers_right(left: VariableTracker, right: VariableTracker) -> bool:
     except Exception:
         return False
     return left_type is not right_type and issubclass(right_type, left_type)
+
+
+def _asks_right_first(op: str, left: VariableTracker, right: VariableTracker) -> bool:
+    if op == "*" and _is_repeated(left, right):
+        return True
+    return _prefers_right(left, right) and _is_reflected_anew(op, left, right)
+
+
+def _is_repeated(left: VariableTracker, right: VariableTracker) -> bool:
+    """Whether a sequence, which is repeated only where no number answers, is multiplied with one that answers."""
+    if not isinstance(right, UserObjectVariable):
+        return False
+    answers = isinstance(lookup(right.python_type(), "__rmul__")[1], types.FunctionType)
+    return answers and lookup(left.python_type(), "__mul__")[0] in _REPEATED
 
 
 def _is_reflected_anew(op: str, left: VariableTracker, right: VariableTracker) -> bool:

@@ -64,7 +64,7 @@ def _draws(cls: type, function: Any) -> Any:
 
 
 def _may_draw(target: Any) -> bool:
-    """Whether a call in the graph runs code of the program, which may draw as well: what is drawn after it must not come first."""
+    """Whether a call in the graph runs code of the program, which may draw, too: no later draw must come before it."""
     if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         return target.__module__ not in ("torch._ops.aten", "torch._ops.prims")
     module = getattr(target, "__module__", None) or "builtins"
