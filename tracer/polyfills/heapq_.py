@@ -8,6 +8,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from tracer.api.inside import graph_break
 from tracer.library.registry import replaces
 
 
@@ -38,18 +39,27 @@ for _name in ("bisect_left", "bisect_right", "insort_left", "insort_right"):
     replaces(getattr(bisect, _name))(getattr(_bisect, _name))
 
 
+def _moved(function: Any, *args: Any) -> Any:
+    """A comparison that raises finds the items in other places in C than in Python."""
+    try:
+        return function(*args)
+    except BaseException:
+        graph_break()
+        raise
+
+
 @replaces(heapq.heapify)  # type: ignore[arg-type]
 def heapify(heap: Any, /) -> None:
     if not isinstance(heap, list):
         raise TypeError(f"heapify() argument must be list, not {type(heap).__name__}")
-    _heapify(heap)
+    _moved(_heapify, heap)
 
 
 @replaces(heapq.heappush)  # type: ignore[arg-type]
 def heappush(heap: Any, item: Any, /) -> None:
     if not isinstance(heap, list):
         raise TypeError(f"heappush() argument 1 must be list, not {type(heap).__name__}")
-    _heappush(heap, item)
+    _moved(_heappush, heap, item)
 
 
 @replaces(heapq.heappop)  # type: ignore[arg-type]
@@ -58,7 +68,7 @@ def heappop(heap: Any, /) -> Any:
         raise TypeError(f"heappop() argument must be list, not {type(heap).__name__}")
     if not heap:
         raise IndexError("index out of range")
-    return _heappop(heap)
+    return _moved(_heappop, heap)
 
 
 @replaces(heapq.heapreplace)  # type: ignore[arg-type]
@@ -67,21 +77,21 @@ def heapreplace(heap: Any, item: Any, /) -> Any:
         raise TypeError(f"heapreplace() argument 1 must be list, not {type(heap).__name__}")
     if not heap:
         raise IndexError("index out of range")
-    return _heapreplace(heap, item)
+    return _moved(_heapreplace, heap, item)
 
 
 @replaces(heapq.heappushpop)  # type: ignore[arg-type]
 def heappushpop(heap: Any, item: Any, /) -> Any:
     if not isinstance(heap, list):
         raise TypeError(f"heappushpop() argument 1 must be list, not {type(heap).__name__}")
-    return _heappushpop(heap, item)
+    return _moved(_heappushpop, heap, item)
 
 
 @replaces(heapq._heapify_max)  # type: ignore[arg-type,attr-defined]
 def heapify_max(heap: list[Any], /) -> None:
-    _heapify_max(heap)
+    _moved(_heapify_max, heap)
 
 
 @replaces(heapq._heapreplace_max)  # type: ignore[arg-type,attr-defined]
 def heapreplace_max(heap: list[Any], item: Any, /) -> Any:
-    return _heapreplace_max(heap, item)
+    return _moved(_heapreplace_max, heap, item)
