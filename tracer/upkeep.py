@@ -23,7 +23,7 @@ from shapes.printing import group, python_source
 from shapes.regions import Condition, ShapeRecord
 from tracer import _C, guards, logs, metrics
 from tracer.cache import GuardedCode, entries_of, watched
-from tracer.graph.same_graph import layout_of, same_graph
+from tracer.graph.same_graph import fakes_of, layout_of, same_graph
 from tracer.guards.constants import same_constant
 from tracer.guards.implication import constants, implied_beside_shapes
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
@@ -174,6 +174,8 @@ def merged(one: _C.Entry, other: _C.Entry, region: Any) -> _C.Entry | None:
     mine, theirs = one.guarded_code, other.guarded_code
     if not _same_code(one, other) or not _same_but_for_shapes(mine, theirs):
         return None
+    if fakes_of(mine.graph, _places(mine)) != fakes_of(theirs.graph, _places(theirs)):
+        return None  # as where each was traced for one size: neither graph tells the sizes of both
     shapes, others = _Shapes.of(one), _Shapes.of(other)
     union = shapes.union(others)
     if union is None:

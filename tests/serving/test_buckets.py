@@ -145,3 +145,35 @@ def test_python_and_broken_regions_are_refused():
 
     with pytest.raises(tracer.exc.UserError, match="no graph runs"):
         tracer.plan_buckets({3: 1}, 1, contract_of(f), size="B")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[:, x.shape[0] : x.shape[0] + 2],
+        lambda x: x[:, x.shape[0]],
+        lambda x: x[:, -x.shape[0]],
+        lambda x: torch.nn.functional.pad(x, (x.shape[0], -x.shape[0])),
+        lambda x: (x.sum(1), torch.arange(200.0)[: -x.shape[0]]),
+    ],
+    ids=["slice", "select", "select from the end", "shifted by", "size left"],
+)
+def test_places_and_values_that_depend_on_the_batch_size_are_refused(function):
+    contract = contract_of(function, "x: B, 128; B in 2..64", torch.randn(3, 128))
+    with pytest.raises(tracer.exc.UserError, match=r"computes with the batch size|gives B \*"):
+        tracer.plan_buckets({3: 1, 5: 1}, 1, contract)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.nn.functional.layer_norm(x, (8,), eps=float(x.shape[0])),
+        lambda x: x + torch.linspace(0, 1, x.shape[0]).unsqueeze(1),
+    ],
+    ids=["layer_norm", "linspace"],
+)
+def test_entries_of_one_size_each_do_not_prove_rows_of_all_sizes(function):
+    contract = contract_of(function, "x: B, 8; B in 2..5", torch.randn(3, 8))
+    assert sorted(region["outputs"] for region in contract.data["regions"]) == [[[str(size), "8"]] for size in range(2, 6)]
+    with pytest.raises(tracer.exc.UserError, match="tells 2 groups of sizes apart"):
+        tracer.plan_buckets({3: 1, 5: 1}, 1, contract)

@@ -78,7 +78,7 @@ class Call:
 
 Rule = Callable[[Call, Rows], Any]  # -> Rows of the one result, or a list of them
 RULES: dict[str, Rule] = {}
-_SHAPES_ONLY: set[str] = set()  # operators whose numbers are sizes and may grow with the batch
+_SHAPES_ONLY: set[str] = set()  # operators some of whose numbers may grow with the batch; their rules say which
 
 
 def rule(*names: str, sizes: bool = False) -> Callable[[Rule], Rule]:
@@ -260,7 +260,7 @@ def _triangle(call: Call, rows: Rows) -> Rows:
     return rows
 
 
-@rule("constant_pad_nd", sizes=True)
+@rule("constant_pad_nd")
 def _pad(call: Call, rows: Rows) -> Rows:
     padded = math.ceil(len(call["pad"]) / 2)
     if rows.dim >= _input(call).dim() - padded and any(call["pad"][2 * (_input(call).dim() - 1 - rows.dim) :][:2]):
@@ -424,12 +424,15 @@ def _expand(call: Call, rows: Rows) -> Rows:
 @rule("slice", sizes=True)
 def _slice(call: Call, rows: Rows) -> Rows:
     x = _input(call)
-    if _dim(call["dim"], x.dim()) == rows.dim and call.sizes(call.results[0])[rows.dim] != call.sizes(x)[rows.dim]:
+    if _dim(call["dim"], x.dim()) != rows.dim:
+        if any(call.tracker.grows(call[name]) for name in ("start", "end", "step")):
+            raise call.refuse("computes with the batch size")
+    elif call.sizes(call.results[0])[rows.dim] != call.sizes(x)[rows.dim]:
         raise call.refuse("takes some of the rows")
     return rows
 
 
-@rule("select", "unbind", sizes=True)
+@rule("select", "unbind")
 def _select(call: Call, rows: Rows) -> Rows:
     dim = _dim(call["dim"] or 0, _input(call).dim())
     if dim == rows.dim:
@@ -437,7 +440,7 @@ def _select(call: Call, rows: Rows) -> Rows:
     return rows.at(rows.dim - (dim < rows.dim))
 
 
-@rule("split", "split_with_sizes", "chunk", sizes=True)
+@rule("split", "split_with_sizes", "chunk")
 def _split(call: Call, rows: Rows) -> Rows:
     if _dim(call["dim"] or 0, _input(call).dim()) == rows.dim:
         raise call.refuse("takes some of the rows")

@@ -136,6 +136,8 @@ class _Tracker(TorchDispatchMode):
 
     def _check_result(self, func: Any, tensor: torch.Tensor, rows: Rows | None) -> None:
         """The sizes have to say the same: B times the block where the rows are, and B nowhere else."""
+        if rows is not None and self.batch in sympy.sympify(rows.block).free_symbols:
+            raise Dependent(f"{func} gives {self.batch} * ({rows.block}) rows")
         for dim, size in enumerate(self.sizes(tensor)):
             expected = rows is not None and dim == rows.dim
             if expected and rows is not None and sympy.expand(size - self.batch * rows.block) != 0:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._pytree import tree_leaves
 
 from tracer.graph.fake_tensors import expr_of, is_symbolic
 from tracer.graph.output_graph import EXAMPLE
@@ -31,6 +32,11 @@ def same_graph(one: fx.GraphModule, other: fx.GraphModule, *, inputs: bool = Fal
 def layout_of(gm: fx.GraphModule, rename: Rename) -> list[Any]:
     """Dtype, device, sizes and strides of the inputs: what a compiler makes its code for."""
     return [_layout(node.meta.get(EXAMPLE), rename) for node in gm.graph.nodes if node.op == "placeholder"]
+
+
+def fakes_of(gm: fx.GraphModule, rename: Rename) -> list[Any]:
+    """The same of all that the graph computes: what is told of its rows, and of the sizes of what it gives, comes from there."""
+    return [[_layout(leaf, rename) for leaf in tree_leaves(node.meta.get(EXAMPLE))] for node in gm.graph.nodes]
 
 
 def _layout(example: Any, rename: Rename) -> Any:
