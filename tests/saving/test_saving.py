@@ -9,6 +9,7 @@ import logging
 import re
 import sys
 import textwrap
+import types
 
 import pytest
 import torch
@@ -424,3 +425,31 @@ def test_dims_that_were_marked_since_are_looked_at(tmp_path):
     tracer.mark_static(y, 0)
     same(other, branching, (x,))
     same(other, branching, (y,), traced=1)
+
+
+def test_an_operator_with_a_fake_implementation_of_its_own_is_refused(tmp_path):
+    @torch.library.custom_op("saved_entries::doubled", mutates_args=())
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x.double()
+
+    doubled.register_fake(lambda x: x.double())
+    made = compiled(lambda x: doubled(x) * (2 if doubled(x).dtype is torch.float64 else 3))
+    made(torch.ones(3))
+    result = tracer.save(made, tmp_path / "entries")
+    assert not result.saved and "fake implementation of the operator saved_entries.doubled" in result.refused[0]
+
+
+def test_a_namedtuple_with_other_defaults_is_a_difference(tmp_path, monkeypatch):
+    module = types.ModuleType("with_a_namedtuple")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    program = (
+        "import collections\nPair = collections.namedtuple('Pair', 'a b', defaults=({},))\ndef f(x):\n    return x * Pair(1).b\n"
+    )
+    exec(program.format(2), vars(module))
+    made = compiled(module.f)
+    made(torch.ones(3))
+    assert tracer.save(made, tmp_path / "entries").saved == 1
+    exec(program.format(3), vars(module))
+    other = compiled(module.f)
+    assert "with_a_namedtuple.Pair" in tracer.load(other, tmp_path / "entries").refused[0]
+    same(other, module.f, (torch.ones(3),), traced=1)

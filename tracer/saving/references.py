@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+from torch._library import custom_ops, simple_registry
 
 from tracer import _C, user_marks
 from tracer.guards import GlobalStateMatch, MarksMatch, Unchanged, is_guardable_constant
@@ -80,6 +81,8 @@ def _print_of(value: Any) -> str:
             return f"property {[_print_of(part) for part in (value.fget, value.fset, value.fdel)]}"
         case staticmethod() | classmethod():
             return f"{type(value).__name__} {_print_of(value.__func__)}"
+        case type() if tuple in type_mro(value) and "_field_defaults" in type_dict(value):  # namedtuples are not traced through
+            return f"class {value.__module__}.{value.__qualname__} {_print_of(type_dict(value).get('__new__'))}"
         case type():
             return f"class {value.__module__}.{value.__qualname__}"
     if type(value) in _BUILTIN:
@@ -87,6 +90,12 @@ def _print_of(value: Any) -> str:
     if is_guardable_constant(value):
         return f"{type(value).__name__} {value!r}"
     return f"a {type(value).__module__}.{type(value).__qualname__}"
+
+
+def _has_own_fake(operator: Any) -> bool:
+    """Whether Python told the trace what the operator gives: `torch.library.custom_op`, `register_fake`."""
+    name = operator._schema.name
+    return name in custom_ops.OPDEFS or simple_registry.singleton.find(name).fake_impl.kernel is not None
 
 
 def place_of(function: Any) -> str:
@@ -211,6 +220,8 @@ class Pickler(pickle.Pickler):
         if isinstance(obj, type) or kind is types.FunctionType or kind in _BUILTIN:
             return self._named(obj)
         if isinstance(obj, torch._ops.OpOverload):
+            if _has_own_fake(obj):
+                raise Refused(f"the fake implementation of the operator {obj} is code of its own, which is not looked through")
             return "operator", obj.namespace, obj._schema.name.partition("::")[2], obj._overloadname
         if kind is dict:
             return self._namespace(obj)
