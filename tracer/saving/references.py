@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from torch._library import custom_ops, simple_registry
 
 from tracer import _C, user_marks
 from tracer.guards import GlobalStateMatch, MarksMatch, Unchanged, is_guardable_constant
@@ -36,6 +35,7 @@ _PLACES = ("torch", "torch.nn.functional", "torch._C._nn", "torch._C", "torch._C
            "types", "builtins", "operator")  # where functions and classes are that do not tell where they are  # fmt: skip
 
 
+_OPERATORS = ("aten", "prims", "prim", "quantized")  # namespaces of operators that torch itself defines
 _GETTERS = ("fget", "fset", "fdel")
 _ENDINGS = ("", ".fget", ".fset", ".fdel", *(".__wrapped__" * depth for depth in range(1, 5)))  # behind a decorator
 
@@ -90,12 +90,6 @@ def _print_of(value: Any) -> str:
     if is_guardable_constant(value):
         return f"{type(value).__name__} {value!r}"
     return f"a {type(value).__module__}.{type(value).__qualname__}"
-
-
-def _has_own_fake(operator: Any) -> bool:
-    """Whether Python told the trace what the operator gives: `torch.library.custom_op`, `register_fake`."""
-    name = operator._schema.name
-    return name in custom_ops.OPDEFS or simple_registry.singleton.find(name).fake_impl.kernel is not None
 
 
 def place_of(function: Any) -> str:
@@ -220,8 +214,8 @@ class Pickler(pickle.Pickler):
         if isinstance(obj, type) or kind is types.FunctionType or kind in _BUILTIN:
             return self._named(obj)
         if isinstance(obj, torch._ops.OpOverload):
-            if _has_own_fake(obj):
-                raise Refused(f"the fake implementation of the operator {obj} is code of its own, which is not looked through")
+            if obj.namespace not in _OPERATORS:
+                raise Refused(f"what is faked of the operator {obj} is code that is not torch's, and is not looked through")
             return "operator", obj.namespace, obj._schema.name.partition("::")[2], obj._overloadname
         if kind is dict:
             return self._namespace(obj)
