@@ -29,7 +29,7 @@ ROOMS: dict[str, set[str]] = {
     "variables": {"sources", "guards", "graph", "effects", "graph_breaks", "library.registry", "_C", *LEAVES},
     "library": {"variables", "sources", "guards", "graph", "effects", "graph_breaks", "preserve", "polyfills",
                 "api.inside", "_C", *LEAVES},
-    "polyfills": {"library"},  # where they are registered
+    "polyfills": {"library", "api.inside"},  # where they are registered, and what stands for a break
     "interpreter": {"variables", "library", "sources", "guards", "graph", "effects", "graph_breaks", "bytecode",
                     "preserve", "polyfills", "log_texts", "_C", *LEAVES},
     "codegen": {"interpreter", "variables", "effects", "guards", "graph", "sources", "graph_breaks", "bytecode",
@@ -53,7 +53,7 @@ ROOMS: dict[str, set[str]] = {
 KNOWN_BY_ALL_OF = {
     "convert_frame": {"region_state"},
     "region_state": {"api", "serving"},
-    "api": {"__init__", "library", "serving"},
+    "api": {"__init__", "library", "polyfills", "serving"},
     "codegen": {"convert_frame"},
     "report": {"__init__", "__main__"},
     "saving": {"__init__"},

@@ -439,6 +439,17 @@ def test_an_operator_that_is_not_torchs_is_refused(tmp_path):
     assert not result.saved and "faked of the operator saved_entries.doubled" in result.refused[0]
 
 
+def test_a_function_that_is_allowed_in_the_graph_is_refused(tmp_path):
+    @tracer.allow_in_graph
+    def twice(x):
+        return x * 2, 1
+
+    made = compiled(lambda x: twice(x)[0] * len(twice(x)))
+    made(torch.ones(3))
+    result = tracer.save(made, tmp_path / "entries")
+    assert not result.saved and "which is allowed in the graph, gives" in result.refused[0]
+
+
 def test_a_namedtuple_with_other_defaults_is_a_difference(tmp_path, monkeypatch):
     module = types.ModuleType("with_a_namedtuple")
     monkeypatch.setitem(sys.modules, module.__name__, module)

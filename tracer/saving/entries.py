@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import fx
 
-from tracer import _C, guards
+from tracer import _C, guards, user_marks
 from tracer.cache import GuardedCode, make_entry
 from tracer.graph.graph_module import module_of
 from tracer.guards.base import Guard
 from tracer.preserve import plainly, restoring
-from tracer.saving.references import Refused, Unpickler, Where, dumped, frame_values
+from tracer.saving.references import Refused, Unpickler, Where, dumped, frame_values, place_of
 from tracer.serving.regions import output_sizes
 from tracer.serving.target import Target
 from tracer.sources import FrameValues, Source
@@ -132,6 +132,8 @@ def _nodes(gm: fx.GraphModule) -> tuple[tuple[Any, ...], ...]:
     for index, node in enumerate(gm.graph.nodes):
         if node.op in ("get_attr", "call_module"):
             raise Refused(f"the graph holds {node.target}, a value or a graph of its own")
+        if node.op == "call_function" and user_marks.is_allowed(node.target):
+            raise Refused(f"what {place_of(node.target)}, which is allowed in the graph, gives is not looked through")
         args, kwargs = fx.map_arg((node.args, node.kwargs), numbers.__getitem__)
         found.append((node.op, node.name, node.target, _plain(args), _plain(kwargs), node.meta.get("stack_trace")))
         numbers[node] = Ref(index)
