@@ -89,7 +89,7 @@ DOORS: dict[str, set[str]] = {
     "torch.utils._device": {"tracer.preserve", "tracer.interpreter.overriding", "tracer.library.torch_.overrides",
                             "tracer.library.torch_.state"},
     "torch.utils._pytree": {"tracer.api.export", "tracer.graph.transformed", "tracer.graph.rows", "tracer.graph.row_rules",
-                            "tracer.library", BRIDGE},
+                            "tracer.graph.same_graph", "tracer.library", BRIDGE},
     "torch.utils._python_dispatch": {"tracer.graph", BRIDGE},
     "torch.utils._sympy": {"tracer.graph.torch_sympy", "tracer.graph.shape_env_adapter", BRIDGE},
     "torch.fx.experimental": {"tracer.graph", "tracer.variables.symbolic", "tracer.library.torch_.numbers",
