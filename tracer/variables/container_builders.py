@@ -53,7 +53,7 @@ def _tuple(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> 
 @tracks(list)
 def _list(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     def read() -> list[Any]:
-        if tx.effects.calls and value is deferred.list_of_warnings():
+        if builder.trace.effects.calls and value is deferred.list_of_warnings():  # `tx` would be held, and what its frame holds
             unsupported("side-effect-call", name="reading recorded warnings", value="after a warning")
         builder.guard(guards.LengthMatch(source, len(value)))
         return _items(value, source)
