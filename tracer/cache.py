@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
+import weakref
 from typing import Any
 
 from tracer import _C, guards, metrics
@@ -82,5 +84,17 @@ def make_entry(
         qualname=function.__qualname__,
         fetches=fetches,
     )
+    return joined(entry, guarded)
+
+
+def joined(entry: _C.Entry, guarded: GuardedCode) -> _C.Entry:
+    """The entry with what it remembers. It ends when a guarded object dies, which does not keep it alive."""
     entry.guarded_code = guarded
+    guarded.manager.when_invalid(functools.partial(_invalidate, weakref.ref(entry)))  # needs no globals when Python shuts down
     return entry
+
+
+def _invalidate(reference: weakref.ref[_C.Entry]) -> None:
+    entry = reference()
+    if entry is not None:
+        entry.valid = False

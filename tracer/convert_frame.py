@@ -1,7 +1,6 @@
 """From a frame that no entry serves to a new entry: trace, compile the graph, emit code, build `check_fn`."""
 from __future__ import annotations
 
-import functools
 import itertools
 import time
 import types
@@ -249,8 +248,6 @@ class FrameConversion:
         self._check_holds(guarded)
         extras = {} if output is None else output.extras
         entry = make_entry(self.region, function, guarded, extras, output is None or output.calls_back, fetches=bool(fetched))
-        reference = weakref.ref(entry)
-        manager.when_invalid(functools.partial(_invalidate, reference))  # needs no globals when Python shuts down
         if self.region.on_guards is not None:
             self.region.on_guards(manager)
         if self.region.guard_export_fn is not None:
@@ -327,12 +324,6 @@ def unhooked(compiled: Callable[..., Any]) -> Callable[..., Any]:
 
 def _name_resume(offset: int) -> str:
     return f"__resume_at_{offset}_{next(_resume_ids)}"
-
-
-def _invalidate(reference: weakref.ref[_C.Entry]) -> None:
-    entry = reference()
-    if entry is not None:
-        entry.valid = False
 
 
 def _changed(trace: Trace) -> list[str]:

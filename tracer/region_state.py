@@ -1,6 +1,7 @@
 """One decorated object: what happens where none of its entries serves a call, and what was learnt by then."""
 from __future__ import annotations
 
+import dataclasses
 import logging
 import sys
 import threading
@@ -35,46 +36,31 @@ _entries_of_code = IdentityMap()  # a WeakSet of those in all regions, for `accu
 log = logging.getLogger("tracer")
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class RegionState:
     """One decorated object: its settings, its entries (held by `region`), and what was learnt about its frames."""
 
-    def __init__(
-        self,
-        compiler_fn: Backend,
-        fullgraph: bool = False,
-        dynamic: bool | None = None,
-        name: str = "",
-        recompile_limit: int | None = None,
-        on_graph: Callable[[torch.fx.GraphModule, list[Any]], None] | None = None,
-        on_break: Callable[[errors.Unsupported], None] | None = None,
-        on_guards: Callable[[Any], None] | None = None,
-        on_inputs: Callable[[list[str], list[str]], None] | None = None,
-        on_left_alone: Callable[[], Any] | None = None,
-        guard_fail_fn: Callable[[Any], None] | None = None,
-        guard_export_fn: Callable[[Any], None] | None = None,
-        guard_filter_fn: Callable[[Any], Any] | None = None,
-        shapes: ShapeSpec | None = None,
-        capacity: int | None = None,
-        compile_timeout: float | None = None,
-        on_evict: Callable[[upkeep.Eviction], None] | None = None,
-    ) -> None:
-        self.compiler_fn = compiler_fn
-        self.fullgraph = fullgraph
-        self.dynamic = False if compiler_fn.needs_real_inputs else dynamic
-        self.name = name
-        self.recompile_limit = recompile_limit
-        self.on_graph = on_graph
-        self.on_break = on_break
-        self.on_guards = on_guards
-        self.on_inputs = on_inputs
-        self.on_left_alone = on_left_alone
-        self.guard_fail_fn = guard_fail_fn
-        self.guard_export_fn = guard_export_fn
-        self.guard_filter_fn = guard_filter_fn
-        self.shapes = shapes  # what the user declares of the sizes of the decorated function's arguments
-        self.capacity = capacity  # of entries of one code object; beyond it those used last longest ago go
-        self.compile_timeout = compile_timeout  # seconds; None: as the settings say
-        self.on_evict = on_evict
+    compiler_fn: Backend
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    name: str = ""
+    recompile_limit: int | None = None
+    on_graph: Callable[[torch.fx.GraphModule, list[Any]], None] | None = None
+    on_break: Callable[[errors.Unsupported], None] | None = None
+    on_guards: Callable[[Any], None] | None = None
+    on_inputs: Callable[[list[str], list[str]], None] | None = None
+    on_left_alone: Callable[[], Any] | None = None
+    guard_fail_fn: Callable[[Any], None] | None = None
+    guard_export_fn: Callable[[Any], None] | None = None
+    guard_filter_fn: Callable[[Any], Any] | None = None
+    shapes: ShapeSpec | None = None  # what the user declares of the sizes of the decorated function's arguments
+    capacity: int | None = None  # of entries of one code object; beyond it those used last longest ago go
+    compile_timeout: float | None = None  # seconds; None: as the settings say
+    on_evict: Callable[[upkeep.Eviction], None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.compiler_fn.needs_real_inputs:
+            self.dynamic = False
         self.at_miss: Callable[[types.FunctionType, tuple[Any, ...]], None] | None = None  # in place of a trace: a seal
         self.coverage: Any = None  # what was last proved of the entries, or found to be missing
         self.stats: Counter[str] = Counter()  # how often what happened

@@ -8,7 +8,6 @@ tell leaves the entries as they are.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import logging
 import types
@@ -22,7 +21,7 @@ from shapes.guards import Why
 from shapes.printing import group, python_source
 from shapes.regions import Condition, ShapeRecord
 from tracer import _C, guards, logs, metrics
-from tracer.cache import GuardedCode, entries_of, watched
+from tracer.cache import GuardedCode, entries_of, joined, watched
 from tracer.graph.same_graph import fakes_of, layout_of, same_graph
 from tracer.guards.constants import same_constant
 from tracer.guards.implication import constants, implied_beside_shapes
@@ -213,9 +212,7 @@ def _with_guards(entry: _C.Entry, guarded: GuardedCode, region: Any) -> _C.Entry
         qualname=entry.qualname,
         fetches=bool(guarded.manager.fetched),
     )
-    made.guarded_code = guarded
-    guarded.manager.when_invalid(functools.partial(setattr, made, "valid", False))
-    return made
+    return joined(made, guarded)
 
 
 def _same_code(one: _C.Entry, other: _C.Entry) -> bool:

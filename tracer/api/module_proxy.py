@@ -25,6 +25,14 @@ _RUN_ON_THE_PROXY = frozenset(
 )
 
 
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def has_hooks(module: torch.nn.Module) -> bool:
+    """Whether hooks of the module's own run around its forward."""
+    return any(module.__dict__[name] for name in HOOKS)
+
+
 class ModuleProxy(torch.nn.Module):
     """Base of the modules that `optimize` and `disable` return."""
 
@@ -37,14 +45,9 @@ class ModuleProxy(torch.nn.Module):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Hooks that were registered on the proxy run around `forward`; the original's, and global ones, inside it."""
-        return self._call_impl(*args, **kwargs) if self._tracer_has_hooks() else self.forward(*args, **kwargs)
+        return self._call_impl(*args, **kwargs) if has_hooks(self) else self.forward(*args, **kwargs)
 
     _tracer_called = __call__  # where a subclass is called otherwise
-
-    def _tracer_has_hooks(self) -> bool:
-        own = self.__dict__
-        hooks = own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]
-        return bool(hooks)
 
     # -- attributes ----------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from torch.nn.modules import module as torch_module
 
 from tracer import steady_steps as step
 from tracer._C import Dispatcher, Steady, SteadyCall
-from tracer.api.module_proxy import ModuleProxy
+from tracer.api.module_proxy import HOOKS, ModuleProxy, has_hooks
 from tracer.api.region_methods import own_method
 from tracer.api.settings import STATE, Settings, dispatcher_in
 
@@ -35,7 +35,6 @@ def call_overridden(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
     return type(module).__call__(module, *args, **kwargs)
 
 
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _GLOBAL_HOOKS = torch_module._has_any_global_hook.__code__.co_names
 
 
@@ -48,8 +47,8 @@ def _plain_call(proxied: bool) -> Steady:
     module, namespace, cls = len(steps) - 2, len(steps) - 1, len(steps)
     steps += [(step.TYPE, module, None), (step.TYPE_LOOKUP, cls, "__call__"), (step.TYPE_LOOKUP, cls, "forward")]
     steps += [(step.NO_ATTR, module, "forward"), (step.ITEM, namespace, torch_module._has_any_global_hook.__name__)]
-    tables = [(step.ATTR, module, name) for name in _HOOKS] + [(step.ITEM, namespace, name) for name in _GLOBAL_HOOKS]
-    for table in [*tables, *[(step.ATTR, 0, name) for name in _HOOKS if proxied]]:
+    tables = [(step.ATTR, module, name) for name in HOOKS] + [(step.ITEM, namespace, name) for name in _GLOBAL_HOOKS]
+    for table in [*tables, *[(step.ATTR, 0, name) for name in HOOKS if proxied]]:
         steps += [table, (step.WHOLE, len(steps), None)]
     return Steady(1, tuple(steps), (module,))
 
@@ -119,15 +118,7 @@ class CompiledCall(SteadyCall):
 
 def runs_more(module: torch.nn.Module) -> bool:
     """Whether a call is more than the class's forward: there are hooks, or the module has a forward of its own."""
-    state = module.__dict__
-    return bool(
-        state["_forward_hooks"]
-        or state["_forward_pre_hooks"]
-        or state["_backward_hooks"]
-        or state["_backward_pre_hooks"]
-        or "forward" in state
-        or torch_module._has_any_global_hook()
-    )
+    return has_hooks(module) or "forward" in module.__dict__ or bool(torch_module._has_any_global_hook())
 
 
 def _initialise_lazy(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -156,7 +147,7 @@ class OptimizedModule(ModuleProxy, SteadyCall):
     def _tracer_decide(self, *args: Any, **kwargs: Any) -> Any:
         compiled = self._compiled
         seen = compiled.steady_of_proxy.look(self)
-        if self._tracer_has_hooks():
+        if has_hooks(self):
             return self._call_impl(*args, **kwargs)
         return compiled.call_through(self, compiled.steady_of_proxy, seen, args, kwargs)
 

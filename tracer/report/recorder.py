@@ -153,6 +153,7 @@ class Recorder:
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def _guarded(self, do: Callable[..., None], *args: Any) -> None:
+        """What it raises ends the recording."""
         if self._ended:
             return
         try:
@@ -161,19 +162,16 @@ class Recorder:
             self._give_up(error)
 
     def _write(self, record: dict[str, Any]) -> None:
-        """Appends a line; what it raises ends the recording."""
-        try:
-            line = _line(record)
-            with self._lock:
-                if self._ended:
-                    return
-                if self._file is None:
-                    self._file = self._open()
-                    line = _line({"kind": "process", **_process(), "parent": self._parent}) + line
-                while line:
-                    line = line[os.write(self._file, line) :]
-        except Exception as error:
-            self._give_up(error)
+        """Appends a line."""
+        line = _line(record)
+        with self._lock:
+            if self._ended:
+                return
+            if self._file is None:
+                self._file = self._open()
+                line = _line({"kind": "process", **_process(), "parent": self._parent}) + line
+            while line:
+                line = line[os.write(self._file, line) :]
 
     def _open(self) -> int:
         self.directory.mkdir(parents=True, exist_ok=True)

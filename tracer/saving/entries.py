@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import io
 import types
-import weakref
 from typing import Any
 
 import torch
@@ -77,7 +75,7 @@ def saved(entry: _C.Entry, target: Target) -> bytes:
         graph_name=guarded.graph_name,
         nodes=None if guarded.graph is None else _nodes(guarded.graph),
         shapes=guarded.shapes,
-        outputs=None if guarded.graph is None else sizes_of_outputs(guarded),
+        outputs=None if guarded.graph is None else tuple(output_sizes(guarded, {})),
         pinned=guarded.pinned,
     )
     return dumped(state, where, function)
@@ -87,10 +85,6 @@ def values_of(target: Target) -> FrameValues:
     """What is known of the arguments before there is a call: the object that was compiled."""
     names = guards.argument_slots(target.function.__code__)
     return frame_values(target.function, dict(zip(names, target.first)))
-
-
-def sizes_of_outputs(guarded: GuardedCode) -> tuple[tuple[Any, ...], ...]:
-    return tuple(output_sizes(guarded, {}))
 
 
 def _extras(entry: _C.Entry, guarded: GuardedCode) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -168,15 +162,7 @@ def restored(data: bytes, target: Target) -> _C.Entry:
         extras[found.graph_name] = compiled
     for index in found.originals:
         _C.never_trace(found.code.co_consts[index])  # type: ignore[union-attr]
-    entry = make_entry(state, function, guarded, extras, found.needs_hook, fetches=bool(found.fetched))
-    manager.when_invalid(functools.partial(_invalidate, weakref.ref(entry)))
-    return entry
-
-
-def _invalidate(reference: weakref.ref[_C.Entry]) -> None:
-    entry = reference()
-    if entry is not None:
-        entry.valid = False
+    return make_entry(state, function, guarded, extras, found.needs_hook, fetches=bool(found.fetched))
 
 
 def _graph(nodes: tuple[tuple[Any, ...], ...], name: str) -> fx.GraphModule:

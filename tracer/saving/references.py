@@ -33,8 +33,6 @@ _BUILTIN = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.Method
 _OF_TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
 _PLACES = ("torch", "torch.nn.functional", "torch._C._nn", "torch._C", "torch._C._linalg", "torch._C._special", "torch._C._fft",
            "types", "builtins", "operator")  # where functions and classes are that do not tell where they are  # fmt: skip
-
-
 _OPERATORS = ("aten", "prims", "prim", "quantized")  # namespaces of operators that torch itself defines
 _GETTERS = ("fget", "fset", "fdel")
 _ENDINGS = ("", ".fget", ".fset", ".fdel", *(".__wrapped__" * depth for depth in range(1, 5)))  # behind a decorator
@@ -171,7 +169,6 @@ class Where:
         self.paths.setdefault(id(type(value)), TypeSource(source))
         if isinstance(value, types.FunctionType):
             self.paths.setdefault(id(value.__code__), CodeSource(source))
-
 
     def _note_methods(self, guard: Unchanged) -> None:
         for facts in guard.classes:
