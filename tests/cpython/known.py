@@ -6,6 +6,7 @@ _BUILTIN = "it replaces a function of `builtins` for everybody, the tracer among
 _STACK = "it walks the stack at every allocation, those of the tracer too"
 _REUSED = "it counts on CPython using a tuple again that nobody else holds, which a break keeps alive"
 _SIZE = "it asks for the size of a dict in memory: one that generated code fills shares no keys"
+_DEPTH = "it measures how deep the stack is in a loop, where each break puts a resume function on it"
 _LONGER = "an object is alive one step longer than in CPython"
 _THREADS = "another thread changes a dict between the trace and the check of its guards"
 
@@ -16,6 +17,7 @@ KNOWN = {
     "test_descr.SharedKeyTests.test_subclasses": _SIZE,
     "test_dict.DictTest.test_splittable_popitem": _SIZE,
     "test_dict.DictTest.test_str_nonstr": "it tells equal texts apart by their identity",
+    "test_exceptions.ExceptionTests.test_recursion_in_except_handler": _DEPTH,
     "test_funcattrs.FunctionPropertiesTest.test_set_cell": _CELL,
     "test_functools.TestLRUC.test_lru_reentrancy_with_len": _BUILTIN,
     "test_functools.TestLRUPy.test_lru_reentrancy_with_len": _BUILTIN,
@@ -40,7 +42,6 @@ OPEN = {
     "test_exceptions.ExceptionTests.testExceptionCleanupState": _LONGER,
     "test_exceptions.ExceptionTests.testSettingException": "frames of C API calls are named after the resume function",
     "test_exceptions.ExceptionTests.test_memory_error_cleanup": _LONGER,
-    "test_exceptions.ExceptionTests.test_recursion_in_except_handler": "each level of a deep recursion is traced anew: minutes",
     "test_functools.TestLRUPy.test_lru_cache_threaded3": _THREADS,
     "test_generators.GeneratorStackTraceTest.test_send_with_yield_from": "frames of a generator that another draws from",
     "test_generators.GeneratorStackTraceTest.test_throw_with_yield_from": "frames of a generator that another draws from",

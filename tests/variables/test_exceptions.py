@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import traceback
 
@@ -285,6 +286,46 @@ def test_tracebacks_of_exceptions_that_are_raised_again():
 
     error = captured(f, X).result[1]
     assert lines(error) == lines(f(X)[1])
+
+
+def test_the_frames_of_a_traceback_stand_where_they_were_left():
+    def in_handler():
+        try:
+            deep(0)
+        except KeyError:
+            raise ValueError("v")
+
+    def behind_other_clauses():
+        try:
+            deep(0)
+        except TypeError:
+            pass
+
+    def behind_finally():
+        value = 0
+        try:
+            deep(value)
+        finally:
+            value += 1
+
+    def behind_with():
+        with contextlib.nullcontext():
+            deep(0)
+
+    def f(x):
+        errors = []
+        for fail in (in_handler, behind_other_clauses, behind_finally, behind_with):
+            try:
+                fail()
+            except (KeyError, ValueError) as error:
+                errors.append(error)
+        return x + 1, errors
+
+    def stands(errors):
+        frames = [list(traceback.walk_tb(error.__traceback__))[-2] for error in errors]
+        return [(line, frame.f_lineno, frame.f_code.co_varnames) for frame, line in frames]
+
+    assert stands(captured(f, X).result[1]) == stands(f(X)[1])
 
 
 @pytest.mark.parametrize("depth", [0, 2])

@@ -16,19 +16,24 @@ _OTHER_KINDS = (
     inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
     | inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 )  # fmt: skip
+_NO_NAME = "-"  # no global has it: deleting that one raises in the frame that a traceback is to show
 
 
 def build_traceback(cg: Any, traceback: TracebackVariable) -> None:
     """-> the traceback"""
-    shown = _place(cg, traceback.code, traceback.globals, traceback.index, traceback.line)
+    left_at = traceback.left_at.index
+    shown = _place(cg, traceback.code, traceback.globals, traceback.index, traceback.line, left_at)
     cg.call_object(_traceback, *shown, lambda: cg.load(traceback.following))
 
 
-def _place(cg: Any, code: types.CodeType, globals_: dict[str, Any], index: int, line: int) -> list[Callable[[], None]]:
-    """What loads a place in the user's code, as `_traceback` takes it."""
+def _place(
+    cg: Any, code: types.CodeType, globals_: dict[str, Any], index: int, line: int, left_at: int | None = None
+) -> list[Callable[[], None]]:
+    """What loads a place in the user's code, as `_traceback` takes it; the frame has been left at `left_at`."""
+    original, left_at = original_position(code, index if left_at is None else left_at)
     code, index = original_position(code, index)
     offset = program(code).instructions[index].offset
-    stand_in = _stand_in(code)
+    stand_in = _stand_in(code, program(code).instructions[left_at if original is code else index].offset)
     return [
         lambda: cg.load_const(stand_in),
         lambda: cg.load_globals(globals_),
@@ -75,20 +80,17 @@ def _corrected(cg: Any, correct: Callable[[], None]) -> Iterator[None]:
     asm.place(done)
 
 
-class _Reached(Exception):
-    """Raised in the frame that a traceback is to show."""
-
-
-def _stand_in(code: types.CodeType) -> types.CodeType:
-    """A code object that looks like `code` in a traceback, lines and columns included, and only raises."""
-    body = bytes((
-        dis.opmap["RESUME"], 0, dis.opmap["LOAD_CONST"], 0, dis.opmap["RAISE_VARARGS"], 1,
-    ))  # fmt: skip
-    padding = bytes((dis.opmap["NOP"], 0)) * ((len(code.co_code) - len(body)) // 2)
+def _stand_in(code: types.CodeType, offset: int) -> types.CodeType:
+    """A code object that looks like `code` in a traceback, lines, columns and names of locals included, and only raises: at
+    `offset`, where the frame stands for good."""
+    offset = max(offset, 2)
+    body = bytearray((dis.opmap["NOP"], 0) * (len(code.co_code) // 2))
+    body[0:2] = dis.opmap["RESUME"], 0
+    body[offset : offset + 2] = dis.opmap["DELETE_GLOBAL"], 0
     made = code.replace(
-        co_code=body + padding, co_consts=(_Reached,), co_names=(), co_exceptiontable=b"", co_stacksize=1,
-        co_argcount=0, co_posonlyargcount=0, co_kwonlyargcount=0, co_cellvars=(), co_freevars=(), co_varnames=(),
-        co_nlocals=0, co_flags=code.co_flags & ~_OTHER_KINDS,
+        co_code=bytes(body), co_consts=(), co_names=(_NO_NAME,), co_exceptiontable=b"", co_stacksize=1,
+        co_argcount=0, co_posonlyargcount=0, co_kwonlyargcount=0, co_cellvars=(), co_freevars=(),
+        co_flags=code.co_flags & ~_OTHER_KINDS,
     )  # fmt: skip
     _C.never_trace(made)
     return made
@@ -128,7 +130,7 @@ def _traceback(
 ) -> types.TracebackType:
     try:
         types.FunctionType(code, globals_)()
-    except _Reached as reached:
+    except NameError as reached:
         shown = reached.__traceback__
         assert shown is not None and shown.tb_next is not None
         return types.TracebackType(following, shown.tb_next.tb_frame, offset, line)

@@ -20,6 +20,7 @@ from tracer.library.registry import is_polyfill_module
 from tracer.locations import UserLocation
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.constant import ConstantVariable
+from tracer.variables.exceptions import LeftAt
 from tracer.variables.functions import CellVariable, FunctionVariable
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.objects import UserObjectVariable
@@ -64,6 +65,7 @@ class InstructionTranslator(Operations):
         self.pc = 0
         self.step = 0
         self.inst: Instruction = self.program.instructions[0]
+        self.left_at = LeftAt()
         self.keyword_names: tuple[str, ...] = ()
         self.result: VariableTracker | None = None
         self.yielded = False
@@ -114,6 +116,7 @@ class InstructionTranslator(Operations):
                 forget_frames(raised)
                 trace.frame = self
                 self.unwind(raised)
+        self.left_at.index = self.inst.index
         trace.frame = outer
         assert self.result is not None
         return self.result
@@ -126,15 +129,22 @@ class InstructionTranslator(Operations):
         if not (raised.again or self.is_polyfill):
             raised.value.passes(self)  # type: ignore[attr-defined]
         raised.again = False
+        standing = self.left_at.index = self._standing()
         handler = self.inst.handler
         if handler is None:
             self.trace.frame = self.parent
             raise raised
         del self.stack[handler.depth :]
         if handler.lasti:
-            self.stack.append(ConstantVariable(self.inst.offset // 2))
+            self.stack.append(ConstantVariable(self.program.instructions[standing].offset // 2))
         self.stack.append(raised.value)
         self.pc = handler.target
+
+    def _standing(self) -> int:
+        """Index of the instruction that the frame stands at when one has raised: RERAISE may go back to one before."""
+        if self.inst.opname == "RERAISE" and self.inst.arg:
+            return self.program.index_at(2 * self.stack[-self.inst.arg].constant())
+        return self.inst.index
 
     def finish(self, value: VariableTracker) -> bool:
         self.result = value

@@ -145,7 +145,8 @@ class ExceptionVariable(UserObjectVariable):
         """The exception unwinds the frame `tx` at its present line."""
         before = self.fields.get("__traceback__") if self.value is None else self.field(tx, "__traceback__")
         line = tx.inst.positions.lineno or tx.code.co_firstlineno
-        self.set_field(tx, "__traceback__", TracebackVariable(tx.code, tx.globals, tx.inst.index, line, before))
+        shown = TracebackVariable(tx.code, tx.globals, tx.inst.index, line, before, tx.left_at)
+        self.set_field(tx, "__traceback__", shown)
 
     # -- methods -------------------------------------------------------------------------------------------------
 
@@ -232,8 +233,15 @@ def is_field(static: Any) -> bool:
     return issubclass(owner, BaseException) and not owner.__flags__ & _HEAP_TYPE and static.__name__ != "__dict__"
 
 
+class LeftAt:
+    """Index of the instruction that a frame was left at: None before it was."""
+
+    index: int | None = None
+
+
 class TracebackVariable(VariableTracker):
-    """A traceback that the trace made: `index` is that of the instruction in `code`, `following` the frame further in."""
+    """A traceback that the trace made: `index` is that of the instruction in `code`, `following` the frame further in.
+    `left_at` says where its frame has come to, by another handler perhaps."""
 
     def __init__(
         self,
@@ -242,12 +250,14 @@ class TracebackVariable(VariableTracker):
         index: int,
         line: int,
         following: VariableTracker | None,
+        left_at: LeftAt,
     ) -> None:
         self.code = code
         self.globals = globals_
         self.index = index
         self.line = line
         self.following = NONE if following is None else following
+        self.left_at = left_at
 
     def python_type(self) -> type:
         return types.TracebackType
