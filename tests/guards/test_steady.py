@@ -142,6 +142,23 @@ def test_a_global_that_changes_is_noticed_and_others_do_not_matter():
         FACTOR = 2
 
 
+class Tables:
+    far = {2**40: 2.0, "a": 3.0}
+    first, second, third, fourth, fifth = 1, 2, 3, 4, 5
+
+
+def test_keys_that_no_32_bits_hold(monkeypatch):
+    def scaled(x):
+        first = Tables.far[2**40] * x + Tables.first + Tables.second
+        return first + Tables.third + Tables.fourth + Tables.fifth
+
+    x = torch.randn(2)
+    compiled = watched(scaled, x)
+    assert torch.equal(compiled(x), scaled(x))
+    monkeypatch.setitem(Tables.far, 2**40, 5.0)
+    assert torch.equal(compiled(x), scaled(x))
+
+
 def test_a_hook_on_all_modules_is_noticed():
     model, x = Block().eval(), torch.randn(2, 3)
     compiled = watched(model, x)

@@ -152,7 +152,7 @@ class Plan:
                 return add(ATTR, of(base), name)
             case InstanceDictSource(base):
                 return add(DICT, of(base))
-            case ItemSource(base, key) if type(key) in (str, int):
+            case ItemSource(base, key) if _is_plain(key):
                 return add(ITEM, of(base), key)
             case TypeSource(base):
                 return add(TYPE, of(base))
@@ -189,6 +189,11 @@ _SLOTS: dict[type[Source], int] = {
 }
 
 
+def _is_plain(key: Any) -> bool:
+    """Whether a step can have the key: a number has 32 bits there."""
+    return type(key) is str or type(key) is int and -(2**31) <= key < 2**31
+
+
 def _identity(plan: Plan, guard: Any) -> None:
     """Whose object is watched, or bound: see ObjectRef."""
     plan.source(guard.sources()[0])
@@ -219,7 +224,7 @@ def _class_attribute(plan: Plan, guard: ClassHasAttr) -> None:
 
 
 def _key(plan: Plan, guard: DictContains) -> None:
-    if type(guard.key) not in (str, int):
+    if not _is_plain(guard.key):
         raise Unsteady
     plan.add(ITEM if guard.present else NO_ITEM, plan.source(guard.source), guard.key)
 
