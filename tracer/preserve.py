@@ -244,6 +244,11 @@ class TorchState:
                 write_state(now)
         write_state(now)
 
+    @property
+    def changed(self) -> bool:
+        """Whether the program has changed something, and may have changed it back."""
+        return self._changed
+
     def _read(self) -> State:
         return (*read_state()[:-1], (self.cache_enabled,))
 

@@ -16,6 +16,7 @@ import torch
 from torch import fx
 
 from tracer.bytecode import Assembler
+from tracer.codegen.asking import load_kept
 from tracer.codegen.generators import build_generator
 from tracer.codegen.tracebacks import build_traceback
 from tracer.effects.log import DELETED
@@ -80,6 +81,8 @@ class Codegen:
         self.own_locals: list[str] = [self.graph_out]
         self.read_by_source: dict[VariableTracker | Unwrapped, None] = {}
         self.drawn: list[str] = []  # the locals that hold the random numbers that were drawn
+        self.kept_results = ""  # the local with what caches gave
+        self.kept_places: dict[VariableTracker, int] = {}  # of the results in it
         self._temporaries: dict[VariableTracker | Unwrapped, str] = {}
         self._cyclic: dict[VariableTracker, bool] = {}
         self._making = 0  # how many values are being made, one inside of the other
@@ -99,6 +102,8 @@ class Codegen:
             value.source.emit(self)
         elif isinstance(value, Unwrapped):
             unreachable(value)
+        elif value in self.effects.kept.parts:
+            load_kept(self, value)
         else:
             self._make(value)
 

@@ -13,6 +13,7 @@ from torch import fx
 
 from tracer import _C
 from tracer.bytecode import Assembler, is_resume_code
+from tracer.codegen.asking import emit_asking
 from tracer.codegen.breaking import BreakEmitter
 from tracer.codegen.codegen import Codegen, Extras
 from tracer.codegen.draws import emit_draws, emit_put_back
@@ -56,6 +57,7 @@ class OutputCodeBuilder:
         """The nodes that the graph has to return for `body`."""
         cg = self._codegen()
         emit_draws(cg)
+        emit_asking(cg)
         replay(cg, self.trace.effects)
         self.trace.torch_state.emit(cg)
         cg.read_by_source.clear()
@@ -78,6 +80,8 @@ class OutputCodeBuilder:
             cg.call_object(_C.let_go)
             cg.asm.pop()
         drawn = emit_draws(cg)
+        if emit_asking(cg):
+            self._unless_as_traced(cg, drawn)
         tuple_of_fetched = cg.asm.fresh_local("fetched") if fetched else None
         if graph is not None and graph_name is not None:
             self.extras.bind(graph_name, graph)
@@ -169,6 +173,17 @@ class OutputCodeBuilder:
         self._run_original(cg)
         asm.return_value()
         asm.place(done)
+
+    def _unless_as_traced(self, cg: Codegen, drawn: str | None) -> None:
+        """Runs the original code where a cache gave something else than what was traced."""
+        as_traced = cg.asm.label()
+        cg.asm.load_fast(cg.kept_results)
+        cg.asm.emit("POP_JUMP_FORWARD_IF_TRUE", as_traced)
+        if drawn is not None:
+            emit_put_back(cg, drawn)
+        self._run_original(cg)
+        cg.asm.return_value()
+        cg.asm.place(as_traced)
 
     def _run_original(self, cg: Codegen) -> None:
         """-> what the original code returns for the same argument slots; traced again, it would fail again"""

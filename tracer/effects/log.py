@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tracer.effects.draws import Draw
+from tracer.effects.kept import Kept
+from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 
 
@@ -31,10 +33,13 @@ class Effects:
         self._global_dicts: dict[int, dict[str, Any]] = {}
         self.calls: list[Any] = []  # of `effects.deferred`
         self.draws: list[Draw] = []  # in order
+        self.kept = Kept()
         self.observer: Callable[[VariableTracker | None], None] | None = None  # is told of a change before it happens
 
     def mutate(self, target: VariableTracker) -> None:
         """`target`'s contents are about to change."""
+        if target in self.kept.parts:
+            unsupported("change-of-a-cached-result", value=target.describe())
         self._tell(target)
         self.mutated.setdefault(target)
 

@@ -285,6 +285,20 @@ register(
     topic=_VALUES,
 )
 register(
+    "identity-of-a-cached-result",
+    "Whether {left}, which a cache keeps, is {right} shows only when the program runs",
+    "What functools.lru_cache gives may be held elsewhere, too, and the trace makes it anew.",
+    "compare what the objects hold.",
+    topic=_VALUES,
+)
+register(
+    "change-of-a-cached-result",
+    "{value}, which a cache keeps, is changed",
+    "Every later call of the cached function gets the changed object.",
+    "copy what functools.lru_cache gives before changing it.",
+    topic=_VALUES,
+)
+register(
     "not-a-constant",
     "{value} is not a constant",
     "Something here needs a plain Python value that is known while tracing.",

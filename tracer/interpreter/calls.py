@@ -1,7 +1,6 @@
 """Calls: of Python functions (traced through), of library models, of torch operations (put in the graph)."""
 from __future__ import annotations
 
-import functools
 import inspect
 import types
 from collections.abc import Iterable
@@ -197,6 +196,8 @@ class Calls:
         """A call of something without Python code of its own."""
         tx: Any = self
         function = callee.value
+        if _is_of_torch(function):
+            tx.trace.torch_calls += 1
         if user_marks.is_disallowed(function):
             unsupported("disallowed-in-graph", function=name_of(function))
         if user_marks.is_constant_result(function):
@@ -222,9 +223,6 @@ class Calls:
             if own and not isinstance(args[0], UserObjectVariable):
                 unsupported("unsupported-builtin", function=f"{name_of(function)} of {args[0].describe()}")
             return self.call_unbound(owner, function.__name__, args, kwargs)
-        if isinstance(function, functools._lru_cache_wrapper) and callee.source is not None:
-            wrapped = tx.wrap(function.__wrapped__, GenericAttrSource(callee.source, "__wrapped__"))
-            return wrapped.call(tx, args, kwargs)
         if user_marks.is_opaque(function):
             unsupported("disabled-function", function=name_of(function))
         unsupported("unsupported-builtin", function=name_of(function))
@@ -315,6 +313,12 @@ class Calls:
         tx: Any = self
         value = tx.effects.global_value(globals_, name)
         return value if isinstance(value, VariableTracker) else None
+
+
+def _is_of_torch(function: Any) -> bool:
+    """Also of what nobody knows where it is from."""
+    module = getattr(getattr(function, "__objclass__", function), "__module__", None)
+    return not isinstance(module, str) or module.partition(".")[0] == "torch"
 
 
 def name_of(function: Any) -> str:

@@ -63,6 +63,7 @@ class Trace:
         self.handled_at_entry = sys.exception()
         self.handled: VariableTracker = HandledOutsideVariable()  # sys.exception()
         self.generators: list[tuple[Any, int]] = []  # those started, with the step that called the frame that did it
+        self.torch_calls = 0  # of functions of torch's that are no Python code
         self.enumerating = 0  # how many enumerates that existed before are taking an item
         self.input_tensors: list[TensorVariable] = []
         self.locations: dict[UserLocation, UserLocation] = {}  # those that something was noted of

@@ -464,6 +464,8 @@ class UserObjectVariable(VariableTracker):
         if static is None:
             tx.raise_error(TypeError, f"unhashable type: {self.cls.__name__!r}")
         if owner in (object, torch.nn.Module) and lookup(self.cls, "__eq__")[0] is object:
+            if self in tx.effects.kept.parts:
+                unsupported("identity-of-a-cached-result", left=self.describe(), right="a key")
             return self.identity()
         builtin = isinstance(lookup(self.cls, "__eq__")[1], types.WrapperDescriptorType)
         if self.storage is not None and builtin and is_a(static, types.WrapperDescriptorType):

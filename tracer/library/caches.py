@@ -1,0 +1,246 @@
+"""Functions with a cache (functools.lru_cache, functools.cache).
+
+The function itself is traced through. Where it only computes (no effect, no operation on tensors, no random number), that
+is what the cache gives or comes to hold. A constant is then baked in, and the cache is asked after the graph, for what that
+leaves in it. Anything else is asked for before the graph: the output code compares what it gets with what was traced, and
+runs the original code where they differ, for instance because somebody has changed a list that the cache holds."""
+from __future__ import annotations
+
+import functools
+import gc
+import logging
+import types
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from tracer import config
+from tracer.effects import deferred
+from tracer.effects.deferred import DeferredCall
+from tracer.effects.kept import Asked, Part
+from tracer.effects.log import DELETED
+from tracer.graph.fake_tensors import expr_of
+from tracer.graph.output_graph import EXAMPLE
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import instance_models
+from tracer.sources import GenericAttrSource
+from tracer.variables.base import VariableTracker
+from tracer.variables.callables import CallableVariable
+from tracer.variables.constant import NONE
+from tracer.variables.lookups import lookup
+from tracer.variables.mappings import DictVariable
+from tracer.variables.objects import UserObjectVariable
+from tracer.variables.sequences import ListVariable
+from tracer.variables.symbolic import SymNodeVariable
+from tracer.variables.tuples import SizeVariable, TupleVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+_CHANGED = "a cache that is asked for what may depend on what the program has changed"
+
+
+@instance_models(functools._lru_cache_wrapper)
+def _cached_call(tx: Tracer, callee: Value, *args: Value, **kwargs: Value) -> Value:
+    assert isinstance(callee, CallableVariable)
+    if config.skip_messages and args and issubclass(args[0].python_type(), logging.Logger):
+        return NONE
+    if callee.source is None:
+        unsupported("unsupported-call", value=callee.describe())
+    key = _Key.of(tx, callee, args, kwargs)
+    kept = tx.effects.kept
+    known = kept.results.get(key.known_by)
+    if known is None:
+        before = _Extent.of(tx)
+        result = _traced_through(tx, callee, args, kwargs)
+        if tx.trace.torch_state.changed and tx.trace.torch_calls != before.torch_calls:
+            _refuse(callee, _CHANGED)
+        if key.is_plain and result.is_constant():
+            _refuse_out_of_date(callee, key, result.constant())
+            tx.effects.defer(DeferredCall(deferred.fill_cache, (tuple(kwargs),), (callee, *args, *kwargs.values())))
+            return result
+        if before.changes:
+            _refuse(callee, _CHANGED)
+        known = result
+        kept.results[key.known_by] = known
+        _keep(tx, callee, known)
+    kept.calls.append(Asked(callee, (*args, *kwargs.values()), tuple(kwargs), known))
+    return known
+
+
+def _refuse(callee: Value, reason: str) -> None:
+    unsupported("unsupported-call", value=f"{callee.describe()}, {reason},")
+
+
+def _traced_through(tx: Tracer, callee: CallableVariable, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
+    """What the function itself gives. The caches that it asks are filled when it is called."""
+    assert callee.source is not None
+    wrapped = tx.wrap(callee.value.__wrapped__, GenericAttrSource(callee.source, "__wrapped__"))
+    before, kept = _Extent.of(tx), tx.effects.kept
+    calls, asked, parts, results = len(tx.effects.calls), len(kept.calls), dict(kept.parts), dict(kept.results)
+    result = wrapped.call(tx, list(args), kwargs)
+    if not before.is_left_by(tx):
+        _refuse(callee, "a cache of a function that does more than to compute its result")
+    del tx.effects.calls[calls:], kept.calls[asked:]
+    kept.parts, kept.results = parts, results
+    return result
+
+
+class _Extent(NamedTuple):
+    """What was done so far that is seen outside, and how much of the graph there is."""
+
+    changes: list[Any]
+    draws: int
+    nodes: int
+    torch_calls: int
+
+    @classmethod
+    def of(cls, tx: Tracer) -> _Extent:
+        effects = tx.effects
+        changed = [target for target in effects.mutated if target.source is not None]
+        stored: list[Any] = [(target, len(effects.attributes(target))) for target in changed]
+        told = [call for call in effects.calls if call.function is not deferred.fill_cache]
+        everything = [*stored, *effects.stored_globals(), *told]
+        return cls(everything, len(effects.draws), len(tx.output.graph.nodes), tx.trace.torch_calls)
+
+    def is_left_by(self, tx: Tracer) -> bool:
+        """Whether all that was done since is arithmetic on sizes."""
+        now = _Extent.of(tx)
+        new = list(tx.output.graph.nodes)[self.nodes :]
+        arithmetic = all(isinstance(node.meta.get(EXAMPLE), (torch.SymInt, torch.SymBool, torch.SymFloat)) for node in new)
+        return now.draws == self.draws and len(now.changes) == len(self.changes) and arithmetic
+
+
+# -- keys --------------------------------------------------------------------------------------------------------------
+
+
+class _Symbolic(NamedTuple):
+    """A number of the graph, in a key."""
+
+    expression: Any
+
+
+class _Key(NamedTuple):
+    """What a cache is asked for. `known_by` is equal for two calls that CPython finds to have the same key."""
+
+    args: list[Any]
+    kwargs: dict[str, Any]
+    is_plain: bool  # all of it are the values themselves, at each call that the entry serves
+    known_by: Any
+
+    @classmethod
+    def of(cls, tx: Tracer, callee: CallableVariable, args: tuple[Value, ...], kwargs: dict[str, Value]) -> _Key:
+        mine = [_key_part(tx, arg) for arg in args]
+        named = {name: _key_part(tx, value) for name, value in kwargs.items()}
+        parts = [*mine, *named.values()]
+        types_ = tuple([value.python_type() for value in (*args, *kwargs.values())])
+        typed = types_ if callee.value.cache_parameters()["typed"] else None
+        known_by = (id(callee.value), tuple(mine), tuple(named.items()), typed)
+        return cls(mine, named, not any(map(_is_of_this_call, parts)), known_by)
+
+
+def _is_of_this_call(part: Any) -> bool:
+    return isinstance(part, (_Symbolic, VariableTracker)) or (type(part) is tuple and any(map(_is_of_this_call, part)))
+
+
+def _key_part(tx: Tracer, value: Value) -> Any:
+    """The value as the cache has it in its keys, or what stands for it."""
+    if isinstance(value, SymNodeVariable) and value.python_type() is int:
+        return _Symbolic(_backed(tx, value))
+    if type(value) in (TupleVariable, SizeVariable) and not value.is_constant():
+        assert isinstance(value, TupleVariable)
+        return tuple([_key_part(tx, item) for item in value.items(tx)])
+    if value in tx.effects.kept.parts and _is_hashed_by_identity(value):
+        return value
+    hashed = value.hash_key(tx)
+    if value.is_constant():
+        return value.constant()
+    real = value.identity()
+    if value.source is None or real is value or hashed is not real:
+        unsupported("unsupported-call", value=f"a cache that is asked for {value.describe()}")
+    return real
+
+
+def _backed(tx: Tracer, value: SymNodeVariable) -> Any:
+    """The expression of a number that is known before the graph runs."""
+    if not all(symbol.backed for symbol in tx.output.world.torch_env.symbols_of(value.example.node.value)):
+        unsupported("unsupported-call", value="a cache that is asked for a number that the graph computes")
+    return expr_of(value.example)
+
+
+def _is_hashed_by_identity(value: Value) -> bool:
+    cls = value.python_type()
+    return lookup(cls, "__hash__")[0] is object and lookup(cls, "__eq__")[0] is object
+
+
+# -- results -----------------------------------------------------------------------------------------------------------
+
+
+def _keep(tx: Tracer, callee: Value, result: Value) -> None:
+    """Notes the objects that a result consists of. They are the cache's: what changes one, or asks which one it is, breaks."""
+    kept = tx.effects.kept
+    todo: list[tuple[Value, Part]] = [(result, Part(None))]
+    while todo:
+        value, place = todo.pop()
+        if isinstance(value, SymNodeVariable) and value.python_type() is int:
+            _backed(tx, value)
+        elif not (value.is_constant() or value in kept.parts or value.source is not None):
+            kept.parts[value] = place
+            for key, part in _parts(tx, callee, value):
+                todo.append((part, Part(value, key, isinstance(value, UserObjectVariable))))
+
+
+def _parts(tx: Tracer, callee: Value, value: Value) -> Iterator[tuple[Any, Value]]:
+    if type(value) in (ListVariable, TupleVariable) and value.python_type() in (list, tuple):
+        yield from enumerate(value.items(tx))  # type: ignore[attr-defined]
+        return
+    if type(value) is DictVariable and value.cls is dict and all(type(key) is str for key in value.entries):
+        yield from ((key, value.value(tx, key)) for key in value.entries)
+        return
+    if type(value) is UserObjectVariable and value.value is value.storage is value.made_class is None:
+        attributes = tx.effects.attributes(value)
+        plain = all(item is not DELETED and not tx.effects.is_set_again(value, name) for name, item in attributes.items())
+        slots = any(isinstance(lookup(value.cls, name)[1], types.MemberDescriptorType) for name in attributes)
+        if plain and not slots:
+            yield from attributes.items()  # type: ignore[misc]
+            return
+    _refuse(callee, f"a cache that keeps {value.describe()}")
+
+
+def _refuse_out_of_date(callee: CallableVariable, key: _Key, result: Any) -> None:
+    """What the result depends on may change, and the cache keeps it nevertheless: it must be what the cache has."""
+    kept = kept_results(callee.value, key.args, key.kwargs)
+    if any(type(old) is not type(result) or old != result for old in kept):
+        _refuse(callee, "a cache whose result is out of date")
+
+
+def kept_results(function: Any, args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """What a cache has for these arguments: one result or none. Read from what the garbage collector sees of it, which runs
+    nothing: for each link its key, its result and its type, then the table (Modules/_functoolsmodule.c)."""
+    referents = gc.get_referents(function)
+    place = next(i for i, part in enumerate(referents) if type(part) is dict and part is not vars(function))
+    table, mark = referents[place], next(part for part in referents if type(part) is object)
+    key: Any = tuple(args)
+    if kwargs:
+        key += (mark, *(part for pair in kwargs.items() for part in pair))
+    if function.cache_parameters()["typed"]:
+        key += tuple(map(type, (*args, *kwargs.values())))
+    elif len(args) == 1 and not kwargs and type(args[0]) in (int, str):
+        key = args[0]
+    if key not in table:
+        return []
+    if type(table[key]) is not _LINK:
+        return [table[key]]
+    return [referents[i - 1] for i in range(2, place) if referents[i] is _LINK and referents[i - 2] == key]
+
+
+@functools.lru_cache
+def _cached_once(number: int) -> int:
+    return number
+
+
+_cached_once(1)
+_LINK = next(type(part) for value in gc.get_referents(_cached_once) if type(value) is dict for part in value.values()
+             if type(part).__name__ == "_lru_list_elem")  # fmt: skip
