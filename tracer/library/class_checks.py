@@ -72,7 +72,7 @@ def is_subclass(tx: Tracer, cls: ClassVariable, base: ClassVariable) -> bool:
     owner, check = lookup(type(base.value), "__subclasscheck__")
     if check is type.__subclasscheck__:
         rely_on_bases(cls.value)
-        return base.value in cls.value.__mro__
+        return any(each is base.value for each in cls.value.__mro__)
     if check is abc.ABCMeta.__subclasscheck__:
         return _is_registered(tx, cls.value, base.value)
     if not isinstance(check, types.FunctionType):

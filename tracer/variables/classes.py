@@ -10,7 +10,7 @@ import torch
 
 from tracer.graph_breaks import unsupported
 from tracer.sources.reading import is_a
-from tracer.variables.base import VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.constant import ConstantVariable, boolean
 from tracer.variables.enums import EnumMemberVariable, member_of_name
@@ -61,9 +61,17 @@ class ClassVariable(VariableTracker):
         return self.value
 
     def truth(self, tx: Tracer) -> bool:
-        return True
+        result = self._call_special(tx, "__bool__")
+        if result is None:
+            length = self._call_special(tx, "__len__")
+            return True if length is None else length.truth(tx)
+        if result.python_type() is not bool:
+            tx.raise_error(TypeError, f"__bool__ should return bool, returned {result.python_type().__name__}")
+        return result.truth(tx)
 
     def hash_key(self, tx: Tracer) -> Any:
+        if self._defines(tx, "__hash__") or self._defines(tx, "__eq__"):
+            return super().hash_key(tx)
         return self.value
 
     def graph_arg(self) -> Any:
@@ -72,6 +80,21 @@ class ClassVariable(VariableTracker):
         return super().graph_arg() if dtype is None else dtype
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if self._defines(tx, "__getattribute__"):
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        if not self._defines(tx, "__getattr__"):
+            return self._default_get_attr(tx, name)
+        try:
+            return self._default_get_attr(tx, name)
+        except ObservedException as raised:
+            if not tx.is_exception(raised.value, AttributeError):
+                raise
+        found = self._call_special(tx, "__getattr__", ConstantVariable(name))
+        assert found is not None
+        return found
+
+    def _default_get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        """type.__getattribute__"""
         pending = tx.effects.attribute(self, name)
         if pending is not None:
             return pending
@@ -151,21 +174,84 @@ class ClassVariable(VariableTracker):
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         return tx.instantiate(self, args, kwargs)
 
+    # -- special methods: those of the metaclass -----------------------------------------------------------------
+
+    def _special(self, tx: Tracer, name: str) -> tuple[type, Any] | None:
+        """Where the metaclass has a special method of its own, and the method; not those of `type` and of enums."""
+        metaclass = type(self.value)
+        refuse_changed_class(tx, metaclass, name)
+        owner, static = lookup(metaclass, name)
+        return None if owner in (None, type, object, enum.EnumMeta) else (owner, static)  # type: ignore[return-value]
+
+    def _defines(self, tx: Tracer, name: str) -> bool:
+        return self._special(tx, name) is not None
+
+    def _call_special(self, tx: Tracer, name: str, *args: VariableTracker) -> VariableTracker | None:
+        found = self._special(tx, name)
+        if found is None:
+            return None
+        owner, static = found
+        if not is_a(static, types.FunctionType):
+            unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
+        return BoundMethodVariable(tx.class_attr(owner, name, None), self).call(tx, list(args), {})
+
+    def _operator(self, tx: Tracer, name: str, other: VariableTracker) -> VariableTracker | None:
+        result = self._call_special(tx, name, other)
+        if result is None or (result.is_constant() and result.constant() is NotImplemented):
+            return None
+        return result
+
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if op == "|" and lookup(type(self.value), "__or__")[0] is type:  # int | None in an annotation
             return tx.union_of(other, self) if reflected else tx.union_of(self, other)
-        return None
+        return self._operator(tx, tx.dunder(op, "r" if reflected else ""), other)
+
+    def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        return self._operator(tx, tx.dunder(op, "i"), other)
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        result = self._operator(tx, tx.dunder(op), other)
+        if result is None and op == "!=" and not self._defines(tx, "__ne__"):
+            equal = self._operator(tx, "__eq__", other)
+            return None if equal is None else boolean(not equal.truth(tx))
+        return result
+
+    def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
+        return self._call_special(tx, {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[op])
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
-        return tx.class_getitem(self, key)
+        return self._call_special(tx, "__getitem__", key) or tx.class_getitem(self, key)
 
     def iterate(self, tx: Tracer) -> VariableTracker:
-        return tx.iterate_class(self)
+        result = self._call_special(tx, "__iter__")
+        if result is not None:
+            return result
+        return tx.getitem_iterator(self) if self._defines(tx, "__getitem__") else tx.iterate_class(self)
+
+    def measured(self, tx: Tracer) -> VariableTracker:
+        if self._defines(tx, "__len__") or self._defines(tx, "__length_hint__"):
+            unsupported("unsupported-iteration", value=f"{self.describe()}, which is asked for its length")
+        return self.iterate(tx)
+
+    def collect(self, tx: Tracer) -> list[VariableTracker]:
+        return self.measured(tx).unpack(tx)
 
     def length(self, tx: Tracer) -> VariableTracker:
+        result = self._call_special(tx, "__len__")
+        if result is not None:
+            return result
+        if not isinstance(self.value, enum.EnumMeta):
+            tx.raise_error(TypeError, f"object of type {type(self.value).__name__!r} has no len()")
         return ConstantVariable(len(tx.iterate_class(self).unpack(tx)))
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        result = self._call_special(tx, "__contains__", item)
+        if result is not None:
+            return boolean(result.truth(tx))
+        if self._defines(tx, "__iter__") or self._defines(tx, "__getitem__"):
+            return boolean(any(tx.same_or_equal(mine, item) for mine in self.unpack(tx)))
+        if not isinstance(self.value, enum.EnumMeta):
+            tx.raise_error(TypeError, f"argument of type {type(self.value).__name__!r} is not iterable")
         if isinstance(self.value, enum.EnumMeta) and not isinstance(item, EnumMemberVariable):
             unsupported("unsupported-operator", left=item.describe(), op="in", right=self.describe())
         if isinstance(item, EnumMemberVariable) and lookup(type(self.value), "__contains__")[0] is enum.EnumMeta:

@@ -374,11 +374,12 @@ class MappingProxyVariable(DictVariable):
 
 def pairs_of(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTracker, VariableTracker]]:
     """The pairs that dict(value) would hold: of a mapping, or of an iterable of pairs."""
-    mapping = _mapping_pairs(tx, value)
+    mapping = mapping_pairs(tx, value)
     return list(_each_pair(tx, value)) if mapping is None else mapping
 
 
-def _mapping_pairs(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTracker, VariableTracker]] | None:
+def mapping_pairs(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTracker, VariableTracker]] | None:
+    """Those of a mapping, in order; None where it is none."""
     if isinstance(value, DictVariable):
         return value.pairs(tx)
     return tx.as_mapping(value)  # type: ignore[no-any-return]
@@ -400,5 +401,5 @@ def _each_pair(tx: Tracer, value: VariableTracker) -> Iterable[tuple[VariableTra
 
 def update_from(tx: Tracer, target: DictVariable, value: VariableTracker) -> None:
     """dict.update(target, value): pairs are stored as they come."""
-    mapping = _mapping_pairs(tx, value)
+    mapping = mapping_pairs(tx, value)
     target.update(tx, _each_pair(tx, value) if mapping is None else mapping)

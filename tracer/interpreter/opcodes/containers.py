@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.registry import handles
+from tracer.library.class_checks import find_attr
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.constant import NONE
 from tracer.variables.generators import GeneratorVariable
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.literals import from_python
 from tracer.variables.lookups import defines
-from tracer.variables.mappings import DictVariable
+from tracer.variables.mappings import DictVariable, mapping_pairs
 from tracer.variables.sequences import ListVariable, SliceVariable, TupleVariable
 from tracer.variables.sets import SetVariable
 
@@ -86,7 +87,7 @@ def list_append(tx: Frame, inst: Instruction) -> None:
 def list_extend(tx: Frame, inst: Instruction) -> None:
     """list..., iterable -> list..."""
     items = tx.pop()
-    if items.is_constant() and not defines(items.python_type(), "__iter__"):
+    if not any(defines(items.python_type(), name) for name in ("__iter__", "__getitem__")):
         tx.raise_error(TypeError, f"Value after * must be an iterable, not {items.python_type().__name__}")
     tx.stack[-inst.arg].call_method(tx, "extend", [items], {})  # type: ignore[operator]
 
@@ -115,7 +116,12 @@ def map_add(tx: Frame, inst: Instruction) -> None:
 @handles("DICT_UPDATE")
 def dict_update(tx: Frame, inst: Instruction) -> None:
     """dict..., mapping -> dict..."""
-    pairs = tx.pairs_of(tx.pop())
+    mapping = tx.pop()
+    pairs = mapping_pairs(tx, mapping)
+    if pairs is None:
+        if find_attr(tx, mapping, "keys") is not None:
+            unsupported("unsupported-iteration", value=mapping.describe())
+        tx.raise_error(TypeError, f"{mapping.python_type().__name__!r} object is not a mapping")
     target = tx.stack[-inst.arg]  # type: ignore[operator]
     for key, value in pairs:
         target.set_item(tx, key, value)
@@ -124,7 +130,9 @@ def dict_update(tx: Frame, inst: Instruction) -> None:
 @handles("DICT_MERGE")
 def dict_merge(tx: Frame, inst: Instruction) -> None:
     """dict..., mapping -> dict..., where a key that both have is an error of the call being built"""
-    pairs = tx.pairs_of(tx.pop())
+    pairs = mapping_pairs(tx, tx.pop())
+    if pairs is None:
+        unsupported("call-arguments", error="argument after ** must be a mapping")
     target = tx.stack[-inst.arg]  # type: ignore[operator]
     for key, value in pairs:
         if target.contains(tx, key).truth(tx):
