@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import (
     _BypassDispatchCache,
 )
 
+from tracer.graph.real_strides import with_real_strides
 from tracer.graph.dispatch_cache import CachedResult, CallKey, NotCacheable, cached_result
 from tracer.graph.dtype_refusals import check_dtypes, may_refuse
 from tracer.graph.failing_operators import may_fail_on_data
@@ -76,7 +77,7 @@ class FakeMode(FakeTensorMode):
         try:
             key = CallKey(self, func, args, kwargs)
         except NotCacheable:
-            return self._dispatch_impl(func, types, args, kwargs)
+            return with_real_strides(self, func, args, kwargs, self._dispatch_impl(func, types, args, kwargs))
         cache = self.torch_env.fake_tensor_cache if key.symbols else self.cache_of_static_sizes
         parts = tuple(key.parts)
         known = cache.get(parts)
@@ -101,7 +102,7 @@ class FakeMode(FakeTensorMode):
                 result = rule(*args)
             if result is not NotImplemented:
                 return result
-        return self._dispatch_impl(func, types, args, kwargs)
+        return with_real_strides(self, func, args, kwargs, self._dispatch_impl(func, types, args, kwargs))
 
     def _cached(
         self, key: CallKey, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
