@@ -13,12 +13,12 @@ from torch._subclasses.fake_tensor import (
     _BypassDispatchCache,
 )
 
-from tracer.graph.real_strides import with_real_strides
 from tracer.graph.dispatch_cache import CachedResult, CallKey, NotCacheable, cached_result
 from tracer.graph.dtype_refusals import check_dtypes, may_refuse
 from tracer.graph.failing_operators import may_fail_on_data
 from tracer.graph.meta_rules import META_RULES
 from tracer.graph.operator_effects import OperatorEffects, operator_effects, told_by_metadata
+from tracer.graph.real_strides import with_real_strides
 from tracer.graph.same_shape import same_shape_result
 from tracer.graph.shape_env_adapter import TorchShapeEnv
 

@@ -1,7 +1,7 @@
 """How the result of an elementwise operator lies in memory where dims of size 0 or 1 leave a choice.
 
 In C, contiguous operands of one shape give a contiguous result; where shapes differ (that of a number does, too), dims are sorted
-by the strides of the operands, whatever is contiguous about them. PyTorch's rules for fake tensors keep strides in the first case, or
+by the strides of the operands, contiguous or not. PyTorch's rules for fake tensors keep strides in the first case, or
 take the result to be contiguous in the second. Only the strides of dims of size 0 or 1 differ, but a program can ask for them.
 """
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _ALSO = frozenset((torch.ops.aten.floor_divide.default,))  # elementwise, too
 _SORTS, _FLATTENS = "sorts", "flattens"
-_PROBED = (((1, 1), (1, 1), (2, 1)), ((7, 1), (2, 1), (2, 1)))  # strides of an operand of shape (1, 2); of what sorts and flattens
+_PROBED = ((1, 1), (7, 1))  # strides of an operand of shape (1, 2)
+_OUTCOMES: dict[Any, str] = {((1, 1), (2, 1)): _SORTS, ((2, 1), (2, 1)): _FLATTENS}
 
 
 class _Undecided(Exception):
@@ -69,7 +70,7 @@ def _strides(
 def _how(func: Any, args: Sequence[Any]) -> str | None:
     """What becomes of operands of one shape: asked of the operator itself, on two elements."""
     found = []
-    for strides, *_ in _PROBED:
+    for strides in _PROBED:
         try:
             with torch.utils._python_dispatch._disable_current_modes():
                 small = [_stand_in(arg, strides) if isinstance(arg, torch.Tensor) else arg for arg in args]
@@ -77,8 +78,7 @@ def _how(func: Any, args: Sequence[Any]) -> str | None:
         except Exception:
             return None
         found.append(result.stride() if isinstance(result, torch.Tensor) else None)
-    outcomes = {tuple(expected): how for how, expected in zip((_SORTS, _FLATTENS), list(zip(*_PROBED))[1:])}
-    return outcomes.get(tuple(found))
+    return _OUTCOMES.get(tuple(found))
 
 
 def _stand_in(tensor: torch.Tensor, strides: tuple[int, int]) -> torch.Tensor:

@@ -176,7 +176,7 @@ class ClassVariable(VariableTracker):
 
     # -- special methods: those of the metaclass -----------------------------------------------------------------
 
-    def _special(self, tx: Tracer, name: str) -> tuple[type, Any] | None:
+    def _of_metaclass(self, tx: Tracer, name: str) -> tuple[type, Any] | None:
         """Where the metaclass has a special method of its own, and the method; not those of `type` and of enums."""
         metaclass = type(self.value)
         refuse_changed_class(tx, metaclass, name)
@@ -184,10 +184,10 @@ class ClassVariable(VariableTracker):
         return None if owner in (None, type, object, enum.EnumMeta) else (owner, static)  # type: ignore[return-value]
 
     def _defines(self, tx: Tracer, name: str) -> bool:
-        return self._special(tx, name) is not None
+        return self._of_metaclass(tx, name) is not None
 
     def _call_special(self, tx: Tracer, name: str, *args: VariableTracker) -> VariableTracker | None:
-        found = self._special(tx, name)
+        found = self._of_metaclass(tx, name)
         if found is None:
             return None
         owner, static = found
