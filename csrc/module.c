@@ -8,6 +8,7 @@
 #include "entry.h"
 #include "frame_eval.h"
 #include "guard_checks.h"
+#include "metaclass.h"
 #include "region.h"
 #include "steady.h"
 #include "steady_call.h"
@@ -23,6 +24,7 @@ static PyMethodDef module_methods[] = {
      "set_stance_c(mode) -> the mode before; of this thread. 0 normal, 1 run only, 2 disabled"},
     {"never_trace", py_never_trace, METH_O, "never_trace(code): no region is ever asked about this code"},
     {"let_go", py_let_go, METH_NOARGS, "let_go(): nobody but this frame, which begins, keeps its arguments alive"},
+    {"drop_metaclass", py_drop_metaclass, METH_O, "drop_metaclass(cls): its metaclass becomes the base of the present one"},
     {"hook_count", py_hook_count, METH_NOARGS, "hook_count() -> how many threads have an active region"},
     {NULL},
 };

@@ -1,9 +1,7 @@
 """Class statements inside of traced functions."""
 
 import collections
-import functools
 import gc
-import typing
 
 import pytest
 import torch
@@ -13,7 +11,6 @@ from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 
 X = torch.arange(4.0)
-BASE_CALLS = []
 
 
 class Base:
@@ -25,24 +22,6 @@ class Base:
     @classmethod
     def named(cls, x):
         return cls.__name__, x + cls.scale
-
-
-class Watched:
-    def __init_subclass__(cls, **options):
-        BASE_CALLS.append((cls.__name__, options))
-
-
-class Meta(type):
-    def __new__(mcs, name, bases, namespace):
-        return super().__new__(mcs, name, bases, {**namespace, "made_by": "Meta"})
-
-
-class Named:
-    def __set_name__(self, owner, name):
-        self.name = (owner.__name__, name)
-
-    def __get__(self, obj, cls=None):
-        return self.name
 
 
 def test_a_class_with_methods_and_attributes():
@@ -367,50 +346,6 @@ def test_a_break_inside_of_a_method_of_a_made_class():
         return Speaker(x).speak(), Speaker
 
     breaks(fn, X)
-
-
-@pytest.mark.parametrize("name", ["subclass", "keywords", "metaclass", "set_name", "generic", "decorator"])
-def test_what_cpython_has_to_make(name):
-    def subclass(x):
-        class Child(Watched):
-            pass
-
-        return x + len(BASE_CALLS), Child
-
-    def keywords(x):
-        class Child(Watched, option=3):
-            pass
-
-        return x + len(BASE_CALLS), Child
-
-    def metaclass(x):
-        class Child(metaclass=Meta):
-            pass
-
-        return x + 1, Child.made_by
-
-    def set_name(x):
-        class Child:
-            field = Named()
-
-        return x + 1, Child().field, Child.field
-
-    def generic(x):
-        class Child(typing.Generic[typing.TypeVar("T")]):
-            pass
-
-        return x + 1, Child
-
-    def decorator(x):
-        @functools.total_ordering
-        class Child:
-            def __lt__(self, other):
-                return True
-
-        return x + 1, Child() >= Child()
-
-    fn = {f.__name__: f for f in (subclass, keywords, metaclass, set_name, generic, decorator)}[name]
-    check_made(fn, lambda: ((X,), {}), reset=BASE_CALLS.clear)
 
 
 def test_decorators_of_classes():

@@ -72,8 +72,8 @@ register(
 register(
     "makes-a-class",
     "{function} makes a class",
-    "A class statement with keywords, a metaclass, an abstract or generic base, or a base with __init_subclass__, type(...) with "
-    "three arguments and their like make a new class at each call, which CPython has to do.",
+    "A new class is made at each call. The trace follows class statements, but not one that leads through code that it does not "
+    "know: some decorators and metaclasses of the library, a metaclass with its own mro(), a descriptor written in C.",
     "define the class outside of the traced function.",
     topic=_CALLS,
 )

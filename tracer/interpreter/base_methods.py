@@ -64,6 +64,13 @@ class BaseMethods:
             return ListVariable(tx.class_tuple(cls, cls.value.__mro__).unpack(tx))
         if name == "__call__":
             return tx.type_call(cls, args, kwargs)
+        if name == "__init__" and len(args) in (1, 3):
+            return NONE
+        if name == "__setattr__" and args[0].is_constant():
+            cls.store(tx, args[0].constant(), args[1])
+            return NONE
+        if name == "__getattribute__" and args[0].is_constant():
+            return cls.find_attr(tx, args[0].constant())
         if name == "__instancecheck__":
             rely_on_bases(args[0].python_type())
             return boolean(cls.value in args[0].python_type().__mro__)

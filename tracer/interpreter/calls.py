@@ -179,17 +179,6 @@ class Calls:
             return GeneratorVariable(frame)
         return frame.run()
 
-    def run_class_body(self, body: FunctionVariable) -> dict[str, VariableTracker]:
-        """The namespace that the code of a class statement leaves."""
-        tx: Any = self
-        cells = dict(zip(body.code.co_freevars, body.closure(tx)))
-        for name in body.code.co_cellvars:
-            cells[name] = CellVariable()
-        frame = type(tx)(tx.trace, body.code, body.globals, {}, cells, body, tx)
-        frame.is_class_body = True
-        frame.run()
-        return frame.locals  # type: ignore[no-any-return]
-
     def call_library(
         self, callee: CallableVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:

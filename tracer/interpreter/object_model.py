@@ -160,7 +160,8 @@ class ObjectModel(BaseMethods):
         if call is _ENUM_CALL:
             return self._enum_member(cls, args, kwargs)
         if isinstance(call, types.FunctionType):
-            return BoundMethodVariable(self.class_attr(owner, "__call__", None), cls).call(tx, args, kwargs)  # type: ignore[arg-type]
+            of = self.class_variable(type(value), cls)
+            return BoundMethodVariable(self.class_attr(owner, "__call__", of), cls).call(tx, args, kwargs)  # type: ignore[arg-type]
         if isinstance(call, type):  # typing.TypedDict: dict
             return self.class_variable(call).call(tx, args, kwargs)
         if call is not _TYPE_CALL:
@@ -214,6 +215,8 @@ class ObjectModel(BaseMethods):
         self, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
         """An instance as the `__new__` of a built-in base makes it."""
+        if issubclass(cls.value, type):
+            return cast(Any, self).new_class(cls, args, kwargs)  # type: ignore[no-any-return]
         made = self._new_object(cls, args, kwargs)
         if isinstance(cls, MadeClassVariable):
             made.made_class = cls
@@ -224,8 +227,7 @@ class ObjectModel(BaseMethods):
     ) -> UserObjectVariable:
         tx: Any = self
         value = cls.value
-        if getattr(value, "__abstractmethods__", None):
-            unsupported("unsupported-call", value=f"abstract class {value.__qualname__}")
+        self._refuse_abstract(value)
         if lookup(value, "__del__")[0] is not None:  # runs when the last reference goes
             unsupported("unsupported-call", value=f"class {value.__qualname__}, which has __del__")
         if issubclass(value, BaseExceptionGroup):
@@ -260,6 +262,14 @@ class ObjectModel(BaseMethods):
             if type(plain) is ConstantVariable:
                 return UserObjectVariable(value, storage=ConstantVariable(plain.value))
         unsupported("unsupported-call", value=f"class {value.__qualname__}, derived from {base.__name__}")
+
+    def _refuse_abstract(self, cls: type) -> None:
+        """As object.__new__ does."""
+        tx: Any = self
+        if lookup(cls, "__abstractmethods__")[0] is cls and cls.__abstractmethods__ and storage_base(cls) is object:  # type: ignore[attr-defined]
+            names = sorted(cls.__abstractmethods__)  # type: ignore[attr-defined]
+            what = f"method{'s' * (len(names) > 1)} {', '.join(names)}"
+            tx.raise_error(TypeError, f"Can't instantiate abstract class {cls.__name__} with abstract {what}")
 
     def _named_tuple(
         self, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]

@@ -70,7 +70,7 @@ class InstructionTranslator(Operations):
         self.result: VariableTracker | None = None
         self.yielded = False
         self.handled_outside: VariableTracker | None = None  # by whoever resumed this frame, a generator's
-        self.is_class_body = False
+        self.namespace: VariableTracker | None = None  # of a class body
         self._module_stack: dict[str, tuple[str, type]] | None = None
         self.is_polyfill: bool = is_polyfill_module(globals_.get("__name__"))
         self.depth: int = 0 if parent is None else parent.depth + 1

@@ -31,7 +31,7 @@ _CALLABLES = (
 @models(type)
 def _type(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     if len(args) != 1 or kwargs:
-        unsupported("makes-a-class", function="type")
+        return tx.new_class(tx.class_variable(type), list(args), kwargs)  # type: ignore[no-any-return]
     return tx.class_variable(args[0].python_type(), args[0])  # type: ignore[attr-defined,no-any-return]
 
 

@@ -111,6 +111,9 @@ def _has_protocol(tx: Tracer, value: Value, kind: type, cls: ClassVariable) -> b
             TypeError, "Instance and class checks can only be used with @runtime_checkable protocols"
         )
     names = typing._get_protocol_attrs(protocol)  # type: ignore[attr-defined]
+    for name in names if id(protocol) in tx.trace.findings.made else ():
+        if isinstance(lookup(type(lookup(protocol, name)[1]), "__get__")[1], types.FunctionType):
+            unsupported("unsupported-builtin", function=f"isinstance with {cls.describe()}, which has a descriptor")
     only_methods = all(callable(getattr(protocol, name, None)) for name in names)
     if only_methods and _is_registered(tx, kind, protocol):
         return True

@@ -2,6 +2,7 @@
 it, so that CPython makes the class."""
 from __future__ import annotations
 
+import _abc
 import abc
 import builtins
 import dataclasses
@@ -10,53 +11,83 @@ import types
 import typing
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from tracer.graph_breaks import unsupported
+from tracer.library.class_checks import find_attr
 from tracer.library.registry import models
 from tracer.variables.base import VariableTracker
-from tracer.variables.classes import ClassVariable
-from tracer.variables.functions import CellVariable, NestedFunctionVariable
-from tracer.variables.made_classes import (
-    PLAIN_METACLASSES,
-    ClassMethodVariable,
-    MadeClassVariable,
-    PropertyVariable,
-    StaticMethodVariable,
-    prototype,
-    runs_nothing,
-)
+from tracer.variables.class_making import become_abstract
+from tracer.variables.constant import NONE
+from tracer.variables.functions import UserFunctionVariable
+from tracer.variables.lookups import lookup
+from tracer.variables.made_classes import ClassMethodVariable, MadeClassVariable, PropertyVariable, StaticMethodVariable
+from tracer.variables.objects import UserObjectVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 Value = VariableTracker
-PLAIN_METACLASSES.add(type(torch.autograd.Function))
 
 
 @models(builtins.__build_class__)
 def _build_class(tx: Tracer, body: Value, name: Value, /, *bases: Value, **kwargs: Value) -> Value:
-    """A class statement. Its body is traced as the code that it is; then a prototype stands for the class."""
-    if kwargs or not isinstance(body, NestedFunctionVariable) or not name.is_constant():
-        unsupported("makes-a-class", function="A class statement with keywords")
-    classes: list[type] = []
-    for base in bases:
-        if not isinstance(base, ClassVariable) or not runs_nothing(base.value):
-            unsupported("makes-a-class", function=f"A class statement with {base.describe()} for a base")
-        classes.append(base.value)
-    namespace = tx.run_class_body(body)
-    cell = namespace.pop("__classcell__", None)
-    known = {key: prototype(tx, key, value) for key, value in namespace.items()}
-    metaclass = max((type, *map(type, classes)), key=lambda cls: len(cls.__mro__))
+    return tx.build_class(body, name, list(bases), kwargs)  # type: ignore[no-any-return]
+
+
+@models(_abc._abc_init)
+def _abc_init(tx: Tracer, cls: Value, /) -> Value:
+    """Which names are abstract is told from the prototype: the functions of the class itself may get their marks later on."""
+    if not isinstance(cls, MadeClassVariable):
+        unsupported("makes-a-class", function="_abc_init")
+    for value in cls.namespace.values():
+        _refuse_own_abstractness(tx, value)
+    inherited = {name for base in cls.value.__bases__ for name in getattr(base, "__abstractmethods__", ())}
+    for name in inherited:
+        if isinstance(lookup(type(lookup(cls.value, name)[1]), "__get__")[1], types.FunctionType):
+            unsupported("makes-a-class", function=f"An abstract class with a descriptor for {name}")
+    if isinstance(lookup(type(cls.value), "__getattribute__")[1], types.FunctionType):
+        unsupported("makes-a-class", function="An abstract class whose metaclass has __getattribute__")
+    _abc._abc_init(cls.value)
+    cls.run(tx, become_abstract, cls.value.__dict__["__abstractmethods__"])
+    return NONE
+
+
+def _refuse_own_abstractness(tx: Tracer, value: Value) -> None:
+    """`__isabstractmethod__` of what is no function that the trace made: it must have none."""
+    if isinstance(value, UserFunctionVariable) and value.source is not None:
+        found = find_attr(tx, value, "__isabstractmethod__")
+    elif isinstance(value, UserObjectVariable):
+        hooks = (lookup(value.cls, name)[1] for name in ("__isabstractmethod__", "__getattr__", "__getattribute__"))
+        found = next((value for hook in hooks if isinstance(hook, (types.FunctionType, property))), None)
+        found = found or value.instance_attr(tx, "__isabstractmethod__")
+    else:
+        return
+    if found is not None:
+        unsupported("makes-a-class", function=f"An abstract class with {value.describe()}, which may be abstract itself,")
+
+
+@models(typing.Generic.__init_subclass__.__func__)  # type: ignore[attr-defined]
+def _init_generic(tx: Tracer, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
+    return _init_by_typing(tx, typing.Generic, cls, *args, **kwargs)
+
+
+@models(typing.Protocol.__init_subclass__.__func__)  # type: ignore[attr-defined]
+def _init_protocol(tx: Tracer, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
+    return _init_by_typing(tx, typing.Protocol, cls, *args, **kwargs)
+
+
+def _init_by_typing(tx: Tracer, of: Any, cls: Value, *args: Value, **kwargs: Value) -> Value:
+    """What typing notes in a new class."""
+    if not isinstance(cls, MadeClassVariable) or args:
+        unsupported("makes-a-class", function=f"{of.__name__}.__init_subclass__ with {cls.describe()}")
+    if lookup(cls.value, "__init_subclass__", typing.Generic)[0] is not object:  # which it calls in turn
+        unsupported("makes-a-class", function=f"A class statement with a base behind {of.__name__} that has __init_subclass__")
+    if kwargs:
+        tx.raise_error(TypeError, f"{cls.value.__qualname__}.__init_subclass__() takes no keyword arguments")
     try:
-        cls = metaclass(name.constant(), tuple(classes), known)
-    except (TypeError, ValueError) as error:
-        unsupported("makes-a-class", function=f"A class statement that fails ({error})")
-    tx.trace.findings.made[id(cls)] = cls
-    made = tx.trace.builder.remember(cls, MadeClassVariable(cls, list(bases), namespace))
-    if isinstance(cell, CellVariable):
-        cell.write(tx, made)
-    return made  # type: ignore[no-any-return]
+        cls.run(tx, of.__init_subclass__.__func__)
+    except TypeError as error:
+        unsupported("makes-a-class", cause=error, function=f"A class statement that fails ({error})")
+    return NONE
 
 
 @models(staticmethod)

@@ -81,11 +81,11 @@ class ClassVariable(VariableTracker):
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if self._defines(tx, "__getattribute__"):
-            unsupported("unsupported-attribute", value=self.describe(), name=name)
+            return self._call_special(tx, "__getattribute__", ConstantVariable(name))  # type: ignore[return-value]
         if not self._defines(tx, "__getattr__"):
-            return self._default_get_attr(tx, name)
+            return self.find_attr(tx, name)
         try:
-            return self._default_get_attr(tx, name)
+            return self.find_attr(tx, name)
         except ObservedException as raised:
             if not tx.is_exception(raised.value, AttributeError):
                 raise
@@ -93,7 +93,7 @@ class ClassVariable(VariableTracker):
         assert found is not None
         return found
 
-    def _default_get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+    def find_attr(self, tx: Tracer, name: str) -> VariableTracker:
         """type.__getattribute__"""
         pending = tx.effects.attribute(self, name)
         if pending is not None:
@@ -146,6 +146,10 @@ class ClassVariable(VariableTracker):
             classes = type.__getattribute__(self.value, name)
             if classes is not None:  # while its own mro() runs
                 return tx.class_tuple(self, classes)
+        elif name == "__abstractmethods__" and id(self.value) in tx.trace.findings.made:
+            if lookup(self.value, name)[0] is self.value:
+                return tx.class_attr(self.value, name, self)
+            tx.raise_error(AttributeError, name)
         elif name == "__annotations__" and lookup(self.value, name)[0] is self.value:  # else reading makes them
             return tx.class_attr(self.value, name, self)
         unsupported("unsupported-attribute", value=self.describe(), name=name)
@@ -153,7 +157,7 @@ class ClassVariable(VariableTracker):
     def _metaclass_attr(self, tx: Tracer, name: str) -> VariableTracker:
         owner, static = lookup(type(self.value), name)
         if is_a(static, types.FunctionType):
-            return BoundMethodVariable(tx.class_attr(owner, name, None), self)
+            return BoundMethodVariable(tx.class_attr(owner, name, tx.class_variable(type(self.value), self)), self)
         if static is MISSING:
             tx.raise_error(AttributeError, f"type object {self.value.__name__!r} has no attribute {name!r}")
         if is_a(static, C_METHOD_TYPES):
@@ -163,9 +167,12 @@ class ClassVariable(VariableTracker):
         unsupported("unsupported-attribute", value=self.describe(), name=name)
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
-        if self.value.__flags__ & _IMMUTABLE:
-            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
-        if isinstance(lookup(type(self.value), "__setattr__")[1], types.FunctionType) or self.source is None:
+        if self._call_special(tx, "__setattr__", ConstantVariable(name), value) is None:
+            self.store(tx, name, value)
+
+    def store(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        """type.__setattr__"""
+        if self.source is None or self.value.__flags__ & _IMMUTABLE:
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         if name.startswith("__") or is_data_descriptor(lookup(type(self.value), name)[1]):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
@@ -193,7 +200,8 @@ class ClassVariable(VariableTracker):
         owner, static = found
         if not is_a(static, types.FunctionType):
             unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
-        return BoundMethodVariable(tx.class_attr(owner, name, None), self).call(tx, list(args), {})
+        of = tx.class_variable(type(self.value), self)
+        return BoundMethodVariable(tx.class_attr(owner, name, of), self).call(tx, list(args), {})
 
     def _operator(self, tx: Tracer, name: str, other: VariableTracker) -> VariableTracker | None:
         result = self._call_special(tx, name, other)

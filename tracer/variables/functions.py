@@ -154,19 +154,18 @@ class UserFunctionVariable(FunctionVariable):
         return self.value
 
     def defaults(self, tx: Tracer) -> list[VariableTracker]:
-        source = self._own_source()
-        return [tx.wrap(value, DefaultSource(source, i)) for i, value in enumerate(self.value.__defaults__ or ())]
+        found = self.value.__defaults__ or ()
+        return [tx.wrap(value, DefaultSource(self._own_source(), i)) for i, value in enumerate(found)]
 
     def kwdefaults(self, tx: Tracer) -> dict[str, VariableTracker]:
-        source = self._own_source()
         return {
-            name: tx.wrap(value, KwDefaultSource(source, name))
+            name: tx.wrap(value, KwDefaultSource(self._own_source(), name))
             for name, value in (self.value.__kwdefaults__ or {}).items()
         }
 
     def closure(self, tx: Tracer) -> list[CellVariable]:
-        source = self._own_source()
-        return [tx.cell(cell, ClosureCellSource(source, i)) for i, cell in enumerate(self.value.__closure__ or ())]
+        found = self.value.__closure__ or ()
+        return [tx.cell(cell, ClosureCellSource(self._own_source(), i)) for i, cell in enumerate(found)]
 
     def _own_source(self) -> Source:
         if self.source is None:

@@ -71,8 +71,9 @@ def rely_on_process(what: str) -> None:
 
 def rely_on_answer(cls: type, base: type, answer: bool) -> None:
     """abc has said whether a class is a subclass of another."""
-    if _running.findings is not None:
-        _running.findings.asked[id(cls), id(base)] = cls, base, answer
+    findings = _running.findings
+    if findings is not None and not findings.made.keys() & {id(cls), id(base)}:
+        findings.asked[id(cls), id(base)] = cls, base, answer
 
 
 def rely_on_code(function: types.FunctionType) -> None:
@@ -95,7 +96,7 @@ def is_data_descriptor(value: Any) -> bool:
 def storage_base(cls: type) -> type:
     """The built-in class that holds the storage of an instance of `cls`."""
     for base in cls.__mro__:
-        if base.__module__ in ("builtins", "collections") and not base.__flags__ & HEAP_TYPE:
+        if not base.__flags__ & HEAP_TYPE and base.__module__ in ("builtins", "collections"):
             return base
     return object
 

@@ -7,17 +7,24 @@ None of it runs. The output code makes the class anew, if the program still has 
 """
 from __future__ import annotations
 
+import functools
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
+from tracer.sources.reading import type_dict
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
+from tracer.variables.class_making import bare_class, done_to
 from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import NONE
+from tracer.variables.constant import NONE, ConstantVariable, is_constant_value
 from tracer.variables.functions import FunctionVariable, NestedFunctionVariable, UserFunctionVariable
 from tracer.variables.lookups import HEAP_TYPE, MISSING, is_data_descriptor, lookup, storage_base
+from tracer.variables.mappings import DictVariable
+from tracer.variables.objects import UserObjectVariable
+from tracer.variables.tuples import TupleVariable
+from tracer.variables.type_forms import FORM_BASES, FORM_TYPES, TypeFormVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -102,30 +109,67 @@ class Placeholder:
 class MadeClassVariable(ClassVariable):
     """A class that the trace made; `value` is its prototype."""
 
-    def __init__(self, prototype: type, bases: list[VariableTracker], namespace: dict[str, VariableTracker]) -> None:
+    def __init__(
+        self,
+        prototype: type,
+        metaclass: VariableTracker,
+        bases: list[VariableTracker],
+        namespace: dict[str, VariableTracker],
+        make: Callable[..., type] = bare_class,
+    ) -> None:
         super().__init__(prototype)
+        self.metaclass = metaclass
         self.bases = bases
         self.namespace = namespace
-        self.stored: dict[str, VariableTracker] = {}  # after it was made
+        self.make = make  # called with metaclass, name, bases and namespace
+        self.steps: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []  # what the library does to it then
+        self.stored: dict[str, VariableTracker | None] = {}  # after it was made; None where it was deleted
 
     def children(self) -> Iterable[VariableTracker]:
-        return (*self.bases, *self.namespace.values(), *self.stored.values())
+        stored = [value for value in self.stored.values() if value is not None]
+        return (self.metaclass, *self.bases, *self.namespace.values(), *stored)
 
     def is_known_to_its_bases(self) -> bool:
         """Whether a base is a class of the program, which can ask for its `__subclasses__()`."""
         return any(base.__flags__ & HEAP_TYPE for base in self.value.__bases__)
 
-    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
-        if name.startswith("__") or is_data_descriptor(lookup(type(self.value), name)[1]):
+    def store(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if name in _FIXED or is_data_descriptor(lookup(type(self.value), name)[1]) and name not in _SETTABLE:
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         known = prototype(tx, name, value)
         tx.effects.mutate(self)
-        setattr(self.value, name, known)
+        type.__setattr__(self.value, name, known)
         self.stored[name] = value
 
+    def del_attr(self, tx: Tracer, name: str) -> None:
+        if lookup(type(self.value), "__delattr__")[0] is not type or name.startswith("__"):
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        if name not in self.value.__dict__:
+            tx.raise_error(AttributeError, name)
+        tx.effects.mutate(self)
+        type.__delattr__(self.value, name)
+        self.stored[name] = None
+
+    def run(self, tx: Tracer, step: Callable[..., Any], *args: Any) -> None:
+        """The library does something to the class: now to the prototype, and to the class when it is made."""
+        before = dict(self.value.__dict__)
+        step(self.value, *args)
+        self.steps.append((step, args))
+        for name, value in self.value.__dict__.items():
+            if before.get(name, MISSING) is not value:
+                tx.trace.stand_ins[id(value)] = (value, _part(self, name, value))
+
     def reconstruct(self, cg: Any) -> None:
+        if not self.steps:
+            self._load_made(cg)
+            return
+        steps = tuple(self.steps)
+        cg.call_object(done_to, lambda: self._load_made(cg), lambda: cg.load_object(steps))
+
+    def _load_made(self, cg: Any) -> None:
         cg.call_object(
-            type(self.value),
+            self.make,
+            lambda: cg.load(self.metaclass),
             lambda: cg.load_const(self.value.__name__),
             lambda: cg.build_sequence("BUILD_TUPLE", self.bases),
             lambda: self._load_namespace(cg),
@@ -139,9 +183,66 @@ class MadeClassVariable(ClassVariable):
 
     def fill(self, cg: Any) -> None:
         for name, value in self.stored.items():
-            cg.load(value)
-            cg.load(self)
-            cg.asm.emit("STORE_ATTR", name)
+            loads = [functools.partial(cg.load, self), functools.partial(cg.load_const, name)]
+            if value is not None:
+                loads.append(functools.partial(cg.load, value))
+            elif name not in self.namespace:
+                continue
+            cg.call_object(type.__delattr__ if value is None else type.__setattr__, *loads)
+            cg.asm.pop()
+
+
+_FIXED = (
+    "__slots__", "__class__", "__bases__", "__mro__", "__dict__", "__name__", "__new__", "__init_subclass__", "__set_name__",
+    "__del__", "__class_getitem__", "__classcell__", "__weakref__", "__prepare__", "__instancecheck__", "__subclasscheck__",
+)  # fmt: skip
+_SETTABLE = ("__doc__", "__annotations__", "__abstractmethods__")
+
+
+class ClassPartVariable(VariableTracker):
+    """What the library put into a class that the trace made."""
+
+    def __init__(self, cls: MadeClassVariable, name: str, kind: type) -> None:
+        self.of = cls
+        self.name = name
+        self.kind = kind
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.of,)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(_read_part, lambda: cg.load(self.of), lambda: cg.load_const(self.name))
+
+
+class ClassTupleVariable(TupleVariable):
+    """A tuple that the library put into a class that the trace made."""
+
+    def __init__(self, cls: MadeClassVariable, name: str, items: list[VariableTracker]) -> None:
+        super().__init__(items)
+        self.part = ClassPartVariable(cls, name, tuple)
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (*super().children(), self.part)
+
+    def reconstruct(self, cg: Any) -> None:
+        self.part.reconstruct(cg)
+
+
+def _read_part(cls: type, name: str) -> Any:
+    return type_dict(cls)[name]
+
+
+def _part(cls: MadeClassVariable, name: str, value: Any) -> VariableTracker:
+    if type(value) is tuple and value and all(isinstance(item, (*FORM_TYPES, *FORM_BASES)) for item in value):
+        return ClassTupleVariable(cls, name, [TypeFormVariable(item) for item in value])
+    if is_constant_value(value):
+        return ConstantVariable(value)
+    if type(value) is types.FunctionType and value.__closure__ is None:
+        return UserFunctionVariable(value, None)
+    return ClassPartVariable(cls, name, type(value))
 
 
 # -- prototypes --------------------------------------------------------------------------------------------------------
@@ -156,28 +257,49 @@ def prototype(tx: Tracer, name: str, value: VariableTracker) -> Any:
         return value.cls(prototype(tx, name, value.function))  # type: ignore[call-arg]
     if isinstance(value, PropertyVariable):
         return property(*(prototype(tx, name, part) for part in value.parts.values()))
-    if not isinstance(value, _KNOWN_DESCRIPTORS) and any(
-        lookup(value.python_type(), method)[1] is not MISSING for method in _DESCRIPTOR_METHODS
-    ):
-        unsupported("makes-a-class", function=f"A class statement with {value.describe()} for a descriptor")
-    if value.is_constant():
-        return value.constant()
-    if isinstance(value, ClassVariable):
-        return value.value
-    stand_in = _stand_in(value)
-    if isinstance(stand_in, Placeholder) and name.startswith("__") and name != "__annotations__":
-        unsupported("makes-a-class", function=f"A class statement with {value.describe()} for {name}")
+    stand_in = _stand_in(tx, value)
+    if isinstance(stand_in, Placeholder):
+        if any(lookup(value.python_type(), method)[1] is not MISSING for method in _DESCRIPTOR_METHODS):
+            unsupported("makes-a-class", function=f"A class statement with {value.describe()} for a descriptor")
+        if name.startswith("__") and name not in _OPEN:
+            unsupported("makes-a-class", function=f"A class statement with {value.describe()} for {name}")
     tx.trace.stand_ins[id(stand_in)] = (stand_in, value)
     return stand_in
 
 
-def _stand_in(value: VariableTracker) -> Any:
+_OPEN = ("__annotations__", "__orig_bases__", "__doc__")  # which may be anything
+
+
+def _stand_in(tx: Tracer, value: VariableTracker) -> Any:
+    if value.is_constant():
+        return value.constant()
+    if isinstance(value, (ClassVariable, TypeFormVariable)):
+        return value.value
+    if type(value) is TupleVariable:
+        return tuple([_stand_in(tx, item) for item in value.items(tx)])
+    if isinstance(value, DictVariable) and value.cls is dict and value.source is None:
+        return {key.constant(): _stand_in(tx, item) for key, item in value.pairs(tx) if key.is_constant()}
     if isinstance(value, NestedFunctionVariable):
         cells = tuple([types.CellType() for _ in value.code.co_freevars])
-        return types.FunctionType(value.code, value.globals, value.name, None, cells)
+        function = types.FunctionType(value.code, value.globals, value.name, None, cells)
+        abstract = tx.effects.attribute(value, "__isabstractmethod__")
+        if abstract is not None:
+            function.__isabstractmethod__ = abstract.is_constant() and abstract.constant()  # type: ignore[attr-defined]
+        return function
     if isinstance(value, (UserFunctionVariable, CallableVariable)):
         return value.value
+    if isinstance(value, UserObjectVariable) and any(
+        isinstance(lookup(value.cls, method)[1], types.FunctionType) for method in _DESCRIPTOR_METHODS
+    ):
+        return _hollow(value)
     return Placeholder()
+
+
+def _hollow(value: UserObjectVariable) -> Any:
+    """An object of the class of a descriptor, which tells what kind of a descriptor it is."""
+    if value.storage is not None or lookup(value.cls, "__del__")[1] is not MISSING or storage_base(value.cls) is not object:
+        unsupported("makes-a-class", function=f"A class statement with {value.describe()} for a descriptor")
+    return object.__new__(value.cls)
 
 
 def let_go(cls: type) -> None:
@@ -188,9 +310,3 @@ def let_go(cls: type) -> None:
         pass
 
 
-def runs_nothing(base: type) -> bool:
-    """Whether making a class with this base runs no code of the program."""
-    return type(base) in PLAIN_METACLASSES and not lookup(base, "__init_subclass__")[0].__flags__ & HEAP_TYPE  # type: ignore[union-attr]
-
-
-PLAIN_METACLASSES: set[type] = {type}

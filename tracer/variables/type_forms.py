@@ -119,6 +119,15 @@ def subscripted(tx: Tracer, generic: TypeFormVariable | ClassVariable, key: Vari
     return _apply(operator.getitem, generic.value, _plain(tx, key), f"{generic.describe()}[{key.describe()}]")
 
 
+def mro_entries(tx: Tracer, form: TypeFormVariable, bases: list[VariableTracker]) -> list[VariableTracker]:
+    """The bases that stand for `Generic[T]` in a class statement."""
+    try:
+        classes = form.value.__mro_entries__(tuple(_plain(tx, base) for base in bases))
+    except Exception as error:
+        unsupported("makes-a-class", cause=error, function=f"A class statement with {form.describe()} for a base ({error})")
+    return [tx.class_variable(cls) for cls in classes]
+
+
 def union_of(tx: Tracer, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     """`int | None`"""
     return _apply(operator.or_, _plain(tx, left), _plain(tx, right), f"{left.describe()} | {right.describe()}")

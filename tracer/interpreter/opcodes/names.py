@@ -10,8 +10,10 @@ from tracer.effects.log import DELETED
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.registry import breaks, handles
 from tracer.sources import BuiltinSource, FunctionGlobalsSource, GlobalSource, ModuleGlobalsSource, Source
-from tracer.variables.base import NULL, VariableTracker
+from tracer.variables.base import NULL, ObservedException, VariableTracker
+from tracer.variables.constant import ConstantVariable
 from tracer.variables.literals import from_python
+from tracer.variables.mappings import DictVariable
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
@@ -159,24 +161,37 @@ def delete_global(tx: Frame, inst: Instruction) -> None:
 # -- names of class bodies and module code -----------------------------------------------------------------------------
 
 
-def _namespace(tx: Frame, inst: Instruction) -> dict[str, Any]:
-    """The locals of a class body, which are the namespace of the class to be. Other code works on a dict of the program."""
-    if not tx.is_class_body:
+def _namespace(tx: Frame, inst: Instruction) -> VariableTracker:
+    """The namespace of a class body. Other code works on a dict of the program."""
+    if tx.namespace is None:
         unsupported("unsupported-opcode", opcode=inst.opname)
-    return tx.locals
+    return tx.namespace
+
+
+def _find_name(tx: Frame, inst: Instruction) -> VariableTracker | None:
+    """What the namespace has, None where that is nothing."""
+    namespace, key = _namespace(tx, inst), ConstantVariable(inst.argval)
+    if isinstance(namespace, DictVariable) and namespace.cls is dict:
+        return namespace.find(tx, key)
+    try:
+        return namespace.get_item(tx, key)
+    except ObservedException as raised:
+        if tx.is_exception(raised.value, KeyError):
+            return None
+        raise
 
 
 @handles("LOAD_NAME")
 def load_name(tx: Frame, inst: Instruction) -> None:
     """-> name of the class body, global or builtin"""
-    value = _namespace(tx, inst).get(inst.argval)
+    value = _find_name(tx, inst)
     tx.push(read_global(tx, inst.argval) if value is None else value)
 
 
 @handles("LOAD_CLASSDEREF")
 def load_classderef(tx: Frame, inst: Instruction) -> None:
     """-> name of the class body, or contents of a cell"""
-    value = _namespace(tx, inst).get(inst.argval)
+    value = _find_name(tx, inst)
     if value is None:
         load_deref(tx, inst)
     else:
@@ -186,20 +201,26 @@ def load_classderef(tx: Frame, inst: Instruction) -> None:
 @handles("STORE_NAME")
 def store_name(tx: Frame, inst: Instruction) -> None:
     """value ->"""
-    _namespace(tx, inst)[inst.argval] = tx.pop()
+    _namespace(tx, inst).set_item(tx, ConstantVariable(inst.argval), tx.pop())
 
 
 @handles("DELETE_NAME")
 def delete_name(tx: Frame, inst: Instruction) -> None:
     """deletes a name of the class body"""
-    if _namespace(tx, inst).pop(inst.argval, None) is None:
-        tx.raise_name_error(inst.argval, f"name {inst.argval!r} is not defined")
+    try:
+        _namespace(tx, inst).del_item(tx, ConstantVariable(inst.argval))
+    except ObservedException as raised:
+        if tx.is_exception(raised.value, KeyError):
+            tx.raise_name_error(inst.argval, f"name {inst.argval!r} is not defined")
+        raise
 
 
 @handles("SETUP_ANNOTATIONS")
 def setup_annotations(tx: Frame, inst: Instruction) -> None:
     """makes __annotations__ if it is not there"""
-    _namespace(tx, inst).setdefault("__annotations__", from_python({}))
+    namespace, key = _namespace(tx, inst), ConstantVariable("__annotations__")
+    if not namespace.contains(tx, key).truth(tx):
+        namespace.set_item(tx, key, from_python({}))
 
 
 breaks("PRINT_EXPR", why="found in code that is compiled as a single statement, as an interactive session does")
