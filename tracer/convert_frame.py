@@ -87,7 +87,7 @@ class FrameConversion:
                 reason = errors.Unsupported(graph_breaks.reason("inline-depth"), {"function": code_name(trace.frame)})
                 break_at = self._next_break(_half_way_out(trace), reason, break_at)
             finally:
-                trace.close()
+                trace.close(root)
             errors.forget_frames(reason)  # which leads back to this frame, and so to what the program hands over
         raise GaveUp(reason)
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import tracer
+from tests.support import check
 
 X = torch.ones(2)
 
@@ -69,3 +70,83 @@ def test_an_exception_that_the_trace_foresees_keeps_no_argument_alive() -> None:
     with pytest.raises(NameError):
         tracer.optimize()(f)(X)
     assert log == ["closed"]
+
+
+def _closing(number: int, log: list[Any]) -> Iterator[int]:
+    try:
+        yield number
+        yield number + 1
+    finally:
+        log.append(("closed", number))
+
+
+def test_a_generator_in_a_local_that_a_loop_overwrites_is_closed_there() -> None:
+    def f(x: torch.Tensor, log: list[Any]) -> Any:
+        for number in range(3):
+            iterator = _closing(number, log)
+            log.append(next(iterator))
+            log.append(x.max().item())
+            log.append(next(iterator))
+        del iterator
+        log.append("end")
+        return x.sin()
+
+    check(f, X, [])
+
+
+def test_a_generator_that_two_locals_have_is_closed_when_the_last_of_them_gets_another_value() -> None:
+    def f(x: torch.Tensor, log: list[Any]) -> Any:
+        one = _closing(1, log)
+        next(one)
+        tracer.graph_break()
+        other = one
+        one = None  # type: ignore[assignment]
+        log.append("one")
+        other = 3  # type: ignore[assignment]  # noqa: F841
+        log.append("other")
+        return x + 1
+
+    check(f, X, [])
+
+
+def test_a_generator_in_a_variable_of_a_closure_is_closed_when_that_gets_another_value() -> None:
+    def f(x: torch.Tensor, log: list[Any]) -> Any:
+        iterator: Any = _closing(1, log)
+
+        def begins_another() -> torch.Tensor:
+            nonlocal iterator
+            iterator = _closing(2, log)
+            log.append("inside")
+            next(iterator)
+            return x + 1
+
+        next(iterator)
+        tracer.graph_break()
+        y = begins_another()
+        log.append("behind")
+        tracer.graph_break()
+        del iterator
+        log.append("end")
+        return y
+
+    check(f, X, [])
+
+
+def test_an_object_with_a_finaliser_dies_where_its_local_gets_another_value_or_is_deleted() -> None:
+    class Finalised:
+        def __init__(self, name: str, log: list[Any]) -> None:
+            self.name, self.log = name, log
+
+        def __del__(self) -> None:
+            self.log.append(f"{self.name} gone")
+
+    def f(x: torch.Tensor, log: list[Any]) -> Any:
+        value = Finalised("first", log)
+        log.append("a")
+        value = Finalised("second", log)
+        log.append("b")
+        del value
+        log.append("c")
+        return x + 1
+
+    check(f, X, [])

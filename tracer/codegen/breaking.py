@@ -88,7 +88,7 @@ class BreakEmitter:
             asm.try_end(token)
         names = self._store_results(cg, ran.results, handled)
         outer = self._alive_in(frames[:depth])
-        self._resume(cg, frame, frame.pc, ran.below, names, outer)
+        self._resume(cg, frame, inst.index if ran.again else frame.pc, ran.below, names, outer)
         if jumped is not None or token is not None:
             asm.jump(done)
         if jumped is not None:
@@ -207,15 +207,21 @@ class BreakEmitter:
 def _step_over_stores(
     frame: InstructionTranslator, index: int, stack: list[VariableTracker], results: list[str]
 ) -> tuple[int, list[VariableTracker], list[str], dict[str, Held]]:
-    """The instructions behind the one that broke the graph which only drop a result or store it in a local are done by the
-    output code: a result that nobody takes dies at once, and so does what a local held before."""
+    """The instructions behind the one that broke the graph which only drop a result, store it in a local or delete a local are
+    done by the output code: a result that nobody takes dies at once, and so does what a local held before."""
     stack, results = list(stack), list(results)
     locals_: dict[str, Held] = dict(frame.locals)
     instructions = frame.program.instructions
-    while results and instructions[index].opname in ("POP_TOP", "STORE_FAST"):
-        value = results.pop()
-        if instructions[index].opname == "STORE_FAST":
-            locals_[instructions[index].argval] = value
+    while True:
+        inst = instructions[index]
+        if inst.opname == "DELETE_FAST" and inst.argval in locals_:
+            del locals_[inst.argval]
+        elif inst.opname == "STORE_FAST" and results:
+            locals_[inst.argval] = results.pop()
+        elif inst.opname == "POP_TOP" and results:
+            results.pop()
+        else:
+            break
         index += 1
     return index, stack, results, locals_
 

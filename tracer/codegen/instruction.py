@@ -16,11 +16,13 @@ PushOperands = Callable[[int], None]  # -> the top values of the stack, so many
 
 @dataclasses.dataclass
 class Ran:
-    """The stack below the operands, the number of results, and where it may jump."""
+    """The stack below the operands, the number of results, and where it may jump. `again`: nothing was done yet, and the
+    instruction is one of those that the way to the resume function does."""
 
     below: list[VariableTracker]
     results: int
     jump: Jump | None = None
+    again: bool = False
 
 
 @dataclasses.dataclass
@@ -54,6 +56,16 @@ def run_instruction(cg: Codegen, frames: list[InstructionTranslator], push_opera
         push_operands(1)
         asm.emit("LOAD_ATTR", inst.argval)
         return Ran([*stack[:-1], NULL_VALUE], 1)
+    if inst.opname in ("STORE_FAST", "DELETE_FAST"):
+        count = int(inst.opname == "STORE_FAST")
+        push_operands(count)
+        return Ran(stack[: len(stack) - count], count, again=True)
+    if inst.opname in ("STORE_DEREF", "DELETE_DEREF"):
+        count = int(inst.opname == "STORE_DEREF")
+        push_operands(count)
+        cg.load(frame.cells[inst.argval])
+        asm.emit("STORE_ATTR" if count else "DELETE_ATTR", "cell_contents")
+        return Ran(stack[: len(stack) - count], 0)
     if inst.target is not None:
         return _run_jump(cg, frame, push_operands)
     operands, results = _stack_use(inst, len(stack))

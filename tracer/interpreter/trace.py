@@ -75,9 +75,12 @@ class Trace:
         self.ids_are_keys = False  # whether id() was called
         self.marks_counted = user_marks.changes.count
 
-    def close(self) -> None:
+    def close(self, root: InstructionTranslator) -> None:
         """Lets go of the frame's values at once: what stays of a trace, the graph's fakes above all, must not lead to
         them, and they are not to wait for the garbage collector."""
+        open_frames = [] if self.frame is None else self.frame.frames()
+        for frame in (root, *open_frames, *(generator.frame for generator, _ in self.generators)):
+            frame.forget()
         self.frame = self.handled_at_entry = None
         self.handled = HandledOutsideVariable()
         self.generators.clear()

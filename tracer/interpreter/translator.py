@@ -206,6 +206,10 @@ class InstructionTranslator(Operations):
             frame = frame.parent
         return frames[::-1]
 
+    def forget(self) -> None:
+        """Lets go of its values: generators among them lead back to the frame that made them."""
+        self.stack, self.locals, self.cells, self.parent = [], {}, {}, None
+
     def break_step(self) -> int:
         """The step of the instruction to break at when what this frame is doing cannot be traced: its own, or that of
         the outermost frame whose instruction does more than push the result of the call."""

@@ -8,6 +8,7 @@ from tracer import guards
 from tracer.bytecode import Instruction
 from tracer.effects.log import DELETED
 from tracer.graph_breaks import unsupported
+from tracer.interpreter.opcodes.stack import drop_contents, drop_local
 from tracer.interpreter.registry import breaks, handles
 from tracer.sources import BuiltinSource, FunctionGlobalsSource, GlobalSource, ModuleGlobalsSource, Source
 from tracer.variables.base import NULL, ObservedException, VariableTracker
@@ -36,13 +37,17 @@ def load_fast(tx: Frame, inst: Instruction) -> None:
 @handles("STORE_FAST")
 def store_fast(tx: Frame, inst: Instruction) -> None:
     """value ->"""
-    tx.locals[inst.argval] = tx.stack.pop()
+    name = inst.argval
+    if name in tx.locals:
+        drop_local(tx, name)
+    tx.locals[name] = tx.stack.pop()
 
 
 @handles("DELETE_FAST")
 def delete_fast(tx: Frame, inst: Instruction) -> None:
     """deletes a local"""
     tx.load_local(inst.argval)
+    drop_local(tx, inst.argval)
     del tx.locals[inst.argval]
 
 
@@ -77,6 +82,7 @@ def raise_unbound_cell(tx: Frame, name: str) -> NoReturn:
 @handles("STORE_DEREF")
 def store_deref(tx: Frame, inst: Instruction) -> None:
     """value ->"""
+    drop_contents(tx, inst.argval)
     tx.cells[inst.argval].write(tx, tx.pop())
 
 
@@ -85,6 +91,7 @@ def delete_deref(tx: Frame, inst: Instruction) -> None:
     """empties a cell"""
     if tx.cells[inst.argval].read(tx) is None:
         raise_unbound_cell(tx, inst.argval)
+    drop_contents(tx, inst.argval)
     tx.cells[inst.argval].write(tx, None)
 
 

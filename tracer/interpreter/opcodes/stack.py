@@ -4,11 +4,13 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING
 
-from tracer.bytecode import Instruction, is_stack_argument
+from tracer.bytecode import Instruction, is_resume_code, is_stack_argument
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.registry import handles
 from tracer.sources import LocalSource
+from tracer.sources.reading import type_dict, type_mro
 from tracer.variables.base import NULL, VariableTracker
+from tracer.variables.lazy import Unwrapped
 from tracer.variables.lookups import lookup
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.opaque import OpaqueVariable
@@ -30,9 +32,35 @@ def pop_top(tx: Frame, inst: Instruction) -> None:
         unsupported("abandoned-generator", value=value.describe())
 
 
+def drop_local(tx: Frame, name: str) -> None:
+    """A local is about to hold something else, or nothing. If code of the program may run then, because a resume function was
+    handed the last reference, it runs behind a break."""
+    value = tx.locals.get(name)
+    if value is None or not isinstance(value.source, LocalSource) or not _may_be_finalised(value):
+        return
+    frames = tx.frames()
+    held = [each for frame in frames for each in (*frame.stack, *frame.locals.values())]
+    if is_resume_code(frames[0].code) and sum(each is value for each in held) == 1:
+        unsupported("abandoned-generator", value=f"the local {name!r}")
+
+
+def drop_contents(tx: Frame, name: str) -> None:
+    """As `drop_local`, of a cell."""
+    value = tx.cells[name].contents
+    if value is not None and value.source is not None and _may_be_finalised(value):
+        unsupported("abandoned-generator", value=f"the local {name!r}")
+
+
+def _may_be_finalised(value: VariableTracker | Unwrapped) -> bool:
+    """One that nobody has read is not guarded: a break too many does no harm."""
+    if not isinstance(value, Unwrapped):
+        return _is_finalised(value)
+    cls = type(value.value)
+    return cls is types.GeneratorType or any("__del__" in type_dict(base) for base in type_mro(cls))
+
+
 def _is_finalised(value: VariableTracker) -> bool:
-    """Whether code of the program may run when the last reference to a value goes, which the stack of a resume function may
-    have."""
+    """Whether code of the program may run when the last reference to a value goes, which a resume function may have."""
     return isinstance(value, (OpaqueVariable, UserObjectVariable)) and (
         value.cls is types.GeneratorType or lookup(value.cls, "__del__")[0] is not None
     )
