@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import time
 import types
 import weakref
@@ -49,6 +50,10 @@ class GaveUp(Exception):
         self.reason = reason
 
 
+class _Stale(Exception):
+    """The guards of a trace do not hold for the very call that was traced."""
+
+
 class FrameConversion:
     """One call that no entry serves, on its way to an entry. Read `entry` as the table of contents; each step lives in the room
     that its import names."""
@@ -63,6 +68,19 @@ class FrameConversion:
         self.history = region.frame_state(function).history
 
     def entry(self) -> Any:
+        """Traces and makes the entry, once more if something moved meanwhile: another thread, a finalizer."""
+        try:
+            return self._entry()
+        except _Stale:
+            pass
+        try:
+            return self._entry()
+        except _Stale as stale:
+            if len(sys._current_frames()) > 1:
+                raise errors.NotNow("another thread changes what the guards read") from None
+            raise errors.InternalTracerError(str(stale)) from None
+
+    def _entry(self) -> Any:
         """Traces up to the first break, again with the place known for each break met, and makes the entry."""
         break_at: int | None = None
         reason: errors.Unsupported | None = None
@@ -260,9 +278,7 @@ class FrameConversion:
         positional = (*args, function.__closure__) if function.__code__.co_freevars else args
         if not guarded.manager.holds(guarded.check_fn(*positional)):
             failure = guarded.manager.explain(args, function.__closure__)
-            raise errors.InternalTracerError(
-                f"the guards of {function.__qualname__} do not hold for the call that they were made from: {failure}"
-            )
+            raise _Stale(f"the guards of {function.__qualname__} do not hold for the call that they were made from: {failure}")
 
 
 def _outlive_no_loop(trace: Trace) -> None:

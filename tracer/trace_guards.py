@@ -29,6 +29,7 @@ def guards_of(trace: Trace, code: CodeType, snapshot: Any, shapes: list[GuardTex
         *_marks(trace),
         *_distinct_tensors(trace),
         *_distinct_containers(trace, code),
+        *_distinct_keys(trace),
         *trace.memory_guards(),
         *_shape_guards(shapes),
     ]
@@ -60,6 +61,11 @@ def _distinct_containers(trace: Trace, code: CodeType) -> list[guards.Guard]:
         for cls in dict.fromkeys(classes.get(source) for source in changed)
     ]
     return [guards.Distinct(group) for group in groups if len(group) > 1]
+
+
+def _distinct_keys(trace: Trace) -> list[guards.Guard]:
+    """What tables were asked for by identity."""
+    return [guards.Distinct(tuple([key.source for key in keys])) for keys in trace.hashed.apart()]
 
 
 def _identified(source: Any) -> Any:

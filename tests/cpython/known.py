@@ -30,6 +30,11 @@ KNOWN = {
     "test_re.ReTests.test_search_anchor_at_beginning": "it measures seconds, of the trace too",
 }
 
+#: What passes, and takes minutes.
+SLOW = {
+    "test_contextlib.TestExitStack.test_excessive_nesting": "each trace looks at all of the ten thousand callbacks that are left",
+}
+
 #: Differences that are bugs of the tracer, not yet mended.
 OPEN = {
     "test_collections.TestNamedTuple.test_non_generic_subscript": "a named tuple's class that was made twice",

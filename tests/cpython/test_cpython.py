@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.cpython.known import KNOWN, OPEN
+from tests.cpython.known import KNOWN, OPEN, SLOW
 from tests.cpython.running import MODULES, Run, differences, missing, run
 
 RESULTS = Path(__file__).parents[1] / "results" / "cpython.md"
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
 def compare(module: str, mode: str, seconds: float) -> tuple[Run, Run]:
     """The runs of a module in plain CPython and in `mode`; fails where they differ."""
-    names = [f"-{name}" for name in (*KNOWN, *OPEN) if name.startswith(f"{module}.")]
+    names = [f"-{name}" for name in (*KNOWN, *OPEN, *SLOW) if name.startswith(f"{module}.")]
     plain, other = run(module, "plain", names, seconds), run(module, mode, names, seconds)
     assert plain.outcomes and not plain.ended, plain.ended
     different = differences(plain, other)
@@ -68,6 +68,7 @@ def table() -> Iterator[list[str]]:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     left = ["\nLeft out, since they cannot pass:\n", *(f"- `{name}`: {why}." for name, why in KNOWN.items())]
+    left += ["\nLeft out, since they take minutes:\n", *(f"- `{name}`: {why}." for name, why in SLOW.items())]
     bugs = ["\nLeft out, and bugs of the tracer:\n", *(f"- `{name}`: {why}." for name, why in OPEN.items())]
     RESULTS.write_text("\n".join([*head, *sorted(lines), *left, *bugs]) + "\n")
 
@@ -90,7 +91,7 @@ def test_no_frame_under_the_tracer_fails_where_cpython_does_not(module, mode, ta
 
 
 def test_the_tests_that_are_left_out_are_there_to_be_left_out():
-    assert all(any(name.startswith(f"{module}.") for module in MODULES) for name in (*KNOWN, *OPEN))
+    assert all(any(name.startswith(f"{module}.") for module in MODULES) for name in (*KNOWN, *OPEN, *SLOW))
 
 
 def test_a_difference_is_told_and_a_test_that_was_not_reached_is_none():

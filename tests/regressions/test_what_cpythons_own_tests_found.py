@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 import gc
 import itertools
+import random
 import types
 import weakref
 from collections import UserDict
@@ -15,6 +17,7 @@ import torch
 from tests.support import breaks, captured, check, check_made
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
+from tracer.effects.draws import put_back, states_of
 
 
 class Counting:
@@ -507,3 +510,57 @@ def test_exception_whose_metaclass_cannot_say_what_it_is():
             return x + 1
 
     check(fn, torch.ones(2))
+
+
+class Named(int):
+    def __new__(cls, value, name):
+        made = super().__new__(cls, value)
+        made.name = name
+        return made
+
+    def __repr__(self):
+        return self.name
+
+
+SEVEN = Named(7, "SEVEN")
+
+
+def test_a_number_of_a_class_with_a_repr_of_its_own_is_written_by_it():
+    def fn(x):
+        texts = [str(SEVEN), f"{SEVEN}", f"{SEVEN!s:>7}", "%s %r %d" % (SEVEN, SEVEN, SEVEN), "{}".format(SEVEN)]  # noqa: UP031, UP032
+        return x + 1, texts, f"{SEVEN:>4}"
+
+    check(fn, torch.ones(2))
+
+
+class Fails(enum.Enum):
+    ONE = 1
+
+    @classmethod
+    def _missing_(cls, value):
+        raise (ZeroDivisionError if value == 2 else ValueError)(value)
+
+
+def test_an_error_of_missing_leads_to_the_value_that_is_none():
+    def fn(x):
+        found = []
+        for value in (2, 3):
+            try:
+                Fails(value)
+            except (ZeroDivisionError, ValueError) as error:
+                found.append((type(error), error.args, type(error.__context__), str(error.__context__)))
+        return x + 1, found
+
+    check(fn, torch.ones(2))
+
+
+def test_draws_of_a_generator_whose_init_is_not_over_can_be_undone():
+    generator = random.Random.__new__(random.Random)
+    states = states_of(generator)
+    drawn = generator.random()
+    put_back(states)
+    assert generator.random() == drawn
+    generator.seed(3)
+    states, drawn = states_of(generator), generator.gauss(0, 1)
+    put_back(states)
+    assert generator.gauss(0, 1) == drawn

@@ -15,6 +15,8 @@ import torch
 
 import tracer
 from tests.soundness.watching import Watched
+from tracer.convert_frame import FrameConversion
+from tracer.errors import InternalTracerError
 
 X = torch.randn(3)
 
@@ -364,3 +366,38 @@ def test_a_debugger_that_steps_through():
             sys.settrace(None)
         assert torch.equal(result, breaking(X, 3))
     assert lines
+
+
+TABLE = {"first": 1}
+
+
+def test_what_another_thread_changes_between_the_trace_and_its_check_is_left_to_cpython(monkeypatch):
+    def f(x):
+        return x + len(TABLE)
+
+    asked, checked = threading.Event(), []
+    whole = FrameConversion._check_holds
+
+    def check_holds(conversion, guarded):
+        checked.append(len(TABLE))
+        TABLE[len(TABLE)] = 0  # as the other thread would
+        whole(conversion, guarded)
+
+    other = threading.Thread(target=asked.wait)
+    other.start()
+    monkeypatch.setattr(FrameConversion, "_check_holds", check_holds)
+    compiled = tracer.compile(f, backend="eager")
+    try:
+        with tracer.config.patch(suppress_errors=False):
+            assert torch.equal(compiled(X), f(X))
+            assert checked == [1, 2]  # it was tried once more
+            asked.set()
+            other.join()
+            with pytest.raises(InternalTracerError, match="do not hold"):  # nobody else is there
+                compiled(X)
+            monkeypatch.undo()
+            assert torch.equal(compiled(X), f(X))
+    finally:
+        asked.set()
+        while len(TABLE) > 1:
+            TABLE.popitem()

@@ -288,6 +288,23 @@ def test_tracebacks_of_exceptions_that_are_raised_again():
     assert lines(error) == lines(f(X)[1])
 
 
+@pytest.mark.parametrize("after_a_break", [False, True])
+def test_an_import_error_that_is_initialised_again_forgets(after_a_break):
+    def f(x):
+        error = ImportError("first", name="name", path="path")
+        if after_a_break:
+            tracer.graph_break()
+        shown = [(error.args, error.msg, error.name)]
+        error.__init__()
+        shown.append((error.args, error.msg, error.name))
+        error.__init__("second", name="other")
+        return x + 1, [*shown, (error.msg, error.name, error.path)]
+
+    compiled = tracer.compile(f, backend="eager")
+    with tracer.config.patch(convert_every_frame=True):
+        assert compiled(X)[1] == f(X)[1]
+
+
 def test_the_frames_of_a_traceback_stand_where_they_were_left():
     def in_handler():
         try:

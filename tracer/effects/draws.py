@@ -2,11 +2,15 @@
 and before the graph runs, so that the generators are left as CPython leaves them; the graph is given what came."""
 from __future__ import annotations
 
+import _random
 import random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from tracer.variables.base import VariableTracker
+
+
+_MISSING = object()
 
 
 class Draw(NamedTuple):
@@ -24,12 +28,17 @@ def states_of(*generators: Any) -> list[tuple[Any, Any]]:
 
 
 def _state(generator: Any) -> Any:
-    return generator.getstate() if type(generator) is random.Random else generator.get_state()
+    if type(generator) is random.Random:  # which its __init__ may not have left yet: then there is no `gauss_next`
+        return _random.Random.getstate(generator), vars(generator).get("gauss_next", _MISSING)
+    return generator.get_state()
 
 
 def put_back(states: list[tuple[Any, Any]]) -> None:
     for generator, state in states:
         if type(generator) is random.Random:
-            generator.setstate(state)
+            numbers, gauss = state
+            _random.Random.setstate(generator, numbers)
+            if gauss is not _MISSING:
+                generator.gauss_next = gauss
         else:
             generator.set_state(state)

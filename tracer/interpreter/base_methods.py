@@ -141,7 +141,7 @@ class BaseMethods:
         if name in ("__reduce_ex__", "__reduce__", "__getstate__"):
             return reduced(tx, owner, name, args)
         if name in ("__eq__", "__ne__"):
-            if owner.identity() is args[0].identity():
+            if tx.is_same(owner, args[0]):
                 return boolean(name == "__eq__")
             return ConstantVariable(NotImplemented)
         unsupported("unsupported-method", value=owner.describe(), name=name)

@@ -5,10 +5,12 @@ import collections
 import types
 from typing import Any
 
+from tracer import guards
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import DUNDER, boolean
 from tracer.variables.functions import UserFunctionVariable
+from tracer.variables.identities import might_be_one
 from tracer.variables.lookups import lookup
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.opaque import OpaqueVariable
@@ -60,7 +62,7 @@ class Operators:
         if op in ("==", "!=") and not _has_equality_of_its_own(left, right):
             if tx.effects.kept.may_be(left, right):
                 unsupported("identity-of-a-cached-result", left=left.describe(), right=right.describe())
-            return boolean((left.identity() is right.identity()) is (op == "=="))
+            return boolean(self._is_one(left, right) is (op == "=="))
         unsupported("unsupported-operator", left=left.describe(), op=op, right=right.describe())
 
     def binary_truth(self, op: str, left: VariableTracker, right: VariableTracker) -> bool:
@@ -69,7 +71,21 @@ class Operators:
 
     def same_or_equal(self, left: VariableTracker, right: VariableTracker) -> bool:
         """`left is right or left == right`, as containers compare their items."""
-        return left is right or left.identity() is right.identity() or self.binary_truth("==", left, right)
+        return self._is_one(left, right) or self.binary_truth("==", left, right)
+
+    def _is_one(self, left: VariableTracker, right: VariableTracker) -> bool:
+        """Whether both are one object now, which stays so."""
+        tx: Any = self
+        if left is right:
+            return True
+        for side in (left, right):
+            if isinstance(side, UserFunctionVariable):
+                tx.guard_identity(side)
+        if left.identity() is right.identity():
+            return True
+        if might_be_one(left, right):
+            tx.guard(guards.Distinct((left.source, right.source)))  # type: ignore[arg-type]
+        return False
 
     def is_same(self, left: VariableTracker, right: VariableTracker) -> bool:
         """`left is right`"""
@@ -83,12 +99,9 @@ class Operators:
             if other.is_constant() and not isinstance(other.constant(), _VALUE_TYPES):
                 return False
             unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
-        for side in (left, right):
-            if isinstance(side, UserFunctionVariable):
-                tx.guard_identity(side)
-        mine, theirs = left.identity(), right.identity()
-        if mine is theirs:
+        if self._is_one(left, right):
             return True
+        mine, theirs = left.identity(), right.identity()
         if left.is_constant() and right.is_constant() and type(mine) is type(theirs):
             if isinstance(mine, _VALUE_TYPES) and not isinstance(mine, bool) and left.constant() == right.constant():
                 unsupported("identity-of-a-value", left=left.describe(), right=right.describe())

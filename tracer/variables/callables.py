@@ -43,14 +43,12 @@ class BoundMethodVariable(VariableTracker):
         return True
 
     def hash_key(self, tx: Tracer) -> Any:
-        return ("method", id(self.owner.identity()), self.function.hash_key(tx))  # whatever the owner's hash is
+        tx.trace.hashed.by_identity(self.owner)  # whatever the owner's hash is
+        return ("method", id(self.owner.identity()), self.function.hash_key(tx))
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if op in ("==", "!=") and isinstance(other, BoundMethodVariable):
-            same = (
-                self.owner.identity() is other.owner.identity()
-                and self.function.identity() is other.function.identity()
-            )
+            same = tx.is_same(self.owner, other.owner) and tx.is_same(self.function, other.function)
             return ConstantVariable(same is (op == "=="))
         return None
 

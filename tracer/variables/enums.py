@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.sources import AttrSource, ObjectSource
 from tracer.sources.reading import is_a
-from tracer.variables.base import VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable
 from tracer.variables.constant import ConstantVariable, boolean, fold, is_constant_value
 from tracer.variables.iterators import SequenceIterator
@@ -203,6 +203,12 @@ def member_of_name(tx: Tracer, cls: Any, name: str) -> VariableTracker | None:
     return EnumMemberVariable(member) if member is not None and plain else None
 
 
+def _leads_to(tx: Tracer, error: Any, not_valid: str) -> None:
+    """What `_missing_` raised is shown to come from the value that is not valid."""
+    if issubclass(error.cls, Exception) and not issubclass(error.cls, ValueError):
+        error.default_set_attr(tx, "__context__", tx.new_exception(ValueError, tx.literal(not_valid)))
+
+
 def member_of_value(tx: Tracer, cls: Any, value: VariableTracker) -> VariableTracker:
     """`cls(value)`"""
     if not value.is_constant():
@@ -215,7 +221,12 @@ def member_of_value(tx: Tracer, cls: Any, value: VariableTracker) -> VariableTra
         if constant is member or constant == member._value_:
             return EnumMemberVariable(member)
     variable = tx.class_variable(cls)
-    found = BoundMethodVariable(tx.class_attr(owner, "_missing_", variable, part="__func__"), variable).call(tx, [value], {})
+    missing = BoundMethodVariable(tx.class_attr(owner, "_missing_", variable, part="__func__"), variable)
+    try:
+        found = missing.call(tx, [value], {})
+    except ObservedException as raised:
+        _leads_to(tx, raised.value, f"{constant!r} is not a valid {cls.__qualname__}")
+        raise
     if isinstance(found, EnumMemberVariable) and isinstance(found.value, cls):
         return found
     if found.is_none():

@@ -46,18 +46,23 @@ class ExceptionVariable(UserObjectVariable):
         named = next((names for cls, names in _NAMED.items() if issubclass(base, cls)), ())
         if not set(kwargs).issubset(named):
             unsupported("call-arguments", error=f"{base.__name__} takes no argument {', '.join(kwargs)} by name")
-        for name in (*named, "value", "code", "msg"):
-            self.fields.pop(name, None)
         given = TupleVariable(args)
         self.set_field(tx, "args", given)
-        for name, value in kwargs.items():
-            self.set_field(tx, name, value)
-        if issubclass(base, StopIteration) and args:
-            self.set_field(tx, "value", args[0])
+        for name in named:
+            self._begin_field(tx, name, kwargs.get(name))
+        if issubclass(base, StopIteration):
+            self._begin_field(tx, "value", args[0] if args else None)
         elif issubclass(base, SystemExit) and args:
             self.set_field(tx, "code", args[0] if len(args) == 1 else given)
-        elif issubclass(base, ImportError) and len(args) == 1:
-            self.set_field(tx, "msg", args[0])
+        elif issubclass(base, ImportError):
+            self._begin_field(tx, "msg", args[0] if len(args) == 1 else None)
+
+    def _begin_field(self, tx: Tracer, name: str, value: VariableTracker | None) -> None:
+        """A field that each call of __init__ sets; to None if there is no value."""
+        if value is None and self.value is None:
+            self.fields.pop(name, None)
+        else:
+            self.set_field(tx, name, NONE if value is None else value)
 
     # -- fields --------------------------------------------------------------------------------------------------
 

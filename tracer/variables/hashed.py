@@ -5,12 +5,14 @@ same when the trace is over.
 """
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.errors import Unsupported
 from tracer.graph.output_graph import Refusal
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.identities import ALWAYS_APART
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -24,6 +26,19 @@ class HashedKeys:
     def __init__(self) -> None:
         self._hashes: list[tuple[VariableTracker, int]] = []
         self._equalities: list[tuple[VariableTracker, VariableTracker, bool]] = []
+        self._by_identity: dict[VariableTracker, None] = {}
+
+    def by_identity(self, value: VariableTracker) -> None:
+        """The value is, or may be, a key that only itself is equal to."""
+        self._by_identity[value] = None
+
+    def apart(self) -> Iterable[tuple[VariableTracker, ...]]:
+        """Those of them that have to stay different objects, since tables were asked for them."""
+        classes: dict[type, list[VariableTracker]] = {}
+        for value in self._by_identity:
+            if value.source is not None and not value.is_constant():
+                classes.setdefault(value.python_type(), []).append(value)
+        return [tuple(group) for cls, group in classes.items() if len(group) > 1 and not issubclass(cls, ALWAYS_APART)]
 
     def hash(self, tx: Tracer, value: VariableTracker) -> HashedObject:
         hashed = _hash(tx, value)
@@ -49,6 +64,7 @@ class HashedKeys:
     def clear(self) -> None:
         self._hashes.clear()
         self._equalities.clear()
+        self._by_identity.clear()
 
 
 class HashedObject:

@@ -1,8 +1,11 @@
 """`id(obj)`: an int that is known only when the program runs, but of which a trace knows what it is equal to."""
 from __future__ import annotations
 
+import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from tracer import guards
 from tracer.graph_breaks import unsupported
@@ -11,6 +14,18 @@ from tracer.variables.constant import boolean
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
+
+
+#: Whose objects are guarded by themselves, or, if they are tensors, to be different ones.
+ALWAYS_APART = (torch.Tensor, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
+
+
+def might_be_one(left: VariableTracker, right: VariableTracker) -> bool:
+    """Whether two objects of the program that are not one now could be in another call, for all that is guarded."""
+    if left.source is None or right.source is None or left.is_constant() or right.is_constant():
+        return False  # made by this call, or guarded by value
+    cls = left.python_type()
+    return cls is right.python_type() and not issubclass(cls, ALWAYS_APART)
 
 
 class Identity:
@@ -69,10 +84,13 @@ class IdVariable(VariableTracker):
         return True
 
     def hash_key(self, tx: Tracer) -> Any:
+        tx.trace.hashed.by_identity(self.value)
         return self.key
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if op in ("==", "!=") and isinstance(other, IdVariable):
+            if might_be_one(self.value, other.value):
+                return boolean(tx.is_same(self.value, other.value) is (op == "=="))
             return boolean((self.key == other.key) is (op == "=="))
         number = other.constant() if other.is_constant() else None
         if op in ("==", "!=") and isinstance(number, int) and self.value.source is not None and not self.key.constant:

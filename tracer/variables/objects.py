@@ -351,6 +351,8 @@ class UserObjectVariable(VariableTracker):
     def text(self, tx: Tracer, kind: str) -> str:
         for name in ("__str__", "__repr__") if kind == "str" else ("__repr__",):
             owner, static = lookup(self.cls, name)
+            if owner is object:  # object.__str__ asks __repr__
+                continue
             if is_a(static, types.FunctionType):
                 text = self._call_class_function(tx, name, [])
                 if text.is_constant() and isinstance(text.constant(), str):
@@ -362,8 +364,7 @@ class UserObjectVariable(VariableTracker):
                 return static(self.storage.value)  # type: ignore[no-any-return]
             if owner is types.SimpleNamespace:
                 return self._namespace_text(tx)
-            if owner is not object:
-                break
+            break
         return super().text(tx, kind)  # among others the default repr, which shows an address
 
     def _namespace_text(self, tx: Tracer) -> str:
@@ -466,6 +467,7 @@ class UserObjectVariable(VariableTracker):
         if owner in (object, torch.nn.Module) and lookup(self.cls, "__eq__")[0] is object:
             if self in tx.effects.kept.parts:
                 unsupported("identity-of-a-cached-result", left=self.describe(), right="a key")
+            tx.trace.hashed.by_identity(self)
             return self.identity()
         builtin = isinstance(lookup(self.cls, "__eq__")[1], types.WrapperDescriptorType)
         if self.storage is not None and builtin and is_a(static, types.WrapperDescriptorType):

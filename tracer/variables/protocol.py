@@ -21,6 +21,8 @@ class Tracer(Protocol):
 
     def guard(self, guard: Guard) -> None: ...
 
+    def new_exception(self, cls: type[BaseException], *args: VariableTracker) -> Any: ...
+
     def raise_error(self, cls: type[BaseException], *args: Any) -> NoReturn:
         """Raises `cls(*args)` in the traced program."""
 
