@@ -6,7 +6,9 @@ import enum
 import gc
 import itertools
 import random
+import re
 import types
+import warnings
 import weakref
 from collections import UserDict
 from collections.abc import Sequence
@@ -564,3 +566,15 @@ def test_draws_of_a_generator_whose_init_is_not_over_can_be_undone():
     states, drawn = states_of(generator), generator.gauss(0, 1)
     put_back(states)
     assert generator.gauss(0, 1) == drawn
+
+
+def test_a_warning_of_a_flag_of_re_is_given_when_the_program_runs():
+    def fn(x):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            warnings.warn("first")
+            re.purge()
+            re.compile("a", re.TEMPLATE)
+        return x + 1, [str(warning.message) for warning in told]
+
+    breaks(fn, torch.ones(2))
