@@ -43,8 +43,8 @@ class BoundMethodVariable(VariableTracker):
         return True
 
     def hash_key(self, tx: Tracer) -> Any:
-        tx.trace.hashed.by_identity(self.owner)  # whatever the owner's hash is
-        return ("method", id(self.owner.identity()), self.function.hash_key(tx))
+        owner = tx.trace.hashed.by_identity(self.owner)  # whatever the owner's hash is
+        return ("method", id(owner), self.function.hash_key(tx))
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if op in ("==", "!=") and isinstance(other, BoundMethodVariable):

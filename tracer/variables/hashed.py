@@ -28,9 +28,10 @@ class HashedKeys:
         self._equalities: list[tuple[VariableTracker, VariableTracker, bool]] = []
         self._by_identity: dict[VariableTracker, None] = {}
 
-    def by_identity(self, value: VariableTracker) -> None:
-        """The value is, or may be, a key that only itself is equal to."""
+    def by_identity(self, value: VariableTracker) -> Any:
+        """The identity of a value that is a key, or a part of one, which only itself is equal to."""
         self._by_identity[value] = None
+        return value.identity()
 
     def apart(self) -> Iterable[tuple[VariableTracker, ...]]:
         """Those of them that have to stay different objects, since tables were asked for them."""

@@ -467,8 +467,7 @@ class UserObjectVariable(VariableTracker):
         if owner in (object, torch.nn.Module) and lookup(self.cls, "__eq__")[0] is object:
             if self in tx.effects.kept.parts:
                 unsupported("identity-of-a-cached-result", left=self.describe(), right="a key")
-            tx.trace.hashed.by_identity(self)
-            return self.identity()
+            return tx.trace.hashed.by_identity(self)
         builtin = isinstance(lookup(self.cls, "__eq__")[1], types.WrapperDescriptorType)
         if self.storage is not None and builtin and is_a(static, types.WrapperDescriptorType):
             return self.storage.hash_key(tx)
