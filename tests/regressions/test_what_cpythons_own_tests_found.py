@@ -529,7 +529,7 @@ SEVEN = Named(7, "SEVEN")
 
 def test_a_number_of_a_class_with_a_repr_of_its_own_is_written_by_it():
     def fn(x):
-        texts = [str(SEVEN), f"{SEVEN}", f"{SEVEN!s:>7}", "%s %r %d" % (SEVEN, SEVEN, SEVEN), "{}".format(SEVEN)]  # noqa: UP031, UP032
+        texts = [str(SEVEN), f"{SEVEN}", f"{SEVEN!s:>7}", "%s %r %d" % (SEVEN, SEVEN, SEVEN), "{}".format(SEVEN)]
         return x + 1, texts, f"{SEVEN:>4}"
 
     check(fn, torch.ones(2))

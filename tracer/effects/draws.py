@@ -39,6 +39,6 @@ def put_back(states: list[tuple[Any, Any]]) -> None:
             numbers, gauss = state
             _random.Random.setstate(generator, numbers)
             if gauss is not _MISSING:
-                generator.gauss_next = gauss
+                vars(generator)["gauss_next"] = gauss
         else:
             generator.set_state(state)

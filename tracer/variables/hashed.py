@@ -15,6 +15,7 @@ from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.identities import ALWAYS_APART
 
 if TYPE_CHECKING:
+    from tracer.sources import Source
     from tracer.variables.protocol import Tracer
 
 _ASKING = Refusal("unhashable-in-trace", "an object whose __hash__ or __eq__ has an effect")
@@ -33,12 +34,12 @@ class HashedKeys:
         self._by_identity[value] = None
         return value.identity()
 
-    def apart(self) -> Iterable[tuple[VariableTracker, ...]]:
-        """Those of them that have to stay different objects, since tables were asked for them."""
-        classes: dict[type, list[VariableTracker]] = {}
+    def apart(self) -> Iterable[tuple[Source, ...]]:
+        """Where those of them lie that have to stay different objects, since tables were asked for them."""
+        classes: dict[type, list[Source]] = {}
         for value in self._by_identity:
             if value.source is not None and not value.is_constant():
-                classes.setdefault(value.python_type(), []).append(value)
+                classes.setdefault(value.python_type(), []).append(value.source)
         return [tuple(group) for cls, group in classes.items() if len(group) > 1 and not issubclass(cls, ALWAYS_APART)]
 
     def hash(self, tx: Tracer, value: VariableTracker) -> HashedObject:
