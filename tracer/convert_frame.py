@@ -27,7 +27,7 @@ from tracer.sources import CellSource, LocalSource
 from tracer.time_limit import TimeLimit
 from tracer.trace_guards import guards_of
 from tracer.variables.base import ObservedException
-from tracer.variables.functions import CellVariable, cell_of
+from tracer.variables.functions import CellVariable, cell_of, instead_of
 from tracer.variables.generators import GeneratorVariable
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.lazy import Unwrapped
@@ -64,6 +64,7 @@ class FrameConversion:
         self.region, self.function, self.args = region, function, args
         self.snapshot = snapshot  # of what is set for the whole process, before anything was traced
         self.limit = limit
+        self.calls_instead: tuple[Any, Any] | None = None  # at the break, of what looks at its callers
         self.declared = region.declared(function, args)
         self.history = region.frame_state(function).history
 
@@ -100,6 +101,8 @@ class FrameConversion:
                 continue
             except errors.Unsupported as error:
                 break_at = self._next_break(trace, error, break_at)
+                at_fault = trace.frame is not None and trace.frame.step == break_at
+                self.calls_instead = error.calls_instead if at_fault else None
                 reason = error
             except RecursionError:
                 reason = errors.Unsupported(graph_breaks.reason("inline-depth"), {"function": code_name(trace.frame)})
@@ -133,6 +136,8 @@ class FrameConversion:
             body = builder.returning(root.run())
         except BreakHere as at:
             trace.frame = at.frame
+            if self.calls_instead is not None:
+                at.frame.stack[:] = [instead_of(value, *self.calls_instead) for value in at.frame.stack]
             body = builder.breaking(at.frame)
         except ObservedException as raised:
             errors.forget_frames(raised)

@@ -59,11 +59,17 @@ class Unsupported(TracerError):
     """What stands here cannot be traced: a graph break, or an error under fullgraph=True."""
 
     def __init__(
-        self, reason: GraphBreakReason, details: dict[str, Any] | None = None, *, stack: Iterable[UserLocation] = ()
+        self,
+        reason: GraphBreakReason,
+        details: dict[str, Any] | None = None,
+        *,
+        stack: Iterable[UserLocation] = (),
+        calls_instead: tuple[Any, Any] | None = None,
     ) -> None:
         self.reason = reason
         self.details = details or {}
         self.break_step: int | None = None  # where to break the graph, if that is not where the trace stands
+        self.calls_instead = calls_instead  # a function, and what is called for it where the graph breaks
         super().__init__(reason.title(self.details), hint=reason.hint, stack=stack)
 
     @property

@@ -49,11 +49,21 @@ def _autocast(device: str) -> list[Setting]:
     ]
 
 
+def set_deterministic(mode: bool, warn_only: bool) -> None:
+    torch.use_deterministic_algorithms(mode, warn_only=warn_only)
+
+
+def _deterministic() -> tuple[bool, bool]:
+    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+
+
+_C.never_trace(set_deterministic.__code__)
 _GRAD_MODE = Setting(lambda: (torch.is_grad_enabled(),), torch._C._set_grad_enabled)
 SETTINGS: tuple[Setting, ...] = (
     _GRAD_MODE,
     *_autocast("cpu"),
     *_autocast("cuda"),
+    Setting(_deterministic, set_deterministic),
     Setting(lambda: (torch.is_autocast_cache_enabled(),), torch.set_autocast_cache_enabled),
 )
 State = tuple[tuple[Any, ...], ...]

@@ -10,6 +10,7 @@ import enum
 import pytest
 import torch
 
+import tracer
 from tests.support import captured, captured_made, check, check_made
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
@@ -346,3 +347,25 @@ def test_a_tensor_that_gets_an_attribute_later():
     assert not hasattr(traced(x), "note")
     x.note = 5
     assert traced(x).note == 5
+
+
+def test_a_deep_copy_of_a_view_copies_the_whole_storage():
+    def fn(x):
+        made = x * 2
+        copies = [copy.deepcopy(t) for t in (x, x[:3], x[:3].clone(), made, made[:3], x.view(2, 5))]
+        return copies, [t.untyped_storage().nbytes() for t in copies]
+
+    for start, stop in ((0, 10), (2, 12), (0, 12)):
+        seen = fn(torch.arange(12.0)[start:stop][:10])
+        traced = tracer.optimize("eager")(fn)(torch.arange(12.0)[start:stop][:10])
+        assert seen[1] == traced[1]
+        assert all(torch.equal(a, b) for a, b in zip(seen[0], traced[0]))
+
+
+def test_a_copied_input_that_no_longer_fills_its_storage_is_noticed():
+    def fn(x):
+        return copy.deepcopy(x)
+
+    compiled = tracer.optimize("eager")(fn)
+    assert [compiled(t).untyped_storage().nbytes() for t in (torch.ones(3), torch.ones(4)[:3], torch.ones(3))] == [12, 16, 12]
+    captured(fn, torch.ones(3))

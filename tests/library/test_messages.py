@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import warnings
 
@@ -119,7 +120,20 @@ def test_a_warning_about_a_value_that_only_the_graph_knows_breaks():
         breaks(fn, X)
 
 
-def test_records_of_loggers_come_in_order_with_their_lines(kept):
+@pytest.fixture
+def written(monkeypatch):
+    handler = logging.StreamHandler(io.StringIO())
+    handler.setFormatter(logging.Formatter("%(name)s %(levelname)s %(pathname)s %(lineno)d %(funcName)s %(message)s"))
+    monkeypatch.setattr(LOG, "handlers", [handler])
+    monkeypatch.setattr(LOG, "propagate", False)
+    LOG.setLevel(logging.INFO)
+    yield handler.stream
+    LOG.setLevel(logging.NOTSET)
+
+
+def test_records_of_loggers_come_in_order_with_their_lines(written):
+    LOG.handlers = LOG.handlers[:1]  # without those of pytest
+
     def helper(x):
         LOG.warning("in %s with %d", "helper", 3)
         return x * 2
@@ -133,12 +147,143 @@ def test_records_of_loggers_come_in_order_with_their_lines(kept):
 
     compiled, graphs = graphs_of(fn)
     fn(X)
-    expected, kept[:] = list(kept), []
-    assert len(expected) == 3
+    expected = written.getvalue()
+    assert expected.count("\n") == 3
     compiled(X)
     compiled(X)
-    assert kept == expected * 2
+    assert written.getvalue() == expected * 3
     assert len(graphs) == 1
+
+
+def logs_at_every_turn(x):
+    def helper(x):
+        LOG.warning("sum %s", x.sum())
+        LOG.warning("of the caller", stacklevel=2)
+        try:
+            x.missing
+        except AttributeError:
+            LOG.exception("failed")
+        return x * 2
+
+    y = helper(
+        x + 1
+    )
+    LOG.info("between", extra={"more": 1})
+    return helper(y) + 1
+
+
+def test_what_the_programs_own_handler_keeps_is_seen_at_once(kept):
+    def fn(x):
+        y = x * 2
+        LOG.info("first")
+        x = y + len(kept)
+        LOG.info("second")
+        return x - len(kept)
+
+    expected = fn(X)
+    kept.clear()
+    compiled, _ = graphs_of(fn)
+    for _ in range(2):
+        assert compiled(X).equal(expected)
+        assert [record[-1] for record in kept] == ["first", "second"]
+        kept.clear()
+
+
+def test_records_that_break_the_graph_name_the_users_lines(kept):
+    logs_at_every_turn(X)
+    expected, kept[:] = list(kept), []
+    assert len(expected) == 7 and len({record[3] for record in expected}) == 5
+    compiled, _ = graphs_of(logs_at_every_turn)
+    for _ in range(2):
+        compiled(X)
+        assert kept == expected
+        kept.clear()
+
+
+def filters_keep(kept, where):
+    class Keeps(logging.Filter):
+        def filter(self, record):
+            kept.append(record.getMessage())
+            return True
+
+    where.addFilter(Keeps())
+
+
+@pytest.mark.parametrize("where", ["logger", "handler", "formatter", "stream", "factory"])
+def test_the_programs_own_part_of_logging_sees_records_at_once(written, monkeypatch, where):
+    seen = []
+    handler = LOG.handlers[0]
+    LOG.handlers = [handler]  # without those of pytest
+
+    class Formats(logging.Formatter):
+        def format(self, record):
+            seen.append(1)
+            return ""
+
+    class Stream:
+        def write(self, text):
+            seen.append(text)
+
+        def flush(self):
+            pass
+
+    def factory(*args, **kwargs):
+        seen.append(args)
+        return logging.LogRecord(*args, **kwargs)
+
+    monkeypatch.setattr(LOG, "filters", [])
+    change = {
+        "logger": lambda: filters_keep(seen, LOG),
+        "handler": lambda: filters_keep(seen, handler),
+        "formatter": lambda: handler.setFormatter(Formats()),
+        "stream": lambda: handler.setStream(Stream()),
+        "factory": lambda: monkeypatch.setattr(logging, "_logRecordFactory", factory),
+    }[where]
+
+    def fn(x):
+        LOG.info("now")
+        return x + bool(seen)
+
+    compiled, _ = graphs_of(fn)
+    assert compiled(X).equal(X)
+    change()
+    assert compiled(X).equal(X + 1)
+    seen.clear()
+    assert compiled(X).equal(X + 1)
+
+
+def warns_of_callers(x):
+    def inner(x, level):
+        print(end="")
+        warnings.warn("inner", stacklevel=level)
+        print(end="")
+        warnings.warn("inner again", stacklevel=level)
+        return x.sin()
+
+    def middle(x):
+        y = inner(x * 2, 1)
+        y = y + inner(y, 2)
+        return y + inner(y, 3) + inner(
+            y + 1, 4,
+        )
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        y = middle(
+            x,
+        )
+    warnings.warn("outer", stacklevel=2)
+    return y, [(str(item.message), item.filename, item.lineno) for item in caught]
+
+
+def test_a_warning_of_a_caller_names_its_line_however_often_the_graph_broke():
+    compiled, _ = graphs_of(warns_of_callers)
+    found, outer = [], []
+    for fn in (warns_of_callers, compiled, compiled):
+        outer.append(warned(lambda x, fn=fn: found.append(fn(x)[1]), X))
+    assert len(found[0]) == 8 and len({line for *_, line in found[0]}) == 5
+    assert found[0] == found[1] == found[2]
+    assert outer[0] == outer[1] == outer[2]
 
 
 def test_a_level_that_changes_is_noticed(kept):

@@ -10,8 +10,10 @@ from tracer.bytecode.liveness import live_names, overwritten_names
 from tracer.bytecode.resume import (
     ResumeError,
     is_resume_code,
+    is_resume_name,
     is_stack_argument,
     original_position,
+    plain_name,
     resume_code,
     suspended_generator,
 )
@@ -33,8 +35,10 @@ __all__ = [
     "overwritten_names",
     "opcode_report",
     "original_position",
+    "plain_name",
     "program",
     "is_resume_code",
+    "is_resume_name",
     "is_stack_argument",
     "resume_code",
     "stack_shape",

@@ -107,7 +107,7 @@ def _assemble(
     origins = _copy_body(assembler, whole, labels)
     docstring = code.co_consts[0] if code.co_consts and isinstance(code.co_consts[0], str) else None
     resumed = assembler.finish(
-        code.co_name if generator else NAME_PREFIX + code.co_name.removeprefix(NAME_PREFIX),
+        code.co_name if generator else NAME_PREFIX + plain_name(code),
         code.co_qualname if generator else _qualified_name(code, whole[target]),
         code.co_filename,
         code.co_firstlineno,
@@ -122,6 +122,16 @@ def _assemble(
 
 # id of a resume function's code -> (reference to it, reference to the original, index in that of each instruction)
 _origins: dict[int, tuple[weakref.ref[CodeType], weakref.ref[CodeType], list[int | None]]] = {}
+
+
+def is_resume_name(code: CodeType) -> bool:
+    """Whether this is the code of a resume function, or the output code of one."""
+    return code.co_name.startswith(NAME_PREFIX)
+
+
+def plain_name(code: CodeType) -> str:
+    """The name of the function that the user wrote."""
+    return code.co_name.removeprefix(NAME_PREFIX)
 
 
 def is_resume_code(code: CodeType) -> bool:

@@ -170,6 +170,8 @@ class BreakEmitter:
         unread = [value for local, value in locals_now.items() if local not in live and local not in overwritten]
         kept = {value for value in unread if isinstance(value, str)}
         alive = [*outer, *(value for value in unread if not isinstance(value, str))]
+        if frame.parent is not None:  # by whom the frame is called, if anybody looks
+            cg.asm.set_position(frame.parent.inst.positions)
         with frame_left_out(cg):
             self._push_hand_over(cg, frame, name)
             count = len(results) + len(locals_)

@@ -69,9 +69,17 @@ def reasons() -> tuple[GraphBreakReason, ...]:
 _ERRORS = {"operator-failed-in-trace": TorchRuntimeError}
 
 
-def unsupported(reason_id: str, /, *, cause: BaseException | None = None, **details: Any) -> NoReturn:
-    """Raises `Unsupported`; whoever steps the frame adds the user's stack with `error.at(stack)`."""
-    raise _ERRORS.get(reason_id, Unsupported)(reason(reason_id), details) from cause
+def unsupported(
+    reason_id: str,
+    /,
+    *,
+    cause: BaseException | None = None,
+    calls_instead: tuple[Any, Any] | None = None,
+    **details: Any,
+) -> NoReturn:
+    """Raises `Unsupported`; whoever steps the frame adds the user's stack with `error.at(stack)`. `calls_instead`: a function
+    that looks at its callers, some of which a break leaves out, and one that need not, because it was told."""
+    raise _ERRORS.get(reason_id, Unsupported)(reason(reason_id), details, calls_instead=calls_instead) from cause
 
 
 def markdown() -> str:

@@ -26,7 +26,7 @@ from tracer.guards.identity import (
 )
 from tracer.guards.iterators import ItemsLeft
 from tracer.guards.manager import CheckFunctionManager, GuardFailure
-from tracer.guards.memory import MemoryApart, MemoryShared
+from tracer.guards.memory import FillsStorage, MemoryApart, MemoryShared, fills_storage
 from tracer.guards.reading import argument_slots
 from tracer.guards.shapes import ShapeGuards, ShapeLine
 from tracer.guards.state import AbcRegistryMatch, GlobalStateMatch, WarningFiltersMatch
@@ -47,6 +47,7 @@ __all__ = [
     "DictKeysMatch",
     "Distinct",
     "EqualsMatch",
+    "FillsStorage",
     "Findings",
     "FunctionMatch",
     "GlobalStateMatch",
@@ -80,6 +81,7 @@ __all__ = [
     "WarningFiltersMatch",
     "WeakrefAlive",
     "argument_slots",
+    "fills_storage",
     "decide",
     "fetchable",
     "is_guardable_constant",

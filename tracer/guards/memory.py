@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import torch
+
 from tracer import _C
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind
 from tracer.sources import Source
@@ -71,3 +73,28 @@ class MemoryShared(Guard):
 
     def log_name(self) -> str:
         return f"{len(self.group)} inputs {self.kind}"
+
+
+def fills_storage(tensor: torch.Tensor) -> bool:
+    """Whether a contiguous tensor is all that its storage holds."""
+    return tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize  # type: ignore[no-any-return]
+
+
+@guard_kind
+class FillsStorage(Guard):
+    """A contiguous tensor is all that its storage holds."""
+
+    source: Source
+    kind: ClassVar[str] = "STORAGE"
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self.source,)
+
+    def check(self, code: CheckScope) -> str | None:
+        return f"{code.const(fills_storage, 'fills_storage')}({code.read(self.source)})"
+
+    def lines(self) -> list[str]:
+        return [f"{self.source.name} is all that its storage holds"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        return Mismatch(f"tensor '{self.source.name}' is part of a storage that holds more", "its own storage", "part of one")

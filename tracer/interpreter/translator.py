@@ -9,10 +9,11 @@ from typing import Any
 import torch
 
 from tracer import log_texts, logs
-from tracer.bytecode import Instruction, Program, program
+from tracer.bytecode import Instruction, Program, plain_name, program
 from tracer.errors import forget_frames
 from tracer.graph_breaks import unsupported
 from tracer.interpreter import opcodes
+from tracer.interpreter.callers import Callers
 from tracer.interpreter.operations import Operations
 from tracer.interpreter.registry import Handler
 from tracer.interpreter.trace import BreakHere, Trace
@@ -194,8 +195,11 @@ class InstructionTranslator(Operations):
     def location(self) -> UserLocation:
         """One object for one place: most guards and nodes come from few lines."""
         line = self.inst.positions.lineno or self.code.co_firstlineno
-        location = UserLocation(self.code.co_filename, line, self.code.co_name)
+        location = UserLocation(self.code.co_filename, line, plain_name(self.code))
         return self.trace.locations.setdefault(location, location)
+
+    def callers(self) -> Callers:
+        return Callers(self)
 
     def frames(self) -> list[InstructionTranslator]:
         """From the root frame to this one."""

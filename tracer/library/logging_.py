@@ -2,12 +2,17 @@
 Whether it is given out at all is found while tracing, and guarded."""
 from __future__ import annotations
 
+import inspect
 import logging
+import logging.handlers
 import re
+import sys
+import types
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tracer import config, guards
+from tracer import _C, config, guards
 from tracer.effects import deferred
 from tracer.effects.deferred import DeferredCall
 from tracer.graph_breaks import unsupported
@@ -25,16 +30,18 @@ Value = VariableTracker
 _METHODS = ("debug", "info", "warning", "error", "critical", "log")
 
 
-def _user_frame(tx: Any, level: int, skipped: str) -> Any:
-    """The frame that a message is said to come from: `level` frames up, not counting those of the library itself."""
-    frame = tx
-    while frame is not None:
-        if frame.code.co_filename != skipped:
-            level -= 1
-            if level <= 0:
-                return frame
-        frame = frame.parent
-    unsupported("unsupported-builtin", function="a message that is said to come from the caller of the traced function")
+_SKIPPED = str(logging._srcfile)  # type: ignore[attr-defined]
+
+
+def _user_place(callers: Any, stacklevel: Value, skipped: str, instead: tuple[Any, Any]) -> Any:
+    """Where a message is said to come from: file, line, globals, name of the function."""
+    if not stacklevel.is_constant():
+        unsupported("side-effect-call", name="a message of a caller", value=stacklevel.describe(), calls_instead=instead)
+    place = callers.traced(stacklevel.constant(), skipped)
+    if place is None:
+        name = "a message that is said to come from the caller of the traced function"
+        unsupported("unsupported-builtin", function=name, calls_instead=instead)
+    return place
 
 
 # -- warnings ----------------------------------------------------------------------------------------------------------
@@ -85,40 +92,54 @@ def _warn(
         return NONE
     none = category.is_none()
     kind: Any = UserWarning if none else category.identity()
+    callers = tx.callers()
+    told = warnings.warn, _warns_from(callers)
+    filename, line, namespace, _ = _user_place(callers, stacklevel, "", told)
     plain = type(message) is ConstantVariable and type(message.value) is str
-    if not plain or not (none or isinstance(category, ClassVariable)) or source is not NONE or not stacklevel.is_constant():
-        unsupported("side-effect-call", name="warnings.warn", value=message.describe())
+    if not plain or not (none or isinstance(category, ClassVariable)) or source is not NONE:
+        unsupported("side-effect-call", name="warnings.warn", value=message.describe(), calls_instead=told)
     if not issubclass(kind, Warning):
         unsupported("side-effect-call", name="warnings.warn", value=category.describe())
-    frame = _user_frame(tx, stacklevel.constant(), "")
-    place = frame.location()
     changed = _changes_filters(tx)
     filters = _filters(tx) if changed else list(warnings.filters)
-    module = frame.globals.get("__name__") or "<string>"
-    action = _action(filters, str(message.constant()), kind, module, place.lineno)
+    module = namespace.get("__name__") or "<string>"
+    action = _action(filters, str(message.constant()), kind, module, line)
     if action == "error":
         unsupported("side-effect-call", name="warnings.warn, which raises", value=message.describe())
     if changed:
         if action != "ignore":
-            unsupported("side-effect-call", name="warnings.warn, with filters of its own,", value=message.describe())
-        tx.effects.defer(DeferredCall(deferred.ignored_warning, (frame.globals,), ()))
+            name = "warnings.warn, with filters of its own,"
+            unsupported("side-effect-call", name=name, value=message.describe(), calls_instead=told)
+        tx.effects.defer(DeferredCall(deferred.ignored_warning, (namespace,), ()))
         return NONE
     tx.guard(guards.WarningFiltersMatch(tuple(warnings.filters)))
-    if action != "ignore":
-        _refuse_what_is_told_at_once(tx, message)
+    if action != "ignore" and _is_told_at_once(tx):
+        unsupported("side-effect-call", name="warnings.warn, shown by the program,", value=message.describe(), calls_instead=told)
     cls = tx.class_variable(kind) if none else category
-    tx.effects.defer(DeferredCall(deferred.warn, (place.filename, place.lineno, frame.globals), (message, cls)))
+    tx.effects.defer(DeferredCall(deferred.warn, (filename, line, namespace), (message, cls)))
     return NONE
 
 
-def _refuse_what_is_told_at_once(tx: Any, message: Value) -> None:
+def _warns_from(callers: Any) -> Callable[..., None]:
+    """warnings.warn that knows its callers"""
+
+    def warn(message: Any, category: Any = None, stacklevel: int = 1, source: Any = None) -> None:
+        filename, line, namespace, _ = callers.place(stacklevel, "")
+        registry = namespace.setdefault("__warningregistry__", {})
+        module = namespace.get("__name__") or "<string>"
+        kind = type(message) if isinstance(message, Warning) else UserWarning if category is None else category
+        warnings.warn_explicit(message, kind, filename, line, module, registry, source=source)
+
+    _C.never_trace(warn.__code__)
+    return warn
+
+
+def _is_told_at_once(tx: Any) -> bool:
     """What the program shows warnings with is to run where they are given out, and so is what it reads of a list of them."""
     shown = tx.wrap(warnings, ModuleSource("warnings")).get_attr(tx, "showwarning")
     replaced = shown.identity() is not warnings._showwarning_orig  # type: ignore[attr-defined]
     recorded = tx.trace.builder.known(deferred.list_of_warnings())
-    used = isinstance(recorded, ListVariable) and (recorded.is_read() or recorded in tx.effects.mutated)
-    if replaced or used:
-        unsupported("side-effect-call", name="warnings.warn, shown by the program,", value=message.describe())
+    return replaced or (isinstance(recorded, ListVariable) and (recorded.is_read() or recorded in tx.effects.mutated))
 
 
 def _action(filters: list[tuple[Any, ...]], text: str, category: type[Warning], module: str, line: int) -> str:
@@ -136,7 +157,7 @@ def _matches(pattern: Any, text: str) -> bool:
 
 # -- loggers -----------------------------------------------------------------------------------------------------------
 
-transparent(*(getattr(logging.Logger, name) for name in (*_METHODS, "getEffectiveLevel")))
+transparent(*(getattr(logging.Logger, name) for name in (*_METHODS, "exception", "getEffectiveLevel")))
 
 
 @models(logging.Logger.isEnabledFor)
@@ -151,19 +172,82 @@ def _is_enabled_for(tx: Tracer, logger: Value, level: Value) -> Value:
 
 @models(logging.Logger._log)
 def _log(tx: Tracer, logger: Value, level: Value, message: Value, args: Value, **options: Value) -> Value:
-    if options.keys() - {"stacklevel"} or not isinstance(args, TupleVariable):
-        unsupported("side-effect-call", name="a logger's method", value=", ".join(options))
-    items = args.items(tx)
-    for value in (level, message, *items):
-        if not value.is_constant():
-            unsupported("side-effect-call", name="a logger's method", value=value.describe())
     stacklevel = options.get("stacklevel", ONE)
-    if logger.source is None or not stacklevel.is_constant():
-        unsupported("side-effect-call", name="a logger's method", value=logger.describe())
-    frame = _user_frame(tx, stacklevel.constant(), str(logging._srcfile))  # type: ignore[attr-defined]
-    place = frame.location()
-    call = DeferredCall(
-        deferred.log, (place.filename, place.lineno, frame.code.co_name), (logger, level, message, *items)
-    )
-    tx.effects.defer(call)
+    if "stack_info" in options:
+        unsupported("side-effect-call", name="a logger's method", value=", ".join(options))
+    callers = tx.callers()
+    told = logging.Logger._log, _logs_from(callers)
+    filename, line, _, name = _user_place(callers, stacklevel, _SKIPPED, told)
+    items = args.items(tx) if isinstance(args, TupleVariable) else [args]
+    given = level, message, *items
+    later = isinstance(args, TupleVariable) and not options.keys() - {"stacklevel"} and all(item.is_constant() for item in given)
+    if not later or logger.source is None or _runs_the_programs_code(tx, logger):
+        unsupported("side-effect-call", name="a logger's method", value=logger.describe(), calls_instead=told)
+    tx.effects.defer(DeferredCall(deferred.log, (filename, line, name), (logger, *given)))
     return NONE
+
+
+def _logs_from(callers: Any) -> Callable[..., None]:
+    """logging.Logger._log that knows its callers"""
+
+    def log(
+        self: logging.Logger,
+        level: int,
+        message: Any,
+        args: Any,
+        exc_info: Any = None,
+        extra: Any = None,
+        stack_info: bool = False,
+        stacklevel: int = 1,
+    ) -> None:
+        filename, line, _, name = callers.place(stacklevel, _SKIPPED)
+        if isinstance(exc_info, BaseException):
+            exc_info = (type(exc_info), exc_info, exc_info.__traceback__)
+        elif exc_info and not isinstance(exc_info, tuple):
+            exc_info = sys.exc_info()
+        self.handle(self.makeRecord(self.name, level, filename, line, message, args, exc_info or None, name, extra, None))
+
+    _C.never_trace(log.__code__)
+    return log
+
+
+_STEPS = ("handle", "makeRecord", "filter", "callHandlers")
+_WRITERS = (
+    logging.NullHandler, logging.StreamHandler, logging.FileHandler, logging._StderrHandler,  # type: ignore[attr-defined]
+    logging.handlers.RotatingFileHandler, logging.handlers.TimedRotatingFileHandler, logging.handlers.WatchedFileHandler,
+)  # fmt: skip
+
+
+def _runs_the_programs_code(tx: Any, logger: Value) -> bool:
+    """Whether a record meets code of the program's own, or is kept where the program reads it: it is to meet them at once."""
+    cls = logger.python_type()
+    made = tx.wrap(logging, ModuleSource("logging")).get_attr(tx, "_logRecordFactory")
+    changed = any(getattr(cls, name) is not getattr(logging.Logger, name) for name in _STEPS)
+    if changed or made.identity() is not logging.LogRecord or _has_filters(tx, logger):
+        return True
+    place = logger
+    while not place.is_none():
+        if not all(_only_writes(tx, handler) for handler in place.get_attr(tx, "handlers").unpack(tx)):
+            return True
+        if not place.get_attr(tx, "propagate").truth(tx):
+            break
+        place = place.get_attr(tx, "parent")
+    return False
+
+
+def _has_filters(tx: Any, filterer: Value) -> bool:
+    return any(item.python_type() is not logging.Filter for item in filterer.get_attr(tx, "filters").unpack(tx))
+
+
+def _only_writes(tx: Any, handler: Value) -> bool:
+    """Whether a handler is one of the library that writes to a file of C."""
+    cls = handler.python_type()
+    if cls not in _WRITERS or _has_filters(tx, handler):
+        return False
+    formatter = handler.get_attr(tx, "formatter")
+    if not formatter.is_none() and formatter.python_type() is not logging.Formatter:
+        return False
+    if cls is not logging.StreamHandler:
+        return True
+    write = inspect.getattr_static(handler.get_attr(tx, "stream").python_type(), "write", None)
+    return not isinstance(write, types.FunctionType)

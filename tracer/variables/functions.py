@@ -13,10 +13,11 @@ from tracer.sources import (
     DefaultSource,
     GenericAttrSource,
     KwDefaultSource,
+    ObjectSource,
 )
 from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker
-from tracer.variables.callables import READABLE, bound_by_get
+from tracer.variables.callables import READABLE, BoundMethodVariable, bound_by_get
 from tracer.variables.constant import ConstantVariable
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.mappings import DictVariable
@@ -329,3 +330,12 @@ def cell_of(cell: types.CellType, source: Source) -> CellVariable:
 def is_nested_function(value: Any) -> bool:
     """Whether a function is one of the many that a `def` inside of a function makes."""
     return is_a(value, types.FunctionType) and "<locals>" in value.__qualname__
+
+
+def instead_of(value: VariableTracker, function: Any, other: types.FunctionType) -> VariableTracker:
+    """What is called in place of `function`: `value` may be that, or a method that it is bound to."""
+    if value.identity() is function:
+        return UserFunctionVariable(other, ObjectSource(other, other.__qualname__))
+    if isinstance(value, BoundMethodVariable) and value.function.identity() is function:
+        return BoundMethodVariable(instead_of(value.function, function, other), value.owner)
+    return value

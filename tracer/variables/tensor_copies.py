@@ -7,7 +7,6 @@ import torch
 
 from tracer import guards
 from tracer.graph.fake_tensors import storage_of
-from tracer.graph.storage_offsets import offset_in_storage
 from tracer.graph_breaks import unsupported
 from tracer.sources import GenericAttrSource
 from tracer.variables.base import VariableTracker
@@ -32,7 +31,7 @@ def shallow_copy(tx: Tracer, tensor: TensorVariable) -> VariableTracker:
 def deep_copy(tx: Tracer, tensor: TensorVariable, memo: VariableTracker) -> VariableTracker:
     """A tensor is copied like by clone(). What shares its memory would have a copy that shares the memory of its copy."""
     known = isinstance(memo, MemoVariable) or (isinstance(memo, DictVariable) and not memo.entries)
-    if not known or not tensor.fake.is_contiguous() or not _begins_its_storage(tx, tensor):
+    if not known or not tensor.fake.is_contiguous() or not _fills_its_storage(tx, tensor):
         unsupported("data-dependent-method", value=tensor.describe(), name="__deepcopy__")
     _refuse_what_is_more_than_data(tx, tensor, "__deepcopy__")
     for key, _ in memo.pairs(tx):  # type: ignore[attr-defined]
@@ -42,11 +41,19 @@ def deep_copy(tx: Tracer, tensor: TensorVariable, memo: VariableTracker) -> Vari
     return tx.output.call_method("clone", (tensor.node,), {})
 
 
-def _begins_its_storage(tx: Tracer, tensor: TensorVariable) -> bool:
-    """A copy lies where the tensor lies in its storage, which is copied as a whole."""
-    of_input = offset_in_storage(tx.output, tensor.fake)
-    offset: int | torch.SymInt = tensor.fake.storage_offset() if of_input is None else of_input
-    return isinstance(offset, int) and offset == 0
+def _fills_its_storage(tx: Tracer, tensor: TensorVariable) -> bool:
+    """The storage is copied as a whole, and the copy lies in that as the tensor does in its own."""
+    fake = tensor.fake
+    storage = storage_of(fake)
+    inputs = [item for item in tx.output.inputs.values() if isinstance(item.fake, torch.Tensor)]
+    holders = [item for item in inputs if storage_of(item.fake) == storage]
+    if not holders:
+        return bool(fake.storage_offset() == 0) and bool(fake.untyped_storage().nbytes() == fake.numel() * fake.itemsize)
+    for item in holders:
+        if guards.fills_storage(item.real) and bool(item.fake.numel() == fake.numel()):
+            tx.guard(guards.FillsStorage(item.source))
+            return True
+    return False
 
 
 def _refuse_what_is_more_than_data(tx: Tracer, tensor: TensorVariable, name: str) -> None:

@@ -241,6 +241,54 @@ def test_each_mode_of_the_caller_has_its_entry():
     assert len(graphs) == 4
 
 
+@pytest.fixture
+def not_deterministic():
+    torch.use_deterministic_algorithms(False)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def test_deterministic_algorithms_are_switched_in_the_graph(not_deterministic):
+    def fn(x):
+        torch.use_deterministic_algorithms(True)
+        asked = torch.are_deterministic_algorithms_enabled()
+        filled = torch.empty(3)
+        torch.use_deterministic_algorithms(False)
+        return x + filled, asked, torch.are_deterministic_algorithms_enabled()
+
+    traced = tracer.optimize("eager", fullgraph=True)(fn)
+    for _ in range(2):
+        seen, *asked = traced(X[0])
+        assert seen.isnan().all() and asked == [True, False]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_deterministic_algorithms_stay_switched_on(not_deterministic, backend):
+    def fn(x):
+        y = x + 1
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        return y, torch.empty(3).isnan()
+
+    compiled = tracer.optimize(backend)(fn)
+    for _ in range(3):
+        torch.use_deterministic_algorithms(False)
+        assert compiled(X)[1].all()
+        assert torch.get_deterministic_debug_mode() == 1
+
+
+def test_what_is_not_deterministic_raises_where_it_stands(not_deterministic):
+    def fn(x):
+        torch.use_deterministic_algorithms(True)
+        try:
+            return torch.cumsum(x, 0), x.put_(torch.tensor([0, 0]), torch.ones(2))
+        except RuntimeError as error:
+            return str(error)[:20]
+        finally:
+            torch.use_deterministic_algorithms(False)
+
+    check(fn, X)
+
+
 # -- what breaks -------------------------------------------------------------------------------------------------------
 
 
@@ -252,21 +300,13 @@ def sets_default_dtype(x, w):
     return y, z
 
 
-def sets_deterministic(x, w):
-    y = x + 1
-    torch.use_deterministic_algorithms(True)
-    asked = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(False)
-    return y, asked
-
-
 def seeds(x, w):
     y = x + 1
     torch.manual_seed(7)
     return y, torch.rand(2)
 
 
-@pytest.mark.parametrize("fn", [sets_default_dtype, sets_deterministic, seeds])
+@pytest.mark.parametrize("fn", [sets_default_dtype, seeds])
 def test_other_switches_break(fn):
     assert many_calls(fn, [(X, W), (X, W)]).breaks
 

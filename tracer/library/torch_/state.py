@@ -12,9 +12,9 @@ from torch.utils._device import DeviceContext
 
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
-from tracer.preserve import CONTEXT_KINDS, ContextKind, has_function_modes
+from tracer.preserve import CONTEXT_KINDS, ContextKind, has_function_modes, set_deterministic
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE, boolean
+from tracer.variables.constant import FALSE, NONE, boolean
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -83,6 +83,16 @@ for _function in _SETTERS:
     models(_function)(_set(_function))
 
 
+@models(torch.use_deterministic_algorithms)
+def _use_deterministic_algorithms(tx: Tracer, mode: Value, *, warn_only: Value = FALSE) -> Value:
+    values = mode.constant(), warn_only.constant()
+    compiled = tx.output.memory is not None  # by what leaves such a node out, though kernels ask when they run
+    if compiled or any(type(value) is not bool for value in values):
+        unsupported("side-effect-call", name="torch.use_deterministic_algorithms", value=mode.describe())
+    tx.trace.torch_state.change(set_deterministic, *values)
+    return NONE
+
+
 @models(torch.get_default_device)
 def _default_device(tx: Tracer) -> Value:
     contexts = _device_contexts(tx)
@@ -146,7 +156,6 @@ _BREAKING: tuple[Any, ...] = (
     torch.set_default_dtype,
     torch.set_default_device,
     torch.set_default_tensor_type,
-    torch.use_deterministic_algorithms,
     torch.set_deterministic_debug_mode,
     torch.set_num_threads,
     torch.set_num_interop_threads,
