@@ -5,6 +5,7 @@ What the program wrote of it (the body, `__prepare__`, `__new__` and `__init__` 
 """
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -13,6 +14,7 @@ import torch
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.opcodes.names import read_global
 from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.callables import CallableVariable
 from tracer.variables.class_making import bare_class, run_metaclass
 from tracer.variables.classes import ClassVariable, SuperVariable
 from tracer.variables.constant import ConstantVariable
@@ -25,7 +27,8 @@ from tracer.variables.sequences import TupleVariable
 from tracer.variables.type_forms import TypeFormVariable, mro_entries
 
 # Metaclasses that are run while tracing, on prototypes, and again when the class is made.
-RUN_AS_THEY_ARE: frozenset[type] = frozenset([type(torch.autograd.Function)])
+RUN_AS_THEY_ARE: frozenset[type] = frozenset([type(torch.autograd.Function), typing.NamedTupleMeta, typing._TypedDictMeta])  # type: ignore[attr-defined]
+NAMED_BASES = (typing.NamedTuple, typing.TypedDict)
 Values = list[VariableTracker]
 Keywords = dict[str, VariableTracker]
 
@@ -60,6 +63,8 @@ class ClassMaking:
             if isinstance(base, ClassVariable):
                 bases.append(base)
             elif isinstance(base, TypeFormVariable):
+                bases += mro_entries(tx, base, given)
+            elif isinstance(base, CallableVariable) and base.value in NAMED_BASES:
                 bases += mro_entries(tx, base, given)
             elif isinstance(base, (FunctionVariable, UserObjectVariable)):
                 bases += base.get_attr(tx, "__mro_entries__").call(tx, [TupleVariable(given)], {}).unpack(tx)
@@ -160,7 +165,9 @@ class ClassMaking:
         for value in namespace.values():
             if _has_own_set_name(value):
                 refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and {value.describe()} in it")
-        return self._with_prototype(metaclass, name, bases, namespace, run_metaclass)
+        made = self._with_prototype(metaclass, name, bases, namespace, run_metaclass)
+        made.adopt(self, {})  # type: ignore[arg-type]
+        return made
 
     def _with_prototype(
         self,
@@ -172,6 +179,8 @@ class ClassMaking:
     ) -> MadeClassVariable:
         tx: Any = self
         cell = namespace.pop("__classcell__", None)
+        if cell is not None and make is not bare_class and metaclass.value is not type(torch.autograd.Function):
+            refuse("A class statement whose metaclass does not pass __classcell__ on")
         if "__module__" not in namespace and "__name__" in tx.globals:
             namespace["__module__"] = read_global(tx, "__name__")
         if "__qualname__" not in namespace:
@@ -179,7 +188,7 @@ class ClassMaking:
         known = {key: prototype(tx, key, value) for key, value in namespace.items()}
         try:
             cls = make(metaclass.value, name, tuple(base.value for base in bases), known)  # type: ignore[attr-defined]
-        except (TypeError, ValueError) as error:
+        except Exception as error:
             refuse(f"A class statement that fails ({error})")
         tx.trace.findings.made[id(cls)] = cls
         made = tx.trace.builder.remember(cls, MadeClassVariable(cls, metaclass, bases, namespace, make))

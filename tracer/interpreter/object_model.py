@@ -27,6 +27,7 @@ from tracer.sources import (
 from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
+from tracer.variables.class_parts import meaning
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import ConstantVariable, fold
 from tracer.variables.deques import DequeVariable
@@ -282,7 +283,8 @@ class ObjectModel(BaseMethods):
             values[name] = value
         for name in fields:
             if name not in values and name in defaults:
-                values[name] = tx.literal(defaults[name])
+                made = id(cls.value) in tx.trace.findings.made
+                values[name] = meaning(tx, defaults[name]) if made else tx.literal(defaults[name])
         if len(args) > len(fields) or set(values) != set(fields) or isinstance(
             lookup(cls.value, "__init__")[1], types.FunctionType
         ):

@@ -8,6 +8,7 @@ from tracer.library import (  # noqa: F401
     class_checks,
     collections_,
     copy_,
+    dataclasses_,
     functools_,
     importlib_,
     inspect_,

@@ -85,7 +85,7 @@ def _init_by_typing(tx: Tracer, of: Any, cls: Value, *args: Value, **kwargs: Val
         tx.raise_error(TypeError, f"{cls.value.__qualname__}.__init_subclass__() takes no keyword arguments")
     try:
         cls.run(tx, of.__init_subclass__.__func__)
-    except TypeError as error:
+    except Exception as error:
         unsupported("makes-a-class", cause=error, function=f"A class statement that fails ({error})")
     return NONE
 
@@ -114,7 +114,7 @@ def _making(name: str) -> Any:
 
 
 for _function in (
-    dataclasses.dataclass, dataclasses.make_dataclass, types.new_class,
+    dataclasses.make_dataclass, types.new_class,
     typing.NamedTuple, typing.TypedDict, typing.NewType, abc.update_abstractmethods, enum.unique,
 ):  # fmt: skip
     models(_function)(_making(getattr(_function, "__qualname__", str(_function))))

@@ -137,6 +137,8 @@ class ClassVariable(VariableTracker):
         if is_a(static, property):
             return tx.class_attr(owner, name, tx.class_variable(type(self.value), self), part="fget").call(tx, [self], {})
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            if name == "__doc__" and id(self.value) in tx.trace.findings.made:
+                return tx.class_attr(self.value, name, self)
             value = type.__getattribute__(self.value, name)
             if value is None or type(value) is str:
                 return ConstantVariable(value)

@@ -7,24 +7,25 @@ None of it runs. The output code makes the class anew, if the program still has 
 """
 from __future__ import annotations
 
+import dataclasses
 import functools
 import types
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.sources.reading import type_dict
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.class_making import bare_class, done_to
+from tracer.variables.class_parts import part_of
 from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import NONE, ConstantVariable, is_constant_value
+from tracer.variables.constant import NONE
 from tracer.variables.functions import FunctionVariable, NestedFunctionVariable, UserFunctionVariable
 from tracer.variables.lookups import HEAP_TYPE, MISSING, is_data_descriptor, lookup, storage_base
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.tuples import TupleVariable
-from tracer.variables.type_forms import FORM_BASES, FORM_TYPES, TypeFormVariable
+from tracer.variables.type_forms import TypeFormVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -155,9 +156,13 @@ class MadeClassVariable(ClassVariable):
         before = dict(self.value.__dict__)
         step(self.value, *args)
         self.steps.append((step, args))
+        self.adopt(tx, before)
+
+    def adopt(self, tx: Tracer, before: dict[str, Any]) -> None:
+        """What the library put into the prototype is found there from now on."""
         for name, value in self.value.__dict__.items():
-            if before.get(name, MISSING) is not value:
-                tx.trace.stand_ins[id(value)] = (value, _part(self, name, value))
+            if before.get(name, MISSING) is not value and id(value) not in tx.trace.stand_ins:
+                tx.trace.stand_ins[id(value)] = (value, part_of(tx, self, name, value))
 
     def reconstruct(self, cg: Any) -> None:
         if not self.steps:
@@ -197,52 +202,6 @@ _FIXED = (
     "__del__", "__class_getitem__", "__classcell__", "__weakref__", "__prepare__", "__instancecheck__", "__subclasscheck__",
 )  # fmt: skip
 _SETTABLE = ("__doc__", "__annotations__", "__abstractmethods__")
-
-
-class ClassPartVariable(VariableTracker):
-    """What the library put into a class that the trace made."""
-
-    def __init__(self, cls: MadeClassVariable, name: str, kind: type) -> None:
-        self.of = cls
-        self.name = name
-        self.kind = kind
-
-    def python_type(self) -> type:
-        return self.kind
-
-    def children(self) -> Iterable[VariableTracker]:
-        return (self.of,)
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.call_object(_read_part, lambda: cg.load(self.of), lambda: cg.load_const(self.name))
-
-
-class ClassTupleVariable(TupleVariable):
-    """A tuple that the library put into a class that the trace made."""
-
-    def __init__(self, cls: MadeClassVariable, name: str, items: list[VariableTracker]) -> None:
-        super().__init__(items)
-        self.part = ClassPartVariable(cls, name, tuple)
-
-    def children(self) -> Iterable[VariableTracker]:
-        return (*super().children(), self.part)
-
-    def reconstruct(self, cg: Any) -> None:
-        self.part.reconstruct(cg)
-
-
-def _read_part(cls: type, name: str) -> Any:
-    return type_dict(cls)[name]
-
-
-def _part(cls: MadeClassVariable, name: str, value: Any) -> VariableTracker:
-    if type(value) is tuple and value and all(isinstance(item, (*FORM_TYPES, *FORM_BASES)) for item in value):
-        return ClassTupleVariable(cls, name, [TypeFormVariable(item) for item in value])
-    if is_constant_value(value):
-        return ConstantVariable(value)
-    if type(value) is types.FunctionType and value.__closure__ is None:
-        return UserFunctionVariable(value, None)
-    return ClassPartVariable(cls, name, type(value))
 
 
 # -- prototypes --------------------------------------------------------------------------------------------------------
@@ -288,11 +247,41 @@ def _stand_in(tx: Tracer, value: VariableTracker) -> Any:
         return function
     if isinstance(value, (UserFunctionVariable, CallableVariable)):
         return value.value
+    if isinstance(value, UserObjectVariable) and value.value is dataclasses.KW_ONLY:
+        return value.value
+    if isinstance(value, UserObjectVariable) and value.cls is dataclasses.Field and value.value is None:
+        return _field(tx, value)
+    if isinstance(value, UserObjectVariable) and value.cls is dataclasses.InitVar and value.value is None:
+        return dataclasses.InitVar(_known(tx, tx.effects.attribute(value, "type")))
     if isinstance(value, UserObjectVariable) and any(
         isinstance(lookup(value.cls, method)[1], types.FunctionType) for method in _DESCRIPTOR_METHODS
     ):
         return _hollow(value)
     return Placeholder()
+
+
+def _field(tx: Tracer, value: UserObjectVariable) -> Any:
+    """A field of a dataclass, of stand-ins."""
+    taken = ("default", "default_factory", "init", "repr", "hash", "compare", "kw_only")
+    parts = {name: tx.effects.attribute(value, name) for name in taken}
+    if not all(isinstance(part, VariableTracker) for part in parts.values()):
+        return Placeholder()
+    made: Any = dataclasses.Field(metadata=None, **{name: _field_part(tx, part) for name, part in parts.items()})  # type: ignore[arg-type]
+    made.metadata = _known(tx, tx.effects.attribute(value, "metadata"))
+    return made
+
+
+def _field_part(tx: Tracer, part: VariableTracker) -> Any:
+    if part.python_type() is type(dataclasses.MISSING):
+        return dataclasses.MISSING
+    return _known(tx, part)
+
+
+def _known(tx: Tracer, part: Any) -> Any:
+    """What stands for a value, which is found again by it."""
+    stand_in = _stand_in(tx, part)
+    tx.trace.stand_ins[id(stand_in)] = (stand_in, part)
+    return stand_in
 
 
 def _hollow(value: UserObjectVariable) -> Any:

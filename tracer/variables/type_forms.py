@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.sources import GenericAttrSource
 from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.callables import CallableVariable
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import ConstantVariable
 from tracer.variables.lookups import lookup
@@ -119,10 +120,11 @@ def subscripted(tx: Tracer, generic: TypeFormVariable | ClassVariable, key: Vari
     return _apply(operator.getitem, generic.value, _plain(tx, key), f"{generic.describe()}[{key.describe()}]")
 
 
-def mro_entries(tx: Tracer, form: TypeFormVariable, bases: list[VariableTracker]) -> list[VariableTracker]:
+def mro_entries(tx: Tracer, form: Any, bases: list[VariableTracker]) -> list[VariableTracker]:
     """The bases that stand for `Generic[T]` in a class statement."""
     try:
-        classes = form.value.__mro_entries__(tuple(_plain(tx, base) for base in bases))
+        plain = [base.value if isinstance(base, CallableVariable) else _plain(tx, base) for base in bases]
+        classes = form.value.__mro_entries__(tuple(plain))
     except Exception as error:
         unsupported("makes-a-class", cause=error, function=f"A class statement with {form.describe()} for a base ({error})")
     return [tx.class_variable(cls) for cls in classes]

@@ -1,0 +1,156 @@
+"""`@dataclass` of a class that the trace made: the library does its work on the prototype while tracing, and on the class itself
+in the output code. Nothing of the program may run in it: no descriptor, no `__repr__` of a default."""
+from __future__ import annotations
+
+import abc
+import dataclasses
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import models
+from tracer.variables.base import VariableTracker
+from tracer.variables.class_parts import part_of
+from tracer.variables.constant import ConstantVariable
+from tracer.variables.lookups import HEAP_TYPE, MISSING, lookup
+from tracer.variables.made_classes import MadeClassVariable, Placeholder
+from tracer.variables.mappings import DictVariable
+from tracer.variables.objects import UserObjectVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+Options = tuple[tuple[str, Any], ...]
+
+
+@models(dataclasses.dataclass)
+def _dataclass(tx: Tracer, cls: Value | None = None, /, **options: Value) -> Value:
+    if not all(value.is_constant() for value in options.values()):
+        _refuse("dataclass with options that are no constants")
+    plain = tuple([(name, value.constant()) for name, value in options.items()])
+    return DataclassDecorator(plain) if cls is None or cls.is_none() else _processed(tx, cls, plain)
+
+
+class DataclassDecorator(VariableTracker):
+    """dataclass(**options)"""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def python_type(self) -> type:
+        return types.FunctionType
+
+    def call(self, tx: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if len(args) != 1 or kwargs:
+            unsupported("call-arguments", error="dataclass()() takes a class")
+        return _processed(tx, args[0], self.options)
+
+
+class SlottedDataclassVariable(MadeClassVariable):
+    """The class that `dataclass(slots=True)` makes anew of another."""
+
+    def __init__(self, made: type, of: MadeClassVariable, options: Options) -> None:
+        super().__init__(made, of.metaclass, of.bases, of.namespace)
+        self.of = of
+        self.options = options
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.of, *super().children())
+
+    def _load_made(self, cg: Any) -> None:
+        cg.call_object(apply, lambda: cg.load(self.of), lambda: cg.load_object(self.options))
+
+
+def apply(cls: type, options: Options) -> type:
+    return dataclasses.dataclass(**dict(options))(cls)
+
+
+def _stay_abstract(cls: Any, names: frozenset[str]) -> None:
+    cls.__abstractmethods__ = names
+
+
+def _processed(tx: Tracer, cls: Value, options: Options) -> Value:
+    if not isinstance(cls, MadeClassVariable):
+        _refuse("dataclass of a class that existed before")
+    _refuse_code_of_the_program(tx, cls, dict(options))
+    fields = [value for value in cls.namespace.values() if _is_field(value)]
+    prototype: Any = cls.value
+    try:
+        if dict(options).get("slots"):
+            slotted = apply(prototype, options)
+            made: MadeClassVariable = SlottedDataclassVariable(slotted, cls, options)
+            tx.trace.findings.made[id(slotted)] = slotted
+            tx.trace.builder.remember(slotted, made)
+            for name, value in vars(slotted).items():
+                if id(value) not in tx.trace.stand_ins:
+                    tx.trace.stand_ins[id(value)] = (value, part_of(tx, made, name, value))
+        else:
+            made = cls
+            cls.run(tx, apply, options)
+    except Exception as error:
+        unsupported("makes-a-class", cause=error, function=f"dataclass, which fails ({error}),")
+    if type(prototype) is abc.ABCMeta:
+        made.run(tx, _stay_abstract, made.value.__dict__["__abstractmethods__"])
+    for field in fields:
+        field.__class__ = DoneFieldVariable
+    return made
+
+
+class DoneFieldVariable(UserObjectVariable):
+    """What `field()` gave, after the library has written to it, which only the output code sees."""
+
+    def find_attr(self, tx: Tracer, name: str) -> VariableTracker | None:
+        unsupported("unsupported-attribute", value=self.describe(), name=name)
+
+
+def _is_field(value: Value) -> bool:
+    return isinstance(value, UserObjectVariable) and value.cls is dataclasses.Field
+
+
+def _refuse_code_of_the_program(tx: Tracer, cls: MadeClassVariable, options: dict[str, Any]) -> None:
+    prototype = cls.value
+    slots = options.get("slots")
+    if type(prototype) not in (type, abc.ABCMeta):
+        _refuse("dataclass of a class with a metaclass")
+    if cls.stored:
+        _refuse("dataclass of a class that was changed before")
+    if slots and (cls.steps or lookup(prototype, "__init_subclass__", prototype)[0] is not object):
+        _refuse("dataclass with slots of a class with such a base")
+    own_init = "__init__" in cls.namespace or not options.get("init", True)
+    if "__doc__" not in cls.namespace and (own_init or lookup(prototype, "__new__")[0] is not object):
+        _refuse("dataclass without a docstring of a class with an __init__ or a __new__ of its own")
+    for name, value in cls.namespace.items():
+        defaults = [value]
+        if _is_field(value):
+            parts = [tx.effects.attribute(value, part) for part in ("default", "default_factory")]
+            defaults = [part for part in parts if part is not None]
+        elif slots and _has_python(value, "__set_name__"):
+            _refuse(f"dataclass with {value.describe()} in it")
+        for default in defaults:
+            _refuse_default(name, default)
+    annotations = cls.namespace.get("__annotations__")
+    if isinstance(annotations, DictVariable):
+        if any(isinstance(form, Placeholder) for form in prototype.__dict__["__annotations__"].values()):
+            _refuse("dataclass with an annotation that is not known")
+
+
+def _refuse_default(name: str, value: Value) -> None:
+    if _has_python(value, "__get__"):
+        _refuse(f"dataclass with a descriptor for {name}")
+    if not name.startswith("__") and lookup(value.python_type(), "__hash__")[1] is None:
+        _refuse(f"dataclass with {value.describe()} for {name}")
+    if isinstance(value, (UserObjectVariable, ConstantVariable)) and _has_python(value, "__repr__", "__class__"):
+        if not (isinstance(value, UserObjectVariable) and value.cls.__module__ == dataclasses.__name__):
+            _refuse(f"dataclass with {value.describe()} for {name}, which has a __repr__,")
+
+
+def _has_python(value: Value, *names: str) -> bool:
+    """Whether the class of a value has one of these methods from Python code."""
+    found = (lookup(value.python_type(), name) for name in names)
+    return any(static is not MISSING and bool(owner.__flags__ & HEAP_TYPE) for owner, static in found)  # type: ignore[union-attr]
+
+
+def _refuse(what: str) -> NoReturn:
+    unsupported("makes-a-class", function=what)
