@@ -29,7 +29,7 @@ class OutsideDomain(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Variable:
-    """A named size: min <= it <= max (none: as large as a size can be), and a multiple of `multiple_of`."""
+    """A named size, or int: min <= it <= max (none: as large as a size can be), and a multiple of `multiple_of`."""
 
     name: str
     min: int = 1
@@ -45,7 +45,7 @@ class Variable:
                 continue
             if not isinstance(value, int) or isinstance(value, bool):
                 raise TypeError(f"{field} of {self.name} is an int, not {value!r}")
-            if not (field == "multiple_of") <= value <= LARGEST_SIZE:
+            if not (1 if field == "multiple_of" else -LARGEST_SIZE) <= value <= LARGEST_SIZE:
                 raise ValueError(f"{field} of {self.name} is {value}, which is no size")
         if self.first > self.top:
             raise ValueError(f"no size is left for {self.name}: {self}")
@@ -85,11 +85,13 @@ class Variable:
 
 @dataclasses.dataclass(frozen=True)
 class Domain:
-    """`places`: the name of a label (`L['x'].size()[0]`) -> what is found there, an expression over the variables."""
+    """`places`: the name of a label (`L['x'].size()[0]`) -> what is found there, an expression over the variables. `ints`: those
+    that hold an int of the program (`L['n']`), which may be negative."""
 
     variables: tuple[Variable, ...]
     places: Mapping[str, Any]
     relations: tuple[Any, ...] = ()
+    ints: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         known = {each.symbol for each in self.variables}
@@ -97,21 +99,31 @@ class Domain:
             for symbol in sorted(expr.free_symbols - known, key=str):
                 raise ValueError(f"{symbol} in {show(expr)} is no declared size; declared are {', '.join(map(str, known))}")
         for each in self.variables:
-            if self.home(each) is None:
+            home = self.home(each)
+            if home is None:
                 raise ValueError(
                     f"{each.name} stands nowhere alone: a size that others are computed from has to be a dim of an input itself"
                 )
+            if each.min < 0 and home not in self.ints:
+                raise ValueError(f"min of {each.name} is {each.min}, which is no size")
 
     def home(self, each: Variable) -> str | None:
-        """The first place that holds this very variable."""
-        return next((place for place, expr in self.places.items() if expr == each.symbol), None)
+        """The first place that holds this very variable, where there is one a size."""
+        places = [place for place, expr in self.places.items() if expr == each.symbol]
+        return min(places, key=self.ints.__contains__, default=None)
+
+    def is_size(self, each: Variable) -> bool:
+        """Whether it is the size of a dim, and not only an int."""
+        return self.home(each) not in self.ints
 
     def conditions(self) -> list[Any]:
         """What holds of the variables, everywhere in the domain."""
         found = [condition for each in self.variables for condition in each.conditions()]
-        for expr in dict.fromkeys(self.places.values()):
+        found += [each.symbol <= LARGEST_SIZE for each in self.variables if each.max is None and not self.is_size(each)]
+        for place, expr in self.places.items():
             if not expr.is_Symbol and not expr.is_Integer:
-                found += [expr >= 0, expr <= LARGEST_SIZE]
+                found += [expr >= (-LARGEST_SIZE if place in self.ints else 0), expr <= LARGEST_SIZE]
+        found = list(dict.fromkeys(found))
         return [*found, *self.relations]
 
     def points(self) -> int:

@@ -129,7 +129,8 @@ class ShapeEnv:
         symbols = []
         for each in domain.variables:
             label, hint = sizes[domain.home(each) or ""]
-            symbol = self._new_symbol(Kind.SIZE, hint, (each.min, INF if each.max is None else each.max), (0, INF), label)
+            kind, trusted = (Kind.SIZE, (0, INF)) if domain.is_size(each) else (Kind.INT, UNBOUNDED)
+            symbol = self._new_symbol(kind, hint, (each.min, INF if each.max is None else each.max), trusted, label)
             found[each.symbol] = symbol.sympy
             symbols.append(symbol)
         self.of_domain.update(symbols)
@@ -137,6 +138,10 @@ class ShapeEnv:
         for condition in domain.conditions():
             self._require(self.boolean(condition.xreplace(found)), Why.DECLARED)
         return symbols
+
+    def declared_int(self, label: Label) -> int | IntExpr | None:
+        """What was declared of an int of the program, if anything was."""
+        return self._declared_size(self.declared[label.name], label) if label.name in self.declared else None
 
     def _declared_size(self, size: IntExpr, label: Label) -> int | IntExpr:
         if size.const is not None:

@@ -46,7 +46,7 @@ def test_the_dims_of_torch_export_are_taken():
     [
         ("x: B / 2", "is not an integer expression"),
         ("x: B +", "is no list of dims"),
-        ("x.y: B", "is no path to an argument"),
+        ("x(): B", "is no path to an argument"),
         ("x: B; B in 9..4", "no size is left for B"),
         ("x: B; B in 1..4; B in 1..5", "declared twice"),
         ({"x": {0: 1.5}}, "declared as 1.5"),
@@ -68,12 +68,13 @@ def compiled(fn, shapes):
         ("z: B", "has no argument 'z'"),
         ("x: B, S, T", "dim 2 of x was declared, but it has 2 dims"),
         ("x: 2*B", "B stands nowhere alone"),
-        ("n: B", "n was declared with dims, but is int"),
+        ("n: B, S", "2 dims of n were declared, but it is an int"),
+        ("m: B", "m was declared with dims, but is str"),
         ("x['a']: B", "x['a'] was declared, but"),
     ],
 )
 def test_a_spec_that_does_not_fit_the_call_is_refused(spec, words):
-    def f(x, n=3):
+    def f(x, n=3, m=""):
         return x + n
 
     with pytest.raises(tracer.exc.UserError) as told:

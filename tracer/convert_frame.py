@@ -128,6 +128,8 @@ class FrameConversion:
         trace.output.check_time = self.limit.check
         if declared is not None:
             trace.output.declare_sizes(declared.domain, declared.sizes())
+            for each in declared.ints.values():
+                trace.guard(guards.TypeMatch(each.source, int))
         return trace
 
     def _run(self, trace: Trace, root: InstructionTranslator, builder: OutputCodeBuilder) -> Any:

@@ -42,7 +42,7 @@ class DynamismPolicy:
     """Answers for one trace. Asked again about the same source, it gives the same answer."""
 
     def __init__(self, history: SizeHistory, dynamic: bool | None, declared: Container[str] = ()) -> None:
-        """`declared`: the names of the places whose sizes the user has declared; they are symbols whatever else holds."""
+        """`declared`: names of places whose sizes, or ints, the user has declared; they are symbols whatever else holds."""
         self.history = history
         self.dynamic = dynamic
         self.declared = declared
@@ -101,6 +101,8 @@ class DynamismPolicy:
         return known
 
     def _decide_int(self, source: Source, value: int) -> bool:
+        if source.name in self.declared:
+            return True
         data = _is_data(source)
         if config.specialize_int or self.dynamic is False or not (data or _is_state(source)):
             return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import sys
-import threading
 import time
 import traceback
 import types
@@ -16,7 +15,7 @@ from typing import Any
 
 import torch
 
-from shapes import ConstraintViolationError
+from shapes import ConstraintViolationError, solver
 from tracer import _C, config, errors, metrics, misses, upkeep
 from tracer.backends.calling import Backend
 from tracer.cache import decide, entries_of, failures_of
@@ -27,11 +26,11 @@ from tracer.metrics import counters
 from tracer.preserve import preserve_global_state, shows_operations
 from tracer.shape_spec import Declared, ShapeSpec
 from tracer.time_limit import TimeLimit
+from tracer.tracing_lock import TRACING
 from tracer.user_marks import IdentityMap
 
 ALL_REGIONS: weakref.WeakSet[RegionState] = weakref.WeakSet()
 RESUME_LIMIT = 24
-_tracing = threading.RLock()
 _entries_of_code = IdentityMap()  # a WeakSet of those in all regions, for `accumulated_recompile_limit`
 log = logging.getLogger("tracer")
 
@@ -105,7 +104,7 @@ class RegionState:
     def traced(self, function: types.FunctionType, args: tuple[Any, ...], *, beside_others: bool = False) -> Any:
         """As `on_miss`, whatever the stance and the seal. `beside_others`: the program goes on meanwhile in other threads."""
         code = function.__code__
-        with _tracing:
+        with TRACING:
             try:
                 return self.convert(function, args, beside_others)
             except errors.NotNow:
@@ -173,7 +172,8 @@ class RegionState:
         limit = TimeLimit(config.compile_timeout if self.compile_timeout is None else self.compile_timeout)
         try:
             captured = config.patch(capture_scalar_outputs=config.capture_scalar_outputs or self.fullgraph)
-            with _tracing, preserve_global_state(random_numbers=not beside_others), captured:
+            with TRACING, preserve_global_state(random_numbers=not beside_others), captured, solver.until(limit.ends):
+                limit.begin()
                 entry = FrameConversion(self, function, args, snapshot, limit).entry()
             seconds = time.perf_counter() - started
             self.seconds += seconds

@@ -1,7 +1,7 @@
-"""`ShapeSpec`: what a user declares of the sizes of a function's arguments, and what that means for one call of it.
+"""`ShapeSpec`: what a user declares of the sizes and ints among a function's arguments, and what that means for one call of it.
 
 The sizes themselves, as named integers with bounds and relations, are a `shapes.domain.Domain`; here are the ways to write
-one down, and the paths from arguments to dims.
+one down, and what of a call they speak of (`argument_paths`).
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ from shapes.domain import Domain, OutsideDomain, Point, Variable
 from shapes.functions import PythonMod
 from shapes.parsing import ParseError, parse_condition, parse_integer
 from shapes.printing import nice_sides
+from tracer.argument_paths import Path, follow, parsed, shown
 from tracer.errors import ConstraintViolationError, UserError
 from tracer.guards import argument_slots
-from tracer.sources import ItemSource, LocalSource, Source
+from tracer.sources import Source
 from tracer.sources.tensors import TensorSizeSource
 
-Path = tuple[Any, ...]  # the name of a parameter, then keys
-_IN = re.compile(r"\s*(\w+)\s+in\s+(\d+)\s*\.\.\s*(\d*)(?:\s+by\s+(\d+))?\s*")  # S in 8..4096 by 8
+_IN = re.compile(r"\s*(\w+)\s+in\s+(-?\d+)\s*\.\.\s*(-?\d+)?(?:\s+by\s+(\d+))?\s*")  # S in 8..4096 by 8
 
 
 class ShapeSpec:
-    """Names, bounds and relations of the dims of arguments.
+    """Names, bounds and relations of the dims of arguments, and of ints among them.
 
     >>> ShapeSpec({"x": ["B", "S"], "mask": {0: "B", 3: "S + 1"}}, B=(1, 256), S=(1, 4096, 8), relations=["B <= S"])
-    >>> ShapeSpec("x: B, S; mask: B, _, _, S + 1; B in 1..256; S in 1..4096 by 8; B <= S")
+    >>> ShapeSpec("x: B, S; mask: B, _, _, S + 1; n: N; B in 1..256; S in 1..4096 by 8; N in 0..64; B <= S")
 
-    The keys are names of parameters (`"batch['ids']"` is an item of one; nested dicts and lists say the same), the dims a
-    list or a dict from dim to what is found there: a name, an expression over names, a number, or a `torch.export.Dim`. What is
-    None or left out is not declared. A size without bounds is 1 or more; (min, max) and (min, max, multiple_of) bound it.
+    The keys are names of parameters (`"batch['ids']"` is an item of one, `"self.cache.keys"` an attribute; nested dicts and lists
+    say items too), the dims a list or a dict from dim to what is found there: a name, an expression over names, a number, or a
+    `torch.export.Dim`. Of an argument that is an int, the one thing that stands there is the int. What is None or left out is
+    not declared. What has no bounds is 1 or more; (min, max) and (min, max, multiple_of) bound it.
     """
 
     def __init__(self, shapes: Mapping[str, Any] | str, relations: Sequence[str] = (), **sizes: Any) -> None:
@@ -48,7 +49,7 @@ class ShapeSpec:
             conditions = [*self._read_clauses(shapes), *conditions]
         else:
             for key, value in shapes.items():
-                self._read(_path(key), value)
+                self._read(parsed(key), value)
         for name, bounds in sizes.items():
             self._bound(name, **_bounds(name, bounds))
         self.relations = tuple([condition for text in conditions for condition in self._relation(text)])
@@ -69,7 +70,7 @@ class ShapeSpec:
         for clause in filter(None, map(str.strip, re.split(r"[;\n]", text))):
             path, colon, dims = clause.partition(":")
             if colon:
-                self._read(_path(path), dims)
+                self._read(parsed(path), dims)
             else:
                 relations.append(clause)
         return relations
@@ -78,7 +79,9 @@ class ShapeSpec:
         if value is None:
             return
         if isinstance(value, str):
-            value = _split(value)
+            value = [value] if _IN.fullmatch(value) else _split(value)
+        elif isinstance(value, int) or hasattr(value, "__name__"):
+            value = [value]  # of an int
         items = dict(value.items() if isinstance(value, Mapping) else enumerate(value))
         if any(isinstance(item, (Mapping, list, tuple)) for item in items.values()) or any(map(_is_key, items)):
             for key, item in items.items():
@@ -152,24 +155,29 @@ class ShapeSpec:
     def bind(self, code: types.CodeType, args: Sequence[Any]) -> Declared:
         """What is declared of the sizes of this call; an argument that is None has none."""
         slots = dict(zip(argument_slots(code), args, strict=True))
-        tensors = {}
+        tensors: dict[Path, DeclaredTensor] = {}
+        ints: dict[Path, DeclaredInt] = {}
         for path, dims in self.dims.items():
-            value, source = _follow(code, slots, path)
+            value, source = follow(code, slots, path)
             if isinstance(value, torch.Tensor):
                 tensors[path] = DeclaredTensor(path, value, source, _of_tensor(path, dims, value))
+            elif type(value) is int:
+                ints[path] = DeclaredInt(path, value, source, _of_int(path, dims))
             elif value is not None:
-                raise UserError(f"{shown(path)} was declared with dims, but is {type(value).__name__}, not a tensor")
-        places = {place: expr for tensor in tensors.values() for place, expr in tensor.exprs().items()}
+                raise UserError(f"{shown(path)} was declared with dims, but is {type(value).__name__}, no tensor and no int")
+        found = [*(each.exprs() for each in tensors.values()), *(each.exprs() for each in ints.values())]
+        places = {place: expr for exprs in found for place, expr in exprs.items()}
         present = {symbol for expr in places.values() for symbol in expr.free_symbols}
         try:
             domain = Domain(
                 tuple([each for each in self.variables.values() if each.symbol in present]),
                 places,
                 tuple([relation for relation in self.relations if relation.free_symbols <= present]),
+                frozenset(each.source.name for each in ints.values()),
             )
         except ValueError as error:
             raise UserError(str(error)) from None
-        return Declared(domain, tensors)
+        return Declared(domain, tensors, ints)
 
     def __repr__(self) -> str:
         dims = [f"{shown(path)}: {', '.join(f'{dim}: {expr}' for dim, expr in of.items())}" for path, of in self.dims.items()]
@@ -193,19 +201,35 @@ class DeclaredTensor:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class DeclaredInt:
+    """An argument, or a part of one, that is an int, with the expression over the variables of the domain that it is."""
+
+    path: Path
+    value: int
+    source: Source
+    expr: Any
+
+    def exprs(self) -> dict[str, Any]:
+        return {self.source.name: self.expr}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class Declared:
     """The domain that a call of a function is to lie in, and where its places are."""
 
     domain: Domain
     tensors: dict[Path, DeclaredTensor]
+    ints: dict[Path, DeclaredInt]
 
-    def places(self) -> Iterator[tuple[TensorSizeSource, int]]:
-        """Each place, and the size found there."""
+    def places(self) -> Iterator[tuple[Source, int]]:
+        """Each place, and the size, or the int, found there."""
         for tensor in self.tensors.values():
             for dim in tensor.dims:
                 yield tensor.size(dim), tensor.value.shape[dim]
+        for each in self.ints.values():
+            yield each.source, each.value
 
-    def sizes(self) -> dict[str, tuple[TensorSizeSource, int]]:
+    def sizes(self) -> dict[str, tuple[Source, int]]:
         return {source.name: (source, size) for source, size in self.places()}
 
     def point(self) -> Point:
@@ -219,28 +243,8 @@ class Declared:
             ) from None
 
 
-def shown(path: Path) -> str:
-    """`batch['ids']`"""
-    return str(path[0]) + "".join(f"[{key!r}]" for key in path[1:])
-
-
 def _is_key(key: Any) -> bool:
     return not isinstance(key, int)
-
-
-def _path(text: str) -> Path:
-    """`batch['ids'][0]` -> ("batch", "ids", 0)"""
-    keys: list[Any] = []
-    try:
-        node = ast.parse(text.strip(), mode="eval").body
-        while isinstance(node, ast.Subscript):
-            keys.append(ast.literal_eval(node.slice))
-            node = node.value
-    except (SyntaxError, ValueError):
-        node = ast.Constant(None)
-    if not isinstance(node, ast.Name):
-        raise UserError(f"{text!r} is no path to an argument", hint="write x, or batch['ids'] for an item of one.")
-    return (node.id, *reversed(keys))
 
 
 def _split(text: str) -> list[str]:
@@ -278,29 +282,6 @@ def _variable(name: str, fields: dict[str, Any]) -> Variable:
         raise UserError(str(error)) from None
 
 
-def _follow(code: types.CodeType, slots: dict[str, Any], path: Path) -> tuple[Any, Source]:
-    """The value at a path, and its source."""
-    name, *keys = path
-    source: Source
-    if name in slots:
-        value, source = slots[name], LocalSource(name)
-    else:
-        others = argument_slots(code)[-1] if code.co_flags & 0x08 else None  # CO_VARKEYWORDS
-        if others is None or name not in slots[others]:
-            raise UserError(f"{code.co_qualname} has no argument {name!r}", hint=f"it has {', '.join(slots) or 'none'}.")
-        value, source = slots[others][name], ItemSource(LocalSource(others), name)
-    for key in keys:
-        if value is None:
-            break
-        try:
-            if not isinstance(value, (list, tuple, dict)):
-                raise TypeError
-            value, source = value[key], ItemSource(source, key)
-        except (LookupError, TypeError):
-            raise UserError(f"{shown(path)} was declared, but {source.name} has no item {key!r}") from None
-    return value, source
-
-
 def _of_tensor(path: Path, dims: dict[int, Any], value: torch.Tensor) -> dict[int, Any]:
     found = {}
     for dim, expr in dims.items():
@@ -310,4 +291,10 @@ def _of_tensor(path: Path, dims: dict[int, Any], value: torch.Tensor) -> dict[in
     return found
 
 
-__all__ = ["Declared", "DeclaredTensor", "ShapeSpec", "shown"]
+def _of_int(path: Path, dims: dict[int, Any]) -> Any:
+    if list(dims) != [0]:
+        raise UserError(f"{len(dims)} dims of {shown(path)} were declared, but it is an int", hint="write n: N for an int n.")
+    return dims[0]
+
+
+__all__ = ["Declared", "DeclaredInt", "DeclaredTensor", "ShapeSpec"]

@@ -18,6 +18,7 @@ import torch
 from tracer import _C
 from tracer.errors import CompileTimeout
 from tracer.preserve import read_state, write_state
+from tracer.tracing_lock import TRACING
 
 T = TypeVar("T")
 _left_behind: list[threading.Thread] = []
@@ -25,7 +26,10 @@ _left_behind: list[threading.Thread] = []
 
 def is_compiling() -> bool:
     """Whether a backend that was given up is still at work."""
-    _left_behind[:] = [thread for thread in _left_behind if thread.is_alive()]
+    for thread in list(_left_behind):
+        if not thread.is_alive():
+            with contextlib.suppress(ValueError):  # another thread was faster
+                _left_behind.remove(thread)
     return bool(_left_behind)
 
 
@@ -34,11 +38,16 @@ class TimeLimit:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._ends = time.perf_counter() + seconds if seconds else float("inf")
+        self.ends = time.perf_counter() + seconds if seconds else float("inf")
+
+    def begin(self) -> None:
+        """Raises CompileTimeout while a backend that was given up is still at work."""
+        if is_compiling():
+            raise CompileTimeout("a backend that was given up at its compile_timeout is still at work; nothing else is compiled")
 
     def check(self) -> None:
         """Raises CompileTimeout when the time is up."""
-        if time.perf_counter() > self._ends:
+        if time.perf_counter() > self.ends:
             raise self.exceeded("the trace")
 
     def exceeded(self, what: str) -> CompileTimeout:
@@ -50,10 +59,20 @@ class TimeLimit:
         if not self.seconds:
             return work()
         task = _Task(work)
-        task.thread.start()
-        task.done.wait(max(0.0, self._ends - time.perf_counter()))
-        if task.give_up():
-            _left_behind.append(task.thread)
+        try:
+            task.thread.start()
+        except RuntimeError:  # there are too many threads: as where there is no limit
+            return work()
+        try:
+            with TRACING.host(task.thread.ident or 0):
+                task.begin.set()
+                task.done.wait(max(0.0, self.ends - time.perf_counter()))
+        finally:  # Ctrl-C while it waits, too, leaves it behind
+            task.begin.set()
+            given_up = task.give_up()
+            if given_up:
+                _left_behind.append(task.thread)
+        if given_up:
             raise self.exceeded("the backend")
         try:
             return task.result()  # type: ignore[no-any-return]
@@ -69,7 +88,7 @@ class _Task:
     """Work on a thread of its own, under the settings and the torch state of the one that asks for it."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
-        self.done = threading.Event()
+        self.begin, self.done = threading.Event(), threading.Event()
         self.thread = threading.Thread(target=self._run, name="tracer-backend", daemon=True)
         self._work: Callable[[], Any] | None = work
         self._context = contextvars.copy_context()
@@ -93,6 +112,7 @@ class _Task:
 
     def _run(self) -> None:
         outcome: tuple[Any, BaseException | None]
+        self.begin.wait()
         try:
             outcome = self._context.run(self._under_its_state), None
         except BaseException as error:

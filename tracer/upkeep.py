@@ -22,7 +22,7 @@ from shapes.printing import group, python_source
 from shapes.regions import Condition, ShapeRecord
 from tracer import _C, guards, logs, metrics
 from tracer.cache import GuardedCode, entries_of, joined, watched
-from tracer.graph.same_graph import fakes_of, layout_of, same_graph
+from tracer.graph.same_graph import fakes_of, layout_of, same_graph, sizes_of_outputs
 from tracer.guards.constants import same_constant
 from tracer.guards.implication import constants, implied_beside_shapes
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
@@ -42,15 +42,24 @@ class Eviction(NamedTuple):
 # -- when an entry was made --------------------------------------------------------------------------------------------
 
 
-def settle(region: Any, function: types.FunctionType, entry: _C.Entry) -> None:
-    """Makes room for a new entry of a RegionState: drops what it covers, then, beyond the capacity, what was used last longest
-    ago. Pinned entries stay."""
-    others = _others(region, function, entry)
-    for other in others:
-        if covers(entry, other, as_written=region.compiler_fn.runs_as_written):
+def settle(region: Any, function: types.FunctionType, entry: _C.Entry, others: list[_C.Entry] | None = None) -> None:
+    """Makes room for a new entry of a RegionState: drops what it covers (of `others`, or of all), then, beyond the capacity,
+    what was used last longest ago. Pinned entries stay."""
+    beside = _others(region, function, entry)
+    for other in beside if others is None else others:
+        if other.valid and covers(entry, other, as_written=region.compiler_fn.runs_as_written):
             _retire(region, other, entry)
     if region.capacity is not None:
-        _bound(region, [other for other in others if other.valid], region.capacity - 1)
+        _bound(region, [other for other in beside if other.valid], region.capacity - 1)
+
+
+def is_there(region: Any, entry: _C.Entry, others: list[_C.Entry]) -> bool:
+    """Whether one of the others is proved to serve all that an entry, which is not installed, would; it is kept for both."""
+    as_written = region.compiler_fn.runs_as_written
+    known = next((other for other in others if other.valid and covers(other, entry, as_written=as_written)), None)
+    if known is not None:
+        known.guarded_code.pinned |= entry.guarded_code.pinned
+    return known is not None
 
 
 def _retire(region: Any, entry: _C.Entry, by: _C.Entry) -> None:
@@ -162,7 +171,7 @@ def covers(one: _C.Entry, other: _C.Entry, *, as_written: bool) -> bool:
 
 def _same_graphs(one: GuardedCode, other: GuardedCode, as_written: bool) -> bool:
     if one.graph is None or other.graph is None or one.broken != other.broken:
-        return one.code is None and other.code is None  # of an entry that was loaded nobody knows the graph
+        return one.code is None and other.code is None
     if not same_graph(one.graph, other.graph, inputs=not as_written):
         return False
     return as_written or layout_of(one.graph, _places(one)) == layout_of(other.graph, _places(other))
@@ -173,8 +182,10 @@ def merged(one: _C.Entry, other: _C.Entry, region: Any) -> _C.Entry | None:
     mine, theirs = one.guarded_code, other.guarded_code
     if not _same_code(one, other) or not _same_but_for_shapes(mine, theirs):
         return None
-    if fakes_of(mine.graph, _places(mine)) != fakes_of(theirs.graph, _places(theirs)):
-        return None  # as where each was traced for one size: neither graph tells the sizes of both
+    if not _tell_the_same(mine, theirs):
+        return None
+    if theirs.outputs is not None and mine.outputs is None:  # what is told of both is what is known of the one that was loaded
+        return merged(other, one, region)
     shapes, others = _Shapes.of(one), _Shapes.of(other)
     union = shapes.union(others)
     if union is None:
@@ -185,8 +196,20 @@ def merged(one: _C.Entry, other: _C.Entry, region: Any) -> _C.Entry | None:
     manager = guards.CheckFunctionManager(
         [*kept, guards.ShapeGuards(lines)], mine.manager.code, mine.manager.globals, fetched=mine.manager.fetched
     )
-    guarded = GuardedCode(mine.code, manager, mine.graph, mine.graph_name, record, mine.broken)
+    guarded = GuardedCode(mine.code, manager, mine.graph, mine.graph_name, record, mine.broken, outputs=mine.outputs)
     return _with_guards(one, guarded, region)
+
+
+def _tell_the_same(one: GuardedCode, other: GuardedCode) -> bool:
+    """Whether the graphs tell the same sizes: where each was traced for one size, neither tells those of both. Of a graph that
+    was loaded only the sizes of what it gives are known."""
+    if one.outputs is None and other.outputs is None:
+        return fakes_of(one.graph, _places(one)) == fakes_of(other.graph, _places(other))
+    sizes = [
+        [tuple(map(_places(each), of)) for of in (each.outputs if each.outputs is not None else sizes_of_outputs(each.graph))]
+        for each in (one, other)
+    ]
+    return sizes[0] == sizes[1]
 
 
 def _record(conditions: list[Condition], of: GuardedCode, labels: dict[Any, Any]) -> ShapeRecord:

@@ -5,6 +5,7 @@ and answers on the safe side: what is not proved is None or kept.
 """
 
 from shapes.solver.cores import core
+from shapes.solver.problem import until
 from shapes.solver.prove import Answer, disjoint, equivalent, forced_value, implies, satisfy, witness
 from shapes.solver.pruning import Dropped, PruneResult, prune
 from shapes.solver.smtlib import smtlib
@@ -21,5 +22,6 @@ __all__ = [
     "prune",
     "satisfy",
     "smtlib",
+    "until",
     "witness",
 ]

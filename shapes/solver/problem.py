@@ -7,7 +7,10 @@ in the thread's context with a small limit, and what stays unknown once more in 
 answer depends on history only where one context needs 16 times the steps of another.
 """
 
-from collections.abc import Iterable, Sequence
+import contextlib
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple
 
 import sympy
@@ -27,6 +30,17 @@ QUICK = 16  # the share of it that a question gets in the thread's own context
 MAX_EXPONENT = 4096  # at which a number is computed to check a witness
 
 Status = Literal["unsat", "sat", "unknown"]
+_ends: ContextVar[float] = ContextVar("ends", default=float("inf"))
+
+
+@contextlib.contextmanager
+def until(moment: float) -> Iterator[None]:
+    """Within, what is asked when `time.perf_counter()` is beyond this, or beyond what was said outside, is not known."""
+    token = _ends.set(min(moment, _ends.get()))
+    try:
+        yield
+    finally:
+        _ends.reset(token)
 
 
 class Assumption(NamedTuple):
@@ -81,6 +95,8 @@ class Problem:
     def ask(self, assumptions: Sequence[Assumption]) -> Status:
         """Can the facts and all the assumptions hold together?"""
         z3 = self._terms.z3
+        if time.perf_counter() > _ends.get():
+            return "unknown"
         try:
             answer = self._terms.check(self._solver, [self._literal(assumption) for assumption in assumptions])
         except z3.Z3Exception:

@@ -273,16 +273,10 @@ def test_settings_and_versions_that_differ_are_told(tmp_path):
     assert "has other code" in str(tracer.load(compiled(helper), tmp_path / "entries"))
 
 
-def test_a_file_that_is_damaged_or_no_such_file_is_an_error(tmp_path):
-    made = compiled()
-    made(torch.randn(3, 4))
-    tracer.save(made, tmp_path / "entries")
-    data = (tmp_path / "entries").read_bytes()
-    (tmp_path / "damaged").write_bytes(data[:-10])
-    (tmp_path / "other").write_bytes(b"{}")
-    for name, told in (("damaged", "is damaged"), ("other", "is no file of entries"), ("none", "cannot be read")):
-        with pytest.raises(UserError, match=told):
-            tracer.load(compiled(), tmp_path / name)
+def test_no_such_file_is_an_error(tmp_path):
+    for path in (tmp_path / "none", tmp_path):
+        with pytest.raises(UserError, match="cannot be read"):
+            tracer.load(compiled(), path)
     with pytest.raises(UserError, match="was not compiled"):
         tracer.save(branching, tmp_path / "entries")
 

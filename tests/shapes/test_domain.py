@@ -17,7 +17,7 @@ class Place:
     name: str
 
 
-B, S = variable("B"), variable("S")
+B, S, N = variable("B"), variable("S"), variable("N")
 
 
 def domain(*relations: str, **places: str) -> Domain:
@@ -98,7 +98,7 @@ def test_samples_lie_in_the_domain_and_begin_with_its_corners():
 
 
 @pytest.mark.parametrize(
-    "fields", [{"min": -1}, {"min": 3, "max": 2}, {"min": 9, "max": 15, "multiple_of": 8}, {"multiple_of": 0}]
+    "fields", [{"min": -(2**70)}, {"min": 3, "max": 2}, {"min": 9, "max": 15, "multiple_of": 8}, {"multiple_of": 0}]
 )
 def test_contradictory_bounds_are_refused(fields):
     with pytest.raises(ValueError):
@@ -140,3 +140,16 @@ def test_zero_and_one_are_no_constants_of_a_declared_size():
     size = env.create_size(1, Place("x0"))
     assert not isinstance(size, int) and env.evaluate_expr(size < 5)
     assert [guard.readable for guard in env.produce_guards()] == ["x0 <= 4"]
+
+
+def test_only_an_int_may_be_negative():
+    below = Variable("N", -3, 9)
+    assert below.count() == 13 and Domain((below,), {"n": N}, ints=frozenset({"n"})).point_of({"n": -3}) == {N: -3}
+    for places in ({"x0": N}, {"n": N, "x0": N}):
+        with pytest.raises(ValueError, match="min of N is -3, which is no size"):
+            Domain((below,), places, ints=frozenset({"n"}))
+
+
+def test_an_int_has_64_bits_and_an_expression_over_sizes_may_be_one():
+    domain = Domain((Variable("N"),), {"n": N, "m": 2 * N - 9}, ints=frozenset({"n", "m"}))
+    assert not domain.holds({N: 2**63}) and domain.holds({N: 1}) and domain.point_of({"n": 1, "m": -7}) == {N: 1}

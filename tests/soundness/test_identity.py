@@ -97,3 +97,9 @@ def test_what_is_guarded_by_value_needs_no_guard_on_identity():
     assert torch.equal(compiled(X, Kind.B, FIRST), X)
     manager = tracer.region_of(compiled).entries()[0].guarded_code.manager
     assert not any(isinstance(guard, Distinct) for guard in manager.guards)
+
+
+def test_ranges_that_are_equal_are_told_apart_by_what_they_are_in_this_call():
+    compiled = tracer.optimize("eager")(lambda a, b: X * 2 if a is b else X * 3)
+    one, other = range(3), range(3)
+    assert torch.equal(compiled(one, other), X * 3) and torch.equal(compiled(one, one), X * 2)

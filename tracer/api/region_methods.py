@@ -1,8 +1,9 @@
-"""What compiled functions and modules can be asked beside being called: `fn.seal()`, `fn.stats()`, `fn.contract()`."""
+"""What compiled functions and modules can be asked beside being called: `fn.seal()`, `fn.stats()`, `fn.save(path)`."""
 
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -45,13 +46,29 @@ def _compact(state: RegionState) -> int:
     return pinning.compact_region(state)
 
 
-METHODS: dict[str, Callable[..., Any]] = {
+def _save(compiled: Any, path: Any) -> Any:
+    """As `tracer.save(fn, path)`."""
+    from tracer.saving import files
+
+    return files.save(compiled, path)
+
+
+def _load(compiled: Any, path: Any) -> Any:
+    """As `tracer.load(fn, path)`."""
+    from tracer.saving import files
+
+    return files.load(compiled, path)
+
+
+_OF_REGION: dict[str, Callable[..., Any]] = {
     "seal": _seal,
     "unseal": _unseal,
     "stats": _stats,
     "contract": _contract,
     "compact": _compact,
 }
+_OF_OBJECT: dict[str, Callable[..., Any]] = {"save": _save, "load": _load}
+METHODS = frozenset(_OF_REGION) | frozenset(_OF_OBJECT)
 
 
 def own_method(compiled: Any, name: str) -> Callable[..., Any]:
@@ -59,9 +76,20 @@ def own_method(compiled: Any, name: str) -> Callable[..., Any]:
     state = compiled.__dict__.get(STATE)
     if name not in METHODS or state is None:
         raise  # noqa: PLE0704
-    return functools.partial(METHODS[name], state)
+    if name in _OF_OBJECT:
+        return functools.partial(_OF_OBJECT[name], compiled)
+    return functools.partial(_OF_REGION[name], state)
 
 
-def method_of(state: RegionState, name: str) -> Callable[..., Any]:
-    """A method of an object with this region; it does not keep the object alive."""
-    return functools.partial(METHODS[name], state)
+def method_of(state: RegionState, compiled: Any, name: str) -> Callable[..., Any]:
+    """A method of a compiled object with this region; it does not keep the object alive."""
+    if name in _OF_OBJECT:
+        return functools.partial(_of_living, _OF_OBJECT[name], weakref.ref(compiled))
+    return functools.partial(_OF_REGION[name], state)
+
+
+def _of_living(method: Callable[..., Any], reference: weakref.ref[Any], *args: Any, **kwargs: Any) -> Any:
+    compiled = reference()
+    if compiled is None:
+        raise ReferenceError("the compiled function is gone")
+    return method(compiled, *args, **kwargs)

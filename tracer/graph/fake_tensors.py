@@ -129,7 +129,10 @@ class FakeWorld:
         """The symbol of a plain int of the program; PyTorch's symbolic ints have 64 bits, larger ones are constants."""
         if policy is DimPolicy.STATIC or not INT64[0] <= value <= INT64[1]:
             return value
-        return self.torch_env.wrap(self.env.create_int(value, source))
+        declared = self.env.declared_int(source)
+        if isinstance(declared, int):
+            return declared
+        return self.torch_env.wrap(self.env.create_int(value, source) if declared is None else declared)
 
     def symfloat(self, value: float, source: Source) -> torch.SymFloat:
         """The symbol of a float of the program."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import sympy
 import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
@@ -37,6 +38,16 @@ def layout_of(gm: fx.GraphModule, rename: Rename) -> list[Any]:
 def fakes_of(gm: fx.GraphModule, rename: Rename) -> list[Any]:
     """The same of all that the graph computes: what is told of its rows, and of the sizes of what it gives, comes from there."""
     return [[_layout(leaf, rename) for leaf in tree_leaves(node.meta.get(EXAMPLE))] for node in gm.graph.nodes]
+
+
+def sizes_of_outputs(gm: fx.GraphModule) -> list[tuple[Any, ...]]:
+    """The sizes of each tensor that the graph gives, over the symbols of its trace."""
+    examples = [item.meta.get(EXAMPLE) for item in gm.graph.output_node().args[0] if isinstance(item, fx.Node)]  # type: ignore[union-attr]
+    return [
+        tuple([expr_of(size) if is_symbolic(size) else sympy.Integer(int(size)) for size in example.shape])
+        for example in examples
+        if isinstance(example, torch.Tensor)
+    ]
 
 
 def _layout(example: Any, rename: Rename) -> Any:

@@ -61,7 +61,7 @@ class _Known:
         if isinstance(guard, Unchanged):
             return guard.holds() and any(each.holds() and _names(guard) <= _names(each) for each in self._of(Unchanged))
         if isinstance(guard, MarksMatch):
-            return any(_marks(guard) == _marks(each) and each.count <= guard.count for each in self._of(MarksMatch))
+            return any(_marks(guard) == _marks(each) and _looks_less(guard, each) for each in self._of(MarksMatch))
         if isinstance(guard, AbcRegistryMatch):
             return False  # the token was read when the check was made, and is not kept
         return guard in self.guards or guard in self.types
@@ -82,6 +82,12 @@ def _names(guard: Unchanged) -> set[Any]:
     """What is looked up: that both hold now says that they find the same."""
     found = {(facts.cls, each.name, each.after) for facts in guard.classes for each in facts.found}
     return found | {(facts.cls,) for facts in guard.classes} | {fact.function for fact in guard.functions}
+
+
+def _looks_less(weaker: MarksMatch, stronger: MarksMatch) -> bool:
+    """Whether marks are looked at by the weaker one only where the stronger one does, from now on: their count only grows."""
+    now = weaker.changes.count
+    return stronger.count <= weaker.count or (stronger.count < now and weaker.count < now)
 
 
 def _marks(guard: MarksMatch) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ from tracer.variables.symbolic import SymNodeVariable
 _MIRROR = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
 _REPEATED = (str, bytes, bytearray, list, tuple, collections.deque)
 _VALUE_TYPES = (int, float, complex, str, bytes, tuple, frozenset)
+_COPIED = (*_VALUE_TYPES, range, slice)  # of which two may be equal
 
 
 class _SortKey:
@@ -101,9 +102,9 @@ class Operators:
             unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
         if self._is_one(left, right):
             return True
-        mine, theirs = left.identity(), right.identity()
-        if left.is_constant() and right.is_constant() and type(mine) is type(theirs):
-            if isinstance(mine, _VALUE_TYPES) and not isinstance(mine, bool) and left.constant() == right.constant():
+        if left.is_constant() and right.is_constant():
+            mine, theirs = left.constant(), right.constant()
+            if type(mine) is type(theirs) and isinstance(mine, _COPIED) and not isinstance(mine, bool) and mine == theirs:
                 unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
         return False
 

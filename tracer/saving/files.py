@@ -14,6 +14,7 @@ import logging
 import os
 import platform
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ import torch
 
 import shapes
 import tracer
-from tracer import _C, config, metrics
+from tracer import _C, config, metrics, upkeep
 from tracer.errors import UserError
 from tracer.saving.entries import restored, saved
 from tracer.saving.references import Differs, Refused, digest, place_of
@@ -50,16 +51,19 @@ class Saving:
 
 @dataclasses.dataclass(frozen=True)
 class Loading:
-    """What was installed: how many entries, and why each of the others was not. True in a condition if there are no others."""
+    """What was installed: how many entries, and why each of the others was not. True in a condition if there are no others.
+    `known`: how many were not needed, since what is there serves their calls."""
 
     loaded: int
     refused: tuple[str, ...]
+    known: int = 0
 
     def __bool__(self) -> bool:
         return not self.refused
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.loaded} entries loaded", *(f"not loaded: {reason}" for reason in self.refused)])
+        known = f", {self.known} were there" if self.known else ""
+        return "\n".join([f"{self.loaded} entries loaded{known}", *(f"not loaded: {reason}" for reason in self.refused)])
 
 
 def save(fn: Any, path: str | os.PathLike[str]) -> Saving:
@@ -90,15 +94,19 @@ def load(fn: Any, path: str | os.PathLike[str]) -> Loading:
 
     A file is code: load none that others could have written. An entry is installed if Python, torch, the tracer, the settings and
     every function and class that its trace went through are what they were; the result says what was not, and calls that such an
-    entry would have served are traced as ever. What is loaded checks the guards that were saved. Raises UserError where there is
-    no such file.
+    entry would have served are traced as ever. So it is where the file is damaged, or none of entries. What is loaded checks the
+    guards that were saved; what is there already is not loaded again, and what a loaded entry covers is retired. Raises UserError
+    where there is no such file.
     """
     target = target_of(fn)
-    header, parts = _read(Path(path))
+    state, function = target.state, target.function
+    header, parts, damage = _read(Path(path))
+    if header is None:
+        return _told(Loading(0, damage), target)
     reason = _mismatch(header, _header(target))
     if reason is not None:
-        return _told(Loading(0, tuple([reason] * max(1, len(parts)))), target)
-    made, refused = [], []
+        return _told(Loading(0, (reason,) * max(1, len(parts) + len(damage))), target)
+    made, refused = [], list(damage)
     for part in parts:
         try:
             made.append(restored(part, target))
@@ -107,12 +115,16 @@ def load(fn: Any, path: str | os.PathLike[str]) -> Loading:
         except Exception as error:
             log.debug("an entry of %s cannot be loaded", path, exc_info=True)
             refused.append(f"it cannot be read ({type(error).__name__}: {error})")
-    for entry in made:
-        ready = entry is made[-1]  # what tells the entries apart is made once, and not in the first call
-        target.state.region.install(target.function.__code__, target.function.__globals__, entry, ready)
-        target.state.happened("load", target.function, entry=entry)
-    metrics.counters["saving"]["loaded"] += len(made)
-    return _told(Loading(len(made), tuple(refused)), target)
+    there = target.entries()
+    new = [entry for entry in made if not (there and upkeep.is_there(state, entry, there))]
+    for entry in new:
+        ready = entry is new[-1]  # what tells the entries apart is made once, and not in the first call
+        state.region.install(function.__code__, function.__globals__, entry, ready)
+        state.happened("load", function, entry=entry)
+        if there or state.capacity is not None:
+            upkeep.settle(state, function, entry, there)
+    metrics.counters["saving"]["loaded"] += len(new)
+    return _told(Loading(len(new), tuple(refused), len(made) - len(new)), target)
 
 
 def _told(result: Loading, target: Target) -> Loading:
@@ -126,7 +138,7 @@ def _told(result: Loading, target: Target) -> Loading:
 
 
 def _write(path: Path, data: bytes) -> None:
-    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
+    beside = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.new")
     try:
         beside.write_bytes(data)
         os.replace(beside, path)
@@ -134,25 +146,38 @@ def _write(path: Path, data: bytes) -> None:
         beside.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> tuple[dict[str, Any], list[bytes]]:
+def _read(path: Path) -> tuple[dict[str, Any] | None, list[bytes], tuple[str, ...]]:
+    """The head (None where the file has none), the entries that are whole, and what is wrong with others."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error}") from None
     line, _, rest = data.removeprefix(MAGIC).partition(b"\n")
-    try:
-        header = json.loads(line) if data.startswith(MAGIC) else None
-        if header["format"] != FORMAT:  # type: ignore[index]
-            return header, []  # type: ignore[return-value]
-        parts = []
-        for entry in header["entries"]:  # type: ignore[index]
-            part, rest = rest[: entry["bytes"]], rest[entry["bytes"] :]
-            if hashlib.sha256(part).hexdigest() != entry["sha256"]:
-                raise UserError(f"{path} is damaged", hint="save the entries again.")
+    header = _head(line) if data.startswith(MAGIC) else None
+    if header is None:
+        return None, [], (f"{path} is no file of entries, or it is damaged",)
+    parts, damage = [], []
+    for size, digested in header["entries"]:
+        part, rest = rest[:size], rest[size:]
+        if hashlib.sha256(part).hexdigest() == digested:
             parts.append(part)
-        return header, parts  # type: ignore[return-value]
-    except (ValueError, KeyError, TypeError):
-        raise UserError(f"{path} is no file of entries", hint="give one that tracer.save wrote.") from None
+        else:
+            damage.append(f"{path} is damaged")
+    return header, parts, tuple(damage)
+
+
+def _head(line: bytes) -> dict[str, Any] | None:
+    """The line of JSON; None where it is not as this tracer writes it. Of another format only that number is read."""
+    try:
+        header = json.loads(line)
+        if header["format"] != FORMAT:
+            return {"format": header["format"], "entries": []}
+        entries = [(int(entry["bytes"]), str(entry["sha256"])) for entry in header["entries"]]
+        whole = all(isinstance(header[name], dict) for name in ("versions", "settings")) and min(entries, default=(0,))[0] >= 0
+        texts = {name: str(header[name]) for name in ("backend", "function", "code")}
+        return {**header, **texts, "entries": entries} if whole else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 # -- what it is valid for -----------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ The tensors are new and without data: memory is reserved for them, not written.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import types
 from collections.abc import Sequence
@@ -18,9 +17,10 @@ from shapes.domain import Domain, Point
 from shapes.evaluation import evaluate
 from shapes.functions import Max
 from shapes.solver.bounds import Bounds
+from tracer.argument_paths import Attribute, Path, replaced, shown
 from tracer.errors import UserError
 from tracer.guards import argument_slots
-from tracer.shape_spec import Declared, DeclaredTensor, Path, ShapeSpec, shown
+from tracer.shape_spec import Declared, DeclaredTensor, ShapeSpec
 
 LARGEST = 1 << 32  # bytes of a tensor that is made only to see whether a check function holds
 
@@ -63,23 +63,30 @@ class Calls:
         self.declared: Declared = spec.bind(function.__code__, self.slots)
         self.domain: Domain = self.declared.domain
         self.example = self.declared.point()
-        if not self.declared.tensors:
+        if not self.declared.tensors and not self.declared.ints:
             raise UserError("nothing is declared of this call", hint="declare the dims of its tensors: ShapeSpec('x: B, S').")
         self.layouts = {path: _layout(tensor, self) for path, tensor in self.declared.tensors.items()}
+        self.ints = {each.source: each.expr for each in self.declared.ints.values()}
+
+    @property
+    def copies_objects(self) -> bool:
+        """Whether other calls are made with twins of the example's objects."""
+        return any(isinstance(key, Attribute) for path in (*self.layouts, *self.declared.ints) for key in path)
 
     def at(self, point: Point) -> tuple[Any, ...]:
         """The argument slots of the call at a point of the domain."""
-        code = self.function.__code__
-        names = argument_slots(code)
         slots = list(self.slots)
         for path, layout in self.layouts.items():
-            value = layout.new(point)
-            if path[0] in names:
-                index, keys = names.index(path[0]), path[1:]
-            else:
-                index, keys = len(names) - 1, path
-            slots[index] = _replaced(slots[index], keys, value, path)
+            self._put(slots, path, layout.new(point))
+        for path, each in self.declared.ints.items():
+            self._put(slots, path, int(evaluate(each.expr, point)))
         return tuple(slots)
+
+    def _put(self, slots: list[Any], path: Path, value: Any) -> None:
+        names = argument_slots(self.function.__code__)
+        named = path[0] in names
+        index, keys = (names.index(path[0]), path[1:]) if named else (len(names) - 1, path)
+        slots[index] = replaced(slots[index], keys, value, path)
 
     def is_small(self, point: Point) -> bool:
         """Whether the call can be made without a thought."""
@@ -111,17 +118,3 @@ def _layout(tensor: DeclaredTensor, calls: Calls) -> Layout:
             hint="give an example as the calls will be; make it contiguous if they are.",
         )
     return layout
-
-
-def _replaced(container: Any, keys: Path, value: Any, path: Path) -> Any:
-    """A copy of nested containers with one item replaced."""
-    if not keys:
-        return value
-    item = _replaced(container[keys[0]], keys[1:], value, path)
-    if type(container) is tuple:
-        return (*container[: keys[0]], item, *container[keys[0] + 1 :])
-    if isinstance(container, tuple):
-        raise UserError(f"{shown(path)} is an item of a {type(container).__name__}, which cannot be made again")
-    changed = copy.copy(container)
-    changed[keys[0]] = item
-    return changed

@@ -31,7 +31,7 @@ from tracer.serving.regions import Served
 from tracer.shape_spec import ShapeSpec
 
 VERSION = 1
-_PLACE = re.compile(r"L\['(\w+)'\](.*)\.size\(\)\[(\d+)\]")  # L['batch']['ids'].size()[0]
+_PLACE = re.compile(r"L\['(\w+)'\](.*?)(?:\.size\(\)\[(\d+)\])?")  # L['batch']['ids'].size()[0], or L['n']
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,6 +53,7 @@ class Contract:
                     "sizes": [_size(each) for each in domain.variables],
                     "relations": list(map(show, domain.relations)),
                     "places": {place: show(expr) for place, expr in domain.places.items()},
+                    "ints": sorted(domain.ints),
                     "smtlib": solver.smtlib(facts),
                 },
                 "regions": sorted((_region(each, domain) for each in coverage.covering), key=lambda region: str(region["text"])),
@@ -84,7 +85,8 @@ class Contract:
         of = self.data["domain"]
         variables = tuple([Variable(each["name"], each["min"], each["max"], each["multiple_of"]) for each in of["sizes"]])
         places = {place: _parsed(parse_integer, text) for place, text in of["places"].items()}
-        return Domain(variables, places, tuple([_parsed(parse_condition, text) for text in of["relations"]]))
+        relations = tuple([_parsed(parse_condition, text) for text in of["relations"]])
+        return Domain(variables, places, relations, frozenset(of.get("ints", ())))
 
     def spec(self) -> ShapeSpec:
         """What another process declares that is to serve the same shapes: `precompile(fn, contract.spec(), example)`."""
@@ -94,7 +96,7 @@ class Contract:
             found = _PLACE.fullmatch(place)
             if found is None:
                 raise UserError(f"{place}, of this contract, is no dim of an argument")
-            dims.setdefault(found[1] + found[2], {})[int(found[3])] = text
+            dims.setdefault(found[1] + found[2], {})[int(found[3] or 0)] = text
         sizes = {each["name"]: (each["min"], each["max"], each["multiple_of"]) for each in of["sizes"]}
         return ShapeSpec(dims, of["relations"], **sizes)
 
@@ -194,6 +196,7 @@ def _rows(each: Served, domain: Domain) -> dict[str, str]:
     inside = [*domain.conditions(), each.region.formula]
     fixed = {of.name for of in domain.variables if solver.forced_value(inside, of.symbol) is not None}  # no other size is there
     told = {of.name: None if of.name in fixed else rows_depend(graph, of.symbol, dict(each.places)) for of in domain.variables}
+    told |= {of.name: "it is an int of the program, not the size of a batch" for of in domain.variables if not domain.is_size(of)}
     return {name: reason or "independent" for name, reason in told.items()}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from shapes import solver
 from shapes.domain import Domain, Point, at
 from shapes.regions import HARDER, Region, Uncovered, nearest, uncovered
 from shapes.solver.problem import RLIMIT
@@ -203,6 +204,13 @@ class _Search:
         return _Declaring(self.target, self.spec)
 
     def fill(self, max_entries: int, max_seconds: float | None, report: Callable[[Coverage], None] | None) -> Coverage:
+        ends = float("inf") if max_seconds is None else self.started + max_seconds
+        with solver.until(ends):
+            found = self.filled(max_entries, max_seconds, report)
+        late = found.status == "unknown" and time.perf_counter() > ends
+        return self.result("budget", found.witness, f"{max_seconds} seconds are spent") if late else found
+
+    def filled(self, max_entries: int, max_seconds: float | None, report: Callable[[Coverage], None] | None) -> Coverage:
         made = 0
         while True:
             if max_seconds is not None and time.perf_counter() - self.started > max_seconds:
@@ -252,6 +260,8 @@ class _Search:
         made = next(each for each in self.entries() if each.entry is entry)
         if made.kind == "broken":
             return self.result("broken", point, reason)
+        if made.refused is not None and self.calls.copies_objects:
+            return self.result("refused", point, f"not every call is like one with copies of the objects: {made.refused}")
         if made.refused is not None or not made.region.check(point):
             raise InternalTracerError(
                 f"the entry traced for {at(point)} does not serve it: {made.refused or made.region.text(self.domain)}"

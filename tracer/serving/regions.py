@@ -6,18 +6,16 @@ What an entry guards beside shapes is asked of its check_fn, at one shape of the
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 import sympy
-import torch
 
 from shapes.guards import Why
 from shapes.regions import Condition, Region, member, over
 from tracer import _C
-from tracer.graph.fake_tensors import expr_of, is_symbolic
-from tracer.graph.output_graph import EXAMPLE
-from tracer.guards import TensorMatch
+from tracer.graph.same_graph import sizes_of_outputs
+from tracer.guards import CheckFunctionManager, EqualsMatch, ShapeGuards, ShapeLine, TensorMatch, TypeMatch
 from tracer.serving.calls import Calls, Layout
 from tracer.sources import Source
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
@@ -48,8 +46,46 @@ def served(entry: _C.Entry, calls: Calls) -> Served:
         return Served(entry, region, "its shapes lie outside of the domain", outputs, places)
     if found.witness is None:
         return Served(entry, region, "the solver does not know whether its guards can hold", outputs, places)
-    failure = refusal(entry, calls, found.witness)
+    failure = _unread(entry, calls) or refusal(entry, calls, found.witness) or _of_twins(entry, calls)
     return Served(entry, region, failure, outputs, places)
+
+
+def _unread(entry: _C.Entry, calls: Calls) -> str | None:
+    """A guard that says of a declared int what is no part of the region."""
+    read = (TypeMatch, EqualsMatch, ShapeLine, ShapeGuards)
+    for guard in entry.guarded_code.manager.guards:
+        if not isinstance(guard, read) and any(_through(source, calls.ints) for source in guard.sources()):
+            return f"what it guards of an int that was declared is not looked into: {guard.lines()[0]}"
+    return None
+
+
+def _through(source: Source | None, places: Container[Source]) -> bool:
+    """Whether a path leads to one of the places, or through it."""
+    while source is not None and source not in places:
+        source = source.base
+    return source is not None
+
+
+def _of_twins(entry: _C.Entry, calls: Calls) -> str | None:
+    """Where calls have twins of the example's objects: a guard, shapes apart, that does not hold for the objects themselves."""
+    if not calls.copies_objects:
+        return None
+    manager, function = entry.guarded_code.manager, calls.function
+    declared = {layout.tensor.source for layout in calls.layouts.values()}
+    kept = [guard for guard in manager.guards if not _is_of_shapes(guard, declared, calls)]
+    beside = CheckFunctionManager(kept, manager.code, manager.globals, fetched=manager.fetched)
+    slots = (*calls.slots, function.__closure__) if function.__code__.co_freevars else calls.slots
+    if beside.holds(beside.check_fn(*slots)):
+        return None
+    return str(beside.explain(calls.slots, function.__closure__) or "its guards do not hold for the objects of the example")
+
+
+def _is_of_shapes(guard: Any, declared: set[Source], calls: Calls) -> bool:
+    if isinstance(guard, (ShapeLine, ShapeGuards)):
+        return True
+    if isinstance(guard, TensorMatch):
+        return guard.source in declared
+    return isinstance(guard, EqualsMatch) and guard.source in calls.ints
 
 
 def refusal(entry: _C.Entry, calls: Calls, point: dict[Any, int]) -> str | None:
@@ -69,25 +105,24 @@ def _region(entry: _C.Entry, calls: Calls) -> tuple[Region, tuple[tuple[Any, ...
     for guard in manager.guards:
         if isinstance(guard, TensorMatch) and guard.source in layouts:
             conditions += _static(guard, layouts[guard.source])
+        if isinstance(guard, EqualsMatch) and guard.source in calls.ints:
+            same = sympy.Eq(calls.ints[guard.source], guard.value) if type(guard.value) is int else sympy.false
+            conditions.append(Condition(same, Why.SPECIALIZED, guard.where, guard.lines()[0]))
     record = entry.guarded_code.shapes
     if record is None:
         return Region(tuple(conditions)), (), {}
     values = manager.frame_values(calls.slots, calls.function.__closure__)
-    found = {symbol: _value(label, layouts, values) for symbol, label in record.places.items()}
+    found = {symbol: _value(label, layouts, calls.ints, values) for symbol, label in record.places.items()}
     outputs = tuple(output_sizes(entry.guarded_code, found))
     return Region((*conditions, *over(record.conditions, found).conditions)), outputs, found
 
 
 def output_sizes(guarded: Any, found: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:
     """The sizes of each tensor that the graph gives, in terms of what the symbols of its trace are found to be."""
-    if guarded.outputs is not None:
-        yield from (tuple([size.xreplace(found) for size in sizes]) for sizes in guarded.outputs)
-        return
-    for item in () if guarded.graph is None else guarded.graph.graph.output_node().args[0]:
-        example = item.meta.get(EXAMPLE) if isinstance(item, torch.fx.Node) else None
-        if isinstance(example, torch.Tensor):
-            sizes = [expr_of(size) if is_symbolic(size) else sympy.Integer(int(size)) for size in example.shape]
-            yield tuple([size.xreplace(found) for size in sizes])
+    known = guarded.outputs
+    if known is None:
+        known = () if guarded.graph is None else sizes_of_outputs(guarded.graph)
+    yield from (tuple([size.xreplace(found) for size in sizes]) for sizes in known)
 
 
 def _static(guard: TensorMatch, layout: Layout) -> list[Condition]:
@@ -104,8 +139,10 @@ def _static(guard: TensorMatch, layout: Layout) -> list[Condition]:
     return [condition for condition in found if condition.expr is not sympy.true]
 
 
-def _value(label: Any, layouts: dict[Source, Layout], values: Any) -> Any:
+def _value(label: Any, layouts: dict[Source, Layout], ints: Mapping[Source, Any], values: Any) -> Any:
     """What is found at a label in the calls: an expression over the domain's variables, or the example's number."""
+    if label in ints:
+        return ints[label]
     layout = layouts.get(label.base) if isinstance(label, (TensorSizeSource, TensorStrideSource)) else None
     if layout is None:
         return sympy.sympify(label.get(values))
