@@ -150,3 +150,27 @@ def test_an_object_with_a_finaliser_dies_where_its_local_gets_another_value_or_i
         return x + 1
 
     check(f, X, [])
+
+
+def test_what_a_closure_of_the_region_holds_dies_with_the_call() -> None:
+    class Finalised:
+        def __init__(self, name: str, log: list[Any]) -> None:
+            self.name, self.log = name, log
+
+        def __del__(self) -> None:
+            self.log.append(f"{self.name} gone")
+
+    def f(x: torch.Tensor, log: list[Any]) -> Any:
+        value = Finalised("first", log)
+
+        def name() -> str:
+            return value.name
+
+        name()
+        tracer.graph_break()
+        log.append("a")
+        value = Finalised("second", log)
+        log.append(name())
+        return x + 1
+
+    check(f, X, [])

@@ -70,22 +70,26 @@ class _Iterated:
     def ordered(self, effects: Effects) -> list[VariableTracker]:
         """The targets, each behind the containers that the iterators in it are over."""
         finished: dict[VariableTracker, None] = {}
-        begun: set[VariableTracker] = set()
-
-        def visit(target: VariableTracker) -> None:
-            if target in finished:
-                return
-            if target in begun:
-                unsupported("cannot-reconstruct", value="an iterator over what holds it")
-            begun.add(target)
-            for value in _payload(effects, target):
-                for container in self._containers(value):
-                    visit(container)
-            finished[target] = None
-
         for target in self.targets:
-            visit(target)
+            self._finish(effects, target, finished, set())
         return list(finished)
+
+    def _finish(
+        self,
+        effects: Effects,
+        target: VariableTracker,
+        finished: dict[VariableTracker, None],
+        begun: set[VariableTracker],
+    ) -> None:
+        if target in finished:
+            return
+        if target in begun:
+            unsupported("cannot-reconstruct", value="an iterator over what holds it")
+        begun.add(target)
+        for value in _payload(effects, target):
+            for container in self._containers(value):
+                self._finish(effects, container, finished, begun)
+        finished[target] = None
 
     def _containers(self, value: VariableTracker | Unwrapped) -> list[VariableTracker]:
         over = [part.container() for part in _parts(value) if isinstance(part, IteratorVariable)]

@@ -90,6 +90,7 @@ class Trace:
         self.stand_ins.clear()
         for prototype in self.findings.made.values():
             let_go(prototype)
+        self.findings = Findings()
         self.effects = Effects()
         self.output.close()
 
