@@ -44,26 +44,33 @@ APPLY: dict[str, Callable[..., Any]] = {
 
 
 class Transformed(torch.nn.Module):
-    """A graph under a transform. Calls take and give the leaves of what the program's call takes and gives; the graph takes
-    the tensors among the leaves that the transform calls it with, then `captured`."""
+    """A graph under a transform, or one for each time that the transform calls the function. Calls take and give the leaves of
+    what the program's call takes and gives; a graph takes the tensors among the leaves that the transform calls it with, then its
+    part of `captured`."""
 
     def __init__(self, transform: str, options: dict[str, Any], takes: pytree.TreeSpec) -> None:
         super().__init__()
         self.transform = transform
         self.options = options
         self.takes = takes
-        self.gives: pytree.TreeSpec | None = None  # of the graph
-        self.graph_module: fx.GraphModule | None = None
+        self.gives: list[pytree.TreeSpec] = []  # of the graphs
+        self.graphs = torch.nn.ModuleList()
+
+    def set_graphs(self, graphs: list[tuple[fx.GraphModule, pytree.TreeSpec]]) -> None:
+        self.graphs.extend([graph for graph, _ in graphs])
+        self.gives = [gives for _, gives in graphs]
 
     def apply(self, function: Function, leaves: list[Any]) -> Any:  # type: ignore[override]
         args, kwargs = pytree.tree_unflatten(leaves, self.takes)
         return APPLY[self.transform](function, self.options, args, kwargs)
 
-    def forward(self, captured: tuple[Any, ...], *leaves: Any) -> list[Any]:
+    def forward(self, captured: tuple[tuple[Any, ...], ...], *leaves: Any) -> list[Any]:
+        calls = zip(self.graphs, captured, self.gives, strict=True)
+
         def function(*args: Any, **kwargs: Any) -> Any:
-            assert self.graph_module is not None and self.gives is not None
+            graph, read, gives = next(calls)
             tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-            return pytree.tree_unflatten(self.graph_module(*tensors, *captured), self.gives)
+            return pytree.tree_unflatten(graph(*tensors, *read), gives)
 
         return pytree.tree_leaves(self.apply(function, list(leaves)))
 
@@ -80,7 +87,7 @@ class Cotangents(torch.nn.Module):
         return pytree.tree_leaves(function(*args, **kwargs))
 
 
-def call_transformed(transformed: Transformed, captured: tuple[Any, ...], *leaves: Any) -> list[Any]:
+def call_transformed(transformed: Transformed, captured: tuple[tuple[Any, ...], ...], *leaves: Any) -> list[Any]:
     return transformed(captured, *leaves)  # type: ignore[no-any-return]
 
 

@@ -119,7 +119,6 @@ def _noting(a):
 EFFECTS = {
     "a change of an object": (lambda x: vmap(_noting)(x).sum(), "effect-in-subgraph"),
     "a write to a tensor": (lambda x: vmap(lambda a: a.add_(1))(x * 2), "effect-in-subgraph"),
-    "several calls": (lambda x: vmap(lambda a: a.sin(), chunk_size=2)(x), "effect-in-subgraph"),
     "randomness that was not chosen": (lambda x: vmap(lambda a: torch.rand(3) * a)(x), "operator-failed-in-trace"),
     "a number out of a tensor": (lambda x: vmap(lambda a: a.sum().item())(x), "tensor-item"),
     "a wrong dim": (lambda x: vmap(lambda a: a.sum(), in_dims=3)(x), "operator-failed-in-trace"),
@@ -144,3 +143,37 @@ def test_the_function_given_by_vjp_leaves_no_region():
 def test_a_failing_transform_leaves_torch_as_it_was():
     check(lambda x: vmap(lambda a: a.sum(), in_dims=3)(x), X)
     assert torch.equal(func.jvp(torch.sin, (X,), (X,))[1], X.cos() * X)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 5])
+def test_chunks_of_vmap_are_one_graph(rows):
+    def fn(x, w):
+        scaled = vmap(lambda a, b: ((a @ w).sin() + b, a.sum()), chunk_size=2)(x, x * 2)
+        random = vmap(lambda a: a + torch.rand(3), chunk_size=3, randomness="different")(x)
+        return scaled, random, func.jacrev(lambda a: (a * w).sum(1), chunk_size=2)(x[0])
+
+    captured(fn, torch.randn(rows, 3), torch.randn(3, 3))
+
+
+def test_chunks_of_vmap_follow_the_number_of_rows():
+    def fn(x):
+        return vmap(lambda a: a.sin().sum(), chunk_size=3)(x)
+
+    traced = tracer.optimize("eager", fullgraph=True)(fn)
+    for rows in (2, 5, 6, 7, 10, 3):
+        x = torch.randn(rows, 3)
+        assert torch.equal(traced(x), fn(x))
+
+
+def test_gradients_flow_through_chunks_of_vmap():
+    def fn(x):
+        return vmap(lambda a: a.sin().sum(), chunk_size=2)(x).prod()
+
+    x = torch.randn(5, 3)
+    gradients = []
+    for each in (fn, tracer.optimize("eager", fullgraph=True)(fn), tracer.optimize("aot_eager", fullgraph=True)(fn)):
+        leaf = x.clone().requires_grad_()
+        each(leaf).backward()
+        gradients.append(leaf.grad)
+    assert torch.equal(gradients[0], gradients[1])
+    torch.testing.assert_close(gradients[0], gradients[2])

@@ -2,16 +2,19 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch.utils import checkpoint
 
+from tracer.graph.fake_tensors import storage_of
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.variables.backward import backward, gradients
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, TRUE
+from tracer.variables.tensor import TensorVariable
+from tracer.variables.tuples import TupleVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -33,13 +36,39 @@ def _checkpoint(
     """A checkpointed function gives what the function gives; only when tensors are computed again differs."""
     if use_reentrant.constant() is None or "context_fn" in kwargs or "debug" in kwargs:
         unsupported("autograd-in-trace", name="torch.utils.checkpoint with these options")
-    if torch.is_grad_enabled() and (use_reentrant.truth(tx) or not preserve_rng_state.truth(tx)):
-        unsupported("autograd-in-trace", name="torch.utils.checkpoint of the reentrant kind")
+    if torch.is_grad_enabled() and not preserve_rng_state.truth(tx):
+        unsupported("autograd-in-trace", name="torch.utils.checkpoint that draws other random numbers again")
+    reentrant = torch.is_grad_enabled() and use_reentrant.truth(tx)
+    if reentrant and (kwargs or not any(map(_requires_grad, args))):
+        _refuse_reentrant("with keywords, or of nothing that requires gradients,")
     before = _effects(tx)
     result = function.call(tx, list(args), kwargs)
     if torch.is_grad_enabled() and _effects(tx) != before:
         unsupported("autograd-in-trace", name="torch.utils.checkpoint of a function with effects, which happen twice,")
+    if reentrant:
+        _check_reentrant(tx, args, result)
     return result
+
+
+def _refuse_reentrant(why: str) -> NoReturn:
+    unsupported("autograd-in-trace", name=f"torch.utils.checkpoint of the reentrant kind, {why}")
+
+
+def _requires_grad(value: Value) -> bool:
+    return isinstance(value, TensorVariable) and bool(value.fake.requires_grad)
+
+
+def _check_reentrant(tx: Tracer, args: tuple[Value, ...], result: Value) -> None:
+    """The reentrant kind makes an autograd.Function of the call: all that it gives is new, and takes part in autograd. What does
+    so anyway has the same gradients; that `torch.autograd.grad` refuses to go through such a call is not imitated."""
+    inputs = [storage_of(tensor.fake) for tensor in tx.trace.input_tensors]
+    inputs += [storage_of(arg.fake) for arg in args if isinstance(arg, TensorVariable)]
+    for item in result.unpack(tx) if isinstance(result, TupleVariable) else [result]:
+        if not isinstance(item, TensorVariable):
+            if not item.is_constant():
+                _refuse_reentrant("which returns a container,")
+        elif storage_of(item.fake) in inputs or not (item.fake.requires_grad or not item.fake.is_floating_point()):
+            _refuse_reentrant("which returns what it was given, or takes no part in autograd,")
 
 
 def _effects(tx: Tracer) -> tuple[Any, ...]:

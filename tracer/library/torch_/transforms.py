@@ -66,8 +66,7 @@ class _Application:
         self.transform = transformed.transform
         self.options = transformed.options
         self.name = f"a function under torch.func.{self.transform}"
-        self.subgraph: Subgraph | None = None
-        self.gives: pytree.TreeSpec | None = None
+        self.calls: list[tuple[Subgraph, pytree.TreeSpec]] = []  # of the function; `chunk_size` makes more than one
         self.failure: BaseException | None = None
         self.numbers: dict[int, Value] = {}
 
@@ -79,12 +78,14 @@ class _Application:
         self.numbers = {id(example): leaf for example, leaf in zip(examples, leaves) if not isinstance(example, torch.Tensor)}
         transformed = Transformed(self.transform, self.options, takes)
         structure = self._run(lambda: transformed.apply(self._trace_function, examples))
-        if self.subgraph is None:
+        if not self.calls:
             unsupported("effect-in-subgraph", name=self.name, value="it is not called")
-        refuse_new_symbols(self.subgraph, self.name)
-        transformed.graph_module, transformed.gives = self.subgraph.module, self.gives
+        for subgraph, _ in self.calls:
+            refuse_new_symbols(subgraph, self.name)
+        transformed.set_graphs([(subgraph.module, gives) for subgraph, gives in self.calls])
         module = tx.output.add_module(self.transform, transformed)
-        arguments = (module, tuple(self.subgraph.read), *(argument_of_leaf(leaf) for leaf in leaves))
+        captured = tuple(tuple(subgraph.read) for subgraph, _ in self.calls)
+        arguments = (module, captured, *(argument_of_leaf(leaf) for leaf in leaves))
         return self._wrapped(call_transformed, arguments, structure)
 
     def _wrapped(self, target: Callable[..., Any], arguments: tuple[Any, ...], structure: Any) -> Value:
@@ -124,8 +125,6 @@ class _Application:
 
     def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tx = self.tx
-        if self.subgraph is not None:
-            unsupported("effect-in-subgraph", name=self.name, value="it is called more than once")
         nodes: list[fx.Node] = []
 
         def argument(leaf: Any) -> Value:
@@ -139,12 +138,13 @@ class _Application:
         with recording(tx, self.name, [*values, *by_name.values()]) as part:
             result = self.function.call(tx, values, by_name)
             structure = containers_of(tx, result)
-        leaves, self.gives = pytree.tree_flatten(structure)
-        self.subgraph = part.cut([argument_of_leaf(leaf) for leaf in leaves], nodes)
-        del self.subgraph.read[: len(nodes)]
+        leaves, gives = pytree.tree_flatten(structure)
+        subgraph = part.cut([argument_of_leaf(leaf) for leaf in leaves], nodes)
+        del subgraph.read[: len(nodes)]
+        self.calls.append((subgraph, gives))
         for node in reversed(nodes):
             tx.output.graph.erase_node(node)
-        return pytree.tree_unflatten([example_of_leaf(leaf) for leaf in leaves], self.gives)
+        return pytree.tree_unflatten([example_of_leaf(leaf) for leaf in leaves], gives)
 
 
 class _VjpVariable(VariableTracker):

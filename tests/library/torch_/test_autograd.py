@@ -1,0 +1,62 @@
+"""Checkpointed functions in traced code: one graph, and eager's gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import tracer
+from tests.support import breaks, captured
+
+X = torch.linspace(-1, 1, 6).reshape(2, 3)
+
+
+def inputs():
+    torch.manual_seed(1)
+    return X.clone().requires_grad_(), nn.Linear(3, 3)
+
+
+def trained(fn, backend=None):
+    x, layer = inputs()
+    compiled = fn if backend is None else tracer.optimize(backend, fullgraph=True)(fn)
+    torch.manual_seed(2)
+    for _ in range(2):
+        compiled(x, layer).sum().backward()
+    return [x.grad, layer.weight.grad, layer.bias.grad]
+
+
+def checkpointed_twice(x, layer):
+    y, best, nothing = checkpoint(lambda t: (F.dropout(layer(t).relu()), t.argmax(), None), x, use_reentrant=True)
+    assert nothing is None
+    return checkpoint(layer, y, use_reentrant=True) * best
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_gradients_flow_through_checkpoints_of_the_reentrant_kind(backend):
+    expected = trained(checkpointed_twice)
+    for seen, gradient in zip(trained(checkpointed_twice, backend), expected, strict=True):
+        torch.testing.assert_close(seen, gradient)
+
+
+def test_a_backward_pass_through_the_reentrant_kind_is_captured():
+    def fn(x, layer):
+        y = checkpointed_twice(x, layer)
+        y.sum().backward()
+        return y.detach(), x.grad, layer.weight.grad
+
+    captured(fn, *inputs())
+
+
+@pytest.mark.parametrize("function", [lambda t: t, lambda t: (t * 2, t.detach() * 2), lambda t: t.view(6), lambda t: [t * 2]])
+def test_what_the_reentrant_kind_would_give_another_way_breaks_the_graph(function):
+    breaks(lambda x: checkpoint(function, x, use_reentrant=True), inputs()[0])
+
+
+def test_the_reentrant_kind_cuts_off_what_its_inputs_do_not_require():
+    seen = breaks(lambda x, layer: checkpoint(layer, x, use_reentrant=True), X, inputs()[1])
+    assert not seen.result.requires_grad
+    with torch.no_grad():
+        captured(lambda x, layer: checkpoint(layer, x, use_reentrant=True), *inputs())
