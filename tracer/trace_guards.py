@@ -65,7 +65,7 @@ def _distinct_containers(trace: Trace, code: CodeType) -> list[guards.Guard]:
 
 def _distinct_keys(trace: Trace) -> list[guards.Guard]:
     """What tables were asked for by identity."""
-    return [guards.Distinct(sources) for sources in trace.hashed.apart()]
+    return [guards.Distinct(sources) for sources in trace.hashed.apart(trace.builder.is_by_identity)]
 
 
 def _identified(source: Any) -> Any:

@@ -39,7 +39,6 @@ class Holder:
         return self.kind
 
 
-
 QUESTIONS = {
     "is": lambda holder: X + 1 if holder.kind is FIRST else X,
     "is not": lambda holder: X + 1 if holder.kind is not FIRST else X,
@@ -103,3 +102,14 @@ def test_ranges_that_are_equal_are_told_apart_by_what_they_are_in_this_call():
     compiled = tracer.optimize("eager")(lambda a, b: X * 2 if a is b else X * 3)
     one, other = range(3), range(3)
     assert torch.equal(compiled(one, other), X * 3) and torch.equal(compiled(one, one), X * 2)
+
+
+def test_numbers_that_vary_are_not_told_apart_by_identity():
+    def f(x, left, right):
+        return x + 1 if left == right and right[0] in left else x
+
+    compiled = tracer.compile(f, backend="eager", dynamic=True)
+    big = 10**9
+    for left, right in ([[big], [big]], [[big], [5]], [[5], [5]], [[big + 1], [big + 1]], [(big, 0.5), (big, 0.5)]):
+        with tracer.config.patch(suppress_errors=False):
+            assert torch.equal(compiled(X, left, right), f(X, left, right))

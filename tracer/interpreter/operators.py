@@ -84,7 +84,7 @@ class Operators:
                 tx.guard_identity(side)
         if left.identity() is right.identity():
             return True
-        if might_be_one(left, right):
+        if might_be_one(tx, left, right):
             tx.guard(guards.Distinct((left.source, right.source)))  # type: ignore[arg-type]
         return False
 

@@ -89,6 +89,7 @@ class VariableBuilder:
         self.trace = trace
         self.arguments: tuple[Any, ...] = ()  # of the frame itself
         self._by_identity: dict[int, tuple[Any, VariableTracker]] = {}
+        self._remembered: set[VariableTracker] = set()
         self.proxies: dict[int, MappingProxyVariable] = {}  # by the id of the dict below, where that was not met yet
 
     def __call__(self, tx: Tracer, value: Any, source: Source) -> VariableTracker:
@@ -100,11 +101,17 @@ class VariableBuilder:
 
     def remember(self, value: Any, variable: VariableTracker) -> Any:
         self._by_identity[_identity(value, variable.source)] = (value, variable)
+        self._remembered.add(variable)
         return variable
+
+    def is_by_identity(self, variable: VariableTracker) -> bool:
+        """Whether no other variable stands for the same object."""
+        return variable in self._remembered
 
     def forget(self) -> None:
         self.arguments = ()
         self._by_identity.clear()
+        self._remembered.clear()
         self.proxies.clear()
 
     def known(self, value: Any) -> VariableTracker | None:

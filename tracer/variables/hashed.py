@@ -5,7 +5,7 @@ same when the trace is over.
 """
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.errors import Unsupported
@@ -34,11 +34,11 @@ class HashedKeys:
         self._by_identity[value] = None
         return value.identity()
 
-    def apart(self) -> Iterable[tuple[Source, ...]]:
+    def apart(self, has_identity: Callable[[VariableTracker], bool]) -> Iterable[tuple[Source, ...]]:
         """Where those of them lie that have to stay different objects, since tables were asked for them."""
         classes: dict[type, list[Source]] = {}
         for value in self._by_identity:
-            if value.source is not None and not value.is_constant():
+            if value.source is not None and not value.is_constant() and has_identity(value):
                 classes.setdefault(value.python_type(), []).append(value.source)
         return [tuple(group) for cls, group in classes.items() if len(group) > 1 and not issubclass(cls, ALWAYS_APART)]
 

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 ALWAYS_APART = (torch.Tensor, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 
 
-def might_be_one(left: VariableTracker, right: VariableTracker) -> bool:
+def might_be_one(tx: Any, left: VariableTracker, right: VariableTracker) -> bool:
     """Whether two objects of the program that are not one now could be in another call, for all that is guarded."""
     if left.source is None or right.source is None or left.is_constant() or right.is_constant():
         return False  # made by this call, or guarded by value
+    if not (tx.trace.builder.is_by_identity(left) and tx.trace.builder.is_by_identity(right)):
+        return False  # a number that varies: nobody knows which object it is
     cls = left.python_type()
     return cls is right.python_type() and not issubclass(cls, ALWAYS_APART)
 
@@ -89,7 +91,7 @@ class IdVariable(VariableTracker):
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if op in ("==", "!=") and isinstance(other, IdVariable):
-            if might_be_one(self.value, other.value):
+            if might_be_one(tx, self.value, other.value):
                 return boolean(tx.is_same(self.value, other.value) is (op == "=="))
             return boolean((self.key == other.key) is (op == "=="))
         number = other.constant() if other.is_constant() else None
