@@ -11,7 +11,7 @@ VOCABULARY = 1000
 BATCHES, LENGTHS = (1, 32), (8, 256)
 
 
-def bert(layers: int) -> torch.nn.Module:
+def bert(layers: int, longest: int) -> torch.nn.Module:
     """Hugging Face's BertModel."""
     from transformers import BertConfig, BertModel  # several seconds of imports
 
@@ -21,12 +21,12 @@ def bert(layers: int) -> torch.nn.Module:
         num_hidden_layers=layers,
         num_attention_heads=4,
         intermediate_size=128,
-        max_position_embeddings=LENGTHS[1],
+        max_position_embeddings=longest,
     )
     return BertModel(config)
 
 
-def llama(layers: int) -> torch.nn.Module:
+def llama(layers: int, longest: int) -> torch.nn.Module:
     """Hugging Face's LlamaForCausalLM, as a scorer: without a cache of keys and values."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -37,7 +37,7 @@ def llama(layers: int) -> torch.nn.Module:
         num_attention_heads=4,
         num_key_value_heads=2,
         intermediate_size=128,
-        max_position_embeddings=LENGTHS[1],
+        max_position_embeddings=longest,
         use_cache=False,
     )
     return LlamaForCausalLM(config)
@@ -46,10 +46,10 @@ def llama(layers: int) -> torch.nn.Module:
 MODELS = {"bert": bert, "llama": llama}
 
 
-def build(name: str, layers: int) -> torch.nn.Module:
-    """A model in inference mode, with the same weights each time."""
+def build(name: str, layers: int, longest: int = LENGTHS[1]) -> torch.nn.Module:
+    """A model in inference mode, with the same weights each time; `longest`: the sequences that it has positions for."""
     torch.manual_seed(0)
-    return MODELS[name](layers).eval()
+    return MODELS[name](layers, longest).eval()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -172,6 +172,52 @@ def test_regions_that_are_no_conjunction_together_stay():
     assert set(found.regions()) == {"B <= 8", "9 <= B <= 16", "17 <= B"}
 
 
+def steps(x):
+    for k in range(30):
+        if x.shape[0] % 31 == k:
+            break
+    return x * 2
+
+
+def rooms(x):
+    for k in range(4):
+        if x.shape[0] <= 8 * (k + 1):
+            break
+    for k in range(4):
+        if x.shape[1] <= 64 * (k + 1):
+            break
+    return x * 2
+
+
+def test_many_entries_with_one_graph_are_told_apart_by_a_call_of_each_and_not_by_proofs(monkeypatch):
+    asked = []
+    made = tracer.optimize("eager", shapes="x: B; B in 2..64", capacity=64)(steps)
+    for size in range(2, 33):
+        made(torch.ones(size))
+    assert len(entries(made)) == 31
+    for name in ("implies", "satisfy"):
+        real = getattr(upkeep.solver, name)
+        monkeypatch.setattr(upkeep.solver, name, lambda *args, real=real, **options: asked.append(1) or real(*args, **options))
+    assert made.compact() == 0 and len(asked) < 31
+
+
+def test_a_grid_of_entries_with_one_graph_becomes_one():
+    made = tracer.optimize("eager")(rooms)
+    found = tracer.precompile(made, "x: B, S; B in 1..100; S in 1..500", torch.ones(3, 4))
+    assert found.certified and found.regions() == ["every shape"] and made.stats()["compiles"] >= 25
+    made.seal()
+    for shape in ((1, 1), (8, 64), (9, 65), (100, 500), (33, 3)):
+        assert torch.equal(made(torch.ones(*shape)), torch.full(shape, 2.0))
+
+
+def test_how_much_is_proved_in_one_go_is_bounded(monkeypatch):
+    made = tracer.optimize("eager", shapes="x: B, S; B in 1..64; S in 1..64")(pointless)
+    for shape in ((3, 4), (9, 4), (3, 9)):
+        made(torch.ones(*shape))
+    monkeypatch.setattr(upkeep, "MOST_PROOFS", 0)
+    assert made.compact() == 0 and len(entries(made)) == 3
+
+
 def test_results_that_the_code_makes_of_sizes_are_not_merged():
     def f(x):
         return x * 2, "small" if x.shape[0] <= 8 else "large"

@@ -21,8 +21,10 @@ class GuardedCode:
     graph_name: str | None = None
     shapes: Any = None  # shapes.regions.ShapeRecord: what its guards say of shapes, and where the symbols are found
     broken: bool = False  # the graph ends in a break, and there is more behind it
+    reason: str = ""  # for the break
     pinned: bool = False  # not to be evicted for want of room
     outputs: Any = None  # the sizes of each tensor that the graph gives, where its nodes do not tell
+    numbers: Any = None  # what upkeep has read off its guards
 
     @property
     def check_fn(self) -> Any:

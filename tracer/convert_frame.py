@@ -95,7 +95,10 @@ class FrameConversion:
                     builder = OutputCodeBuilder(trace, root, self.region.make_resume, _name_resume)
                     with trace.torch_state.scope():
                         body = self._run(trace, root, builder)
-                    return self._finish(trace, builder, body)
+                    entry = self._finish(trace, builder, body)
+                if entry is not _C.SKIP and entry.guarded_code.broken:
+                    entry.guarded_code.reason = "" if reason is None else str(reason)
+                return entry
             except errors.TraceAnew:
                 keeps_branches = False
                 continue

@@ -3,23 +3,29 @@
 An entry is retired if another one, with the same graph, is proved to serve every call that it serves. Two entries with the same
 graph and the same code are merged where one conjunction of their guards is proved to say what either says. What the solver cannot
 tell leaves the entries as they are.
+
+Most pairs of entries are told apart without the solver, by a call that each of them serves (`_Shapes.witness`): what does not
+hold there is implied by nothing. How much is proved in one go is bounded.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import logging
 import types
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import sympy
 
 from shapes import solver
+from shapes.evaluation import evaluate
 from shapes.guards import Why
 from shapes.printing import group, python_source
-from shapes.regions import Condition, ShapeRecord
+from shapes.regions import Condition, Region, ShapeRecord
 from tracer import _C, guards, logs, metrics
 from tracer.cache import GuardedCode, entries_of, joined, watched
 from tracer.graph.same_graph import fakes_of, layout_of, same_graph, sizes_of_outputs
@@ -27,6 +33,7 @@ from tracer.guards.constants import same_constant
 from tracer.guards.implication import constants, implied_beside_shapes
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 
+MOST_PROOFS = 256  # pairs of entries for which it is tried to prove that they are one, in one go
 log = logging.getLogger("tracer")
 
 
@@ -134,12 +141,39 @@ def _by_globals(entries: list[_C.Entry]) -> Iterable[list[_C.Entry]]:
 
 def _compact(region: Any, code: types.CodeType, entries: list[_C.Entry]) -> None:
     as_written = region.compiler_fn.runs_as_written
-    for one, other in itertools.permutations(entries, 2):
-        if one.valid and other.valid and covers(one, other, as_written=as_written):
-            _retire(region, other, one)
-    left = [entry for entry in entries if entry.valid and as_written]
-    while (found := _mergeable(left, region)) is not None:
-        one, other, made = found
+    for alike in _by_graph(entries, as_written):
+        for one, other in itertools.permutations(alike, 2):
+            if one.valid and other.valid and covers(one, other, as_written=as_written):
+                _retire(region, other, one)
+        if as_written:
+            _merge(region, code, [entry for entry in alike if entry.valid])
+
+
+def _by_graph(entries: list[_C.Entry], as_written: bool) -> list[list[_C.Entry]]:
+    """Those whose graphs are the same together; one that is alone has nothing to be compared with."""
+    groups: list[list[_C.Entry]] = []
+    for entry in entries:
+        same = (group for group in groups if _same_graphs(group[0].guarded_code, entry.guarded_code, as_written))
+        group = next(same, None)
+        if group is None:
+            groups.append([entry])
+        else:
+            group.append(entry)
+    return [group for group in groups if len(group) > 1]
+
+
+def _merge(region: Any, code: types.CodeType, left: list[_C.Entry]) -> None:
+    """Merges what can be, two by two; a pair that cannot be merged now never can."""
+    todo = deque(itertools.combinations(left, 2))
+    proofs = MOST_PROOFS
+    while todo and proofs > 0:
+        one, other = todo.popleft()
+        if not (one.valid and other.valid) or _is_between(one, other, left):
+            continue
+        proofs -= 1
+        made = merged(one, other, region)
+        if made is None:
+            continue
         made.guarded_code.pinned = one.guarded_code.pinned or other.guarded_code.pinned
         region.region.install(code, one.globals, made)
         if metrics.listened:
@@ -147,13 +181,23 @@ def _compact(region: Any, code: types.CodeType, entries: list[_C.Entry]) -> None
         for each in (one, other):
             drop(region, each, "merged")
             left.remove(each)
+        todo.extend((made, each) for each in left)
         left.append(made)
 
 
-def _mergeable(entries: list[_C.Entry], region: Any) -> tuple[_C.Entry, _C.Entry, _C.Entry] | None:
-    """Two of the entries, and the one that both are together."""
-    pairs = ((one, other, merged(one, other, region)) for one, other in itertools.combinations(entries, 2))
-    return next(((one, other, made) for one, other, made in pairs if made is not None), None)
+def _is_between(one: _C.Entry, other: _C.Entry, entries: list[_C.Entry]) -> bool:
+    """Whether a call that neither serves meets all that both may ask: then no guards say what either says."""
+    mine, theirs = _Shapes.of(one), _Shapes.of(other)
+    common = [*mine.may_hold_for(theirs), *theirs.may_hold_for(mine)]
+    for entry in entries:
+        if entry is one or entry is other:
+            continue
+        point = _Shapes.of(entry).witness
+        if point is None or mine.holds_at(point) is not False or theirs.holds_at(point) is not False:
+            continue
+        if all(holds_at([each.expr], point) for each in common):
+            return True
+    return False
 
 
 # -- one entry and another ---------------------------------------------------------------------------------------------
@@ -162,10 +206,13 @@ def _mergeable(entries: list[_C.Entry], region: Any) -> tuple[_C.Entry, _C.Entry
 def covers(one: _C.Entry, other: _C.Entry, *, as_written: bool) -> bool:
     """Whether `one` is proved to serve every call that `other` serves, by the same graph. `as_written`: the backend runs the
     operations of a graph whatever is known of its inputs; others make better code of sizes that are constants."""
+    wide, narrow = _Shapes.of(one), _Shapes.of(other)
+    if narrow.witness is not None and wide.holds_at(narrow.witness) is False:
+        return False
     return (
         _same_graphs(one.guarded_code, other.guarded_code, as_written)
         and implied_beside_shapes(other.guarded_code.manager.guards, one.guarded_code.manager.guards)
-        and _Shapes.of(other).implies(_Shapes.of(one))
+        and narrow.implies(wide)
     )
 
 
@@ -289,7 +336,8 @@ def _places(guarded: GuardedCode) -> Any:
     return lambda expr: expr.xreplace(names)
 
 
-class _Shapes(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Shapes:
     """What the guards of an entry say of numbers, over symbols named after the places where these are found."""
 
     conditions: tuple[Condition, ...]
@@ -298,14 +346,42 @@ class _Shapes(NamedTuple):
 
     @classmethod
     def of(cls, entry: _C.Entry) -> _Shapes:
-        record, rename = entry.guarded_code.shapes, _places(entry.guarded_code)
-        found = dict(constants(entry.guarded_code.manager.guards))
+        guarded = entry.guarded_code
+        if guarded.numbers is None:
+            guarded.numbers = cls._read(guarded)
+        found: _Shapes = guarded.numbers
+        return found
+
+    @classmethod
+    def _read(cls, guarded: GuardedCode) -> _Shapes:
+        record, rename = guarded.shapes, _places(guarded)
+        found = dict(constants(guarded.manager.guards))
         static = tuple([sympy.Eq(_name(label), value, evaluate=False) for label, value in found.items()])
         labels = {_name(label): label for label in found}
         if record is None:
             return cls((), static, labels)
         conditions = tuple([dataclasses.replace(each, expr=rename(each.expr)) for each in record.conditions])
         return cls(conditions, static, labels | {rename(symbol): label for symbol, label in record.places.items()})
+
+    @functools.cached_property
+    def witness(self) -> dict[Any, int] | None:
+        """Numbers for which the guards hold, if z3 tells some."""
+        return solver.witness(self.holds(), facts=self.facts(self))
+
+    @functools.cached_property
+    def check(self) -> Callable[[dict[Any, int]], bool]:
+        return Region(tuple([Condition(expr, Why.BASE) for expr in self.holds()])).check
+
+    def holds_at(self, point: dict[Any, int]) -> bool | None:
+        """Whether the guards hold for a call with these numbers; None if they do not say which it is."""
+        if any(symbol not in point for expr in self.holds() for symbol in expr.free_symbols):
+            return None
+        return self.check(point)
+
+    def may_hold_for(self, other: _Shapes) -> list[Condition]:
+        """Which of the candidates are not refuted by a call that the other one serves."""
+        point = other.witness
+        return [each for each in self._candidates() if point is None or holds_at([each.expr], point) is not False]
 
     def holds(self) -> list[Any]:
         return [*(each.expr for each in self.conditions), *self.constants]
@@ -322,8 +398,8 @@ class _Shapes(NamedTuple):
     def union(self, other: _Shapes) -> list[Condition] | None:
         """Guards of either that both imply, if they say no more than that one or the other holds."""
         facts = self.facts(other)
-        kept = [each for each in self._candidates() if solver.implies(other.holds(), each.expr, facts)]
-        kept += [each for each in other._candidates() if solver.implies(self.holds(), each.expr, facts)]
+        kept = [each for each in self.may_hold_for(other) if solver.implies(other.holds(), each.expr, facts)]
+        kept += [each for each in other.may_hold_for(self) if solver.implies(self.holds(), each.expr, facts)]
         kept = list({each.expr: each for each in kept}.values())
         either = [sympy.And(*self.holds()), sympy.And(*other.holds())]
         given = [*self.constants, *(each.expr for each in kept)]
@@ -343,6 +419,16 @@ class _Shapes(NamedTuple):
                 term, value = each.expr.args
                 found += [dataclasses.replace(each, expr=bound) for bound in (term >= value, term <= value)]
         return found
+
+
+def holds_at(exprs: Iterable[Any], point: dict[Any, int]) -> bool | None:
+    """Whether conditions hold for these numbers, computed as check_fn would; None where one is not known."""
+    try:
+        return all(bool(evaluate(expr, point)) for expr in exprs)
+    except KeyError:
+        return None
+    except (ArithmeticError, ValueError):  # a guard that raises is a miss
+        return False
 
 
 def _line(condition: Condition, labels: dict[Any, Any]) -> guards.ShapeLine:

@@ -304,3 +304,36 @@ def test_shapes_that_no_memory_holds_are_said():
 
     found = tracer.precompile(tracer.optimize("eager")(f), "x: B", torch.ones(3))
     assert found.status == "refused" and not found and found.witness[B] >= 2**50 and "there is no x of shape" in found.reason
+
+
+def test_a_break_is_told_with_its_line_what_is_behind_it_and_what_to_do():
+    broken = tracer.optimize("eager")(breaks)
+    found = tracer.precompile(broken, "x: B, S; B in 1..64; S in 1..64", torch.ones(3, 5))
+    assert found.status == "broken" and not found and not found.covering
+    for words in ("graph_break", "behind the break (breaks.<resume at", "functions of their own", "on_miss=\"eager\""):
+        assert words in found.reason, found.reason
+    again = tracer.coverage(broken, example=torch.ones(3, 5))
+    assert again.status in ("broken", "uncovered") and not again
+    broken(torch.ones(3, 5))
+    assert not tracer.coverage(broken, example=torch.ones(3, 5))
+
+
+def test_a_shape_whose_calls_break_is_told_from_one_that_has_no_entry():
+    compiled = tracer.optimize("eager", shapes="x: B; B in 2..64")(breaks_when_large)
+    for size in (3, 9):
+        compiled(torch.ones(size))
+    found = tracer.coverage(compiled, example=torch.ones(3))
+    assert found.status == "broken" and found.witness[B] > 8 and "graph_break" in found.reason
+
+
+def breaks(x):
+    y = x.sum(1)
+    tracer.graph_break()
+    return y + 1
+
+
+def breaks_when_large(x):
+    x = x + 1
+    if x.shape[0] > 8:
+        tracer.graph_break()
+    return x * 2

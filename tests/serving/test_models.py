@@ -12,12 +12,13 @@ from benchmarks.demo_models import Request, build
 from tests.comparing import deep_copied
 
 pytest.importorskip("transformers")
-SPEC = "input_ids: B, S; attention_mask: B, S; B in 1..64; S in 1..256"
+LONGEST = 512
+SPEC = f"input_ids: B, S; attention_mask: B, S; B in 1..64; S in 1..{LONGEST}"
 
 
 @pytest.fixture(scope="module", params=["bert", "llama"])
 def served(request):
-    model = build(request.param, 1)
+    model = build(request.param, 1, LONGEST)
     compiled = tracer.compile(model)
     with torch.no_grad():
         found = tracer.precompile(compiled, SPEC, kwargs=Request(3, 7, 0).inputs())
@@ -41,8 +42,8 @@ def test_rows_of_a_batch_are_proved_independent_so_that_it_may_be_padded(served)
 
 def requests(count):
     draw = random.Random(count)
-    edges = [(1, 1), (1, 256), (64, 1), (64, 256), (2, 2)]
-    shapes = edges + [(draw.randint(1, 64), draw.randint(1, 256)) for _ in range(count)]
+    edges = [(1, 1), (1, LONGEST), (64, 1), (64, LONGEST), (2, 2)]
+    shapes = edges + [(draw.randint(1, 64), draw.randint(1, LONGEST)) for _ in range(count)]
     return [Request(*shape, seed) for seed, shape in enumerate(shapes)]
 
 
@@ -70,8 +71,8 @@ def test_the_longest_length_is_found_by_the_certificate(served):
         pytest.skip("only BERT has a table of positions")
     compiled = tracer.compile(served[0])
     with torch.no_grad():
-        found = tracer.precompile(compiled, SPEC.replace("256", "300"), kwargs=Request(3, 7, 0).inputs())
-    assert not found and found.status == "broken" and max(found.witness.values()) == 257 and "expand" in found.reason
+        found = tracer.precompile(compiled, SPEC.replace("512", "600"), kwargs=Request(3, 7, 0).inputs())
+    assert not found and found.status == "broken" and max(found.witness.values()) == LONGEST + 1 and "expand" in found.reason
 
 
 # -- decoding --------------------------------------------------------------------------------------------------------------
@@ -101,9 +102,9 @@ def begun(batch, length, seed):
 
 def certified_step():
     """Made in the test itself: transformers asks os.environ, and pytest changes that between tests."""
-    step = stepper(build("llama", 1))
+    step = stepper(build("llama", 1, LONGEST))
     compiled = tracer.compile(step)
-    sizes = {"B": (1, 64), "P": (1, 255)}
+    sizes = {"B": (1, 64), "P": (1, LONGEST - 1)}
     spec = tracer.ShapeSpec({"ids": ["B", None], "mask": ["B", "P + 1"], "past": [[CACHED, CACHED]]}, **sizes)
     with torch.no_grad():
         assert tracer.precompile(compiled, spec, begun(3, 7, 0)).certified
@@ -117,7 +118,7 @@ def decode(runs, steps):
     entries = compiled.stats()["compiles"]
     with torch.no_grad():
         for seed in range(runs):
-            ids, mask, past = begun(draw.choice((1, 2, draw.randint(3, 64))), draw.randint(1, 255 - steps), seed)
+            ids, mask, past = begun(draw.choice((1, 2, draw.randint(3, 64))), draw.randint(1, LONGEST - 1 - steps), seed)
             for _ in range(steps):
                 (expected, grown), (seen, now) = step(ids, mask, past), compiled(ids, mask, past)
                 assert torch.equal(expected, seen) and all(map(torch.equal, grown[0], now[0]))

@@ -109,3 +109,12 @@ def test_a_limit_of_one_step_claims_nothing():
     assert tracer.coverage(made, example=EXAMPLE, rlimit=1).status in ("unknown", "certified")
     fresh = tracer.precompile(tracer.optimize("eager")(branching), SPEC, EXAMPLE, rlimit=1)
     assert fresh.status in ("unknown", "certified") and (fresh.certified == (fresh.share() == 1.0))
+
+
+def test_an_entry_of_which_nobody_knows_whom_it_serves_ends_the_search(monkeypatch):
+    from shapes.regions import Uncovered
+    from tracer.serving import regions
+
+    monkeypatch.setattr(regions, "member", lambda *args: Uncovered("unknown"))
+    found = tracer.precompile(tracer.optimize("eager")(branching), SPEC, EXAMPLE)
+    assert found.status == "unknown" and not found and "does not know" in found.reason

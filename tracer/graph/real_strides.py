@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tracer.graph.fake_mode import FakeMode
 
 _ALSO = frozenset((torch.ops.aten.floor_divide.default,))  # elementwise, too
+_KINDS: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 _SORTS, _FLATTENS = "sorts", "flattens"
 _PROBED = ((1, 1), (7, 1))  # strides of an operand of shape (1, 2)
 _OUTCOMES: dict[Any, str] = {((1, 1), (2, 1)): _SORTS, ((2, 1), (2, 1)): _FLATTENS}
@@ -73,12 +74,18 @@ def _how(func: Any, args: Sequence[Any]) -> str | None:
     for strides in _PROBED:
         try:
             with torch.utils._python_dispatch._disable_current_modes():
-                small = [_stand_in(arg, strides) if isinstance(arg, torch.Tensor) else arg for arg in args]
+                small = [_stand_in(arg, strides) if isinstance(arg, torch.Tensor) else _plain(arg) for arg in args]
                 result = func(*small)
         except Exception:
             return None
         found.append(result.stride() if isinstance(result, torch.Tensor) else None)
     return _OUTCOMES.get(tuple(found))
+
+
+def _plain(number: Any) -> Any:
+    """A number of the same kind that is no symbol: the layout does not depend on it, and nothing is to be asked of the symbol."""
+    kind = _KINDS.get(type(number))
+    return number if kind is None else kind(1)
 
 
 def _stand_in(tensor: torch.Tensor, strides: tuple[int, int]) -> torch.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from shapes.solver.problem import RLIMIT
 from tracer import _C, metrics, upkeep
 from tracer.errors import CompileTimeout, InternalTracerError, UserError
 from tracer.serving.calls import Calls, TooLarge
-from tracer.serving.regions import Served, refusal, served
+from tracer.serving.regions import UNKNOWN, Served, refusal, served
 from tracer.serving.target import Target, target_of
 from tracer.shape_spec import ShapeSpec
 
@@ -176,7 +177,11 @@ class _Search:
         if found.status == "unsat":
             self.verify()
             return self.result("certified")
-        if found.status == "sat":
+        if found.status == "sat" and found.witness is not None:
+            broken = [each for each in self.entries() if each.refused is None and each.kind == "broken"]
+            at_break = next((each for each in broken if each.region.check(found.witness)), None)
+            if at_break is not None:
+                return self.result("broken", found.witness, _of_break(at_break))
             return self.result("uncovered", found.witness)
         steps = HARDER * self.rlimit
         return self.result("unknown", reason=f"the solver cannot tell, with {steps} steps, whether a shape is left out")
@@ -259,7 +264,9 @@ class _Search:
         upkeep.settle(state, function, entry)
         made = next(each for each in self.entries() if each.entry is entry)
         if made.kind == "broken":
-            return self.result("broken", point, reason)
+            return self.result("broken", point, _of_break(made))
+        if made.refused == UNKNOWN:
+            return self.result("unknown", point, f"{made.refused}: {made.entry.guarded_code.guards_text.splitlines()[-1]}")
         if made.refused is not None and self.calls.copies_objects:
             return self.result("refused", point, f"not every call is like one with copies of the objects: {made.refused}")
         if made.refused is not None or not made.region.check(point):
@@ -267,6 +274,26 @@ class _Search:
                 f"the entry traced for {at(point)} does not serve it: {made.refused or made.region.text(self.domain)}"
             )
         return None
+
+
+def _of_break(entry: Served) -> str:
+    """Why the graph breaks, what is not known for that, and what can be done."""
+    guarded = entry.entry.guarded_code
+    behind = [cell.cell_contents.function.__qualname__ for cell in entry.entry.extras if _is_dispatcher(cell)]
+    told = f" ({', '.join(behind)})" if behind else ""
+    return f"{guarded.reason}\n  {_BEHIND_A_BREAK.format(told=told)}"
+
+
+_BEHIND_A_BREAK = """\
+What runs behind the break{told} is compiled when it is first reached, for what it is then given: which that is shows
+  only in a call. So nothing is claimed of it, and shapes that come here are not covered. To have them certified, take what breaks
+  out of the function: write what is before and what is behind it as functions of their own, each compiled and certified. Else
+  send each shape once before the first request, and seal with on_miss="eager" or "background": "error" would end a call half
+  way."""
+
+
+def _is_dispatcher(cell: types.CellType) -> bool:
+    return isinstance(cell.cell_contents, _C.Dispatcher)
 
 
 class _Declaring:

@@ -20,6 +20,8 @@ from tracer.serving.calls import Calls, Layout
 from tracer.sources import Source
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 
+UNKNOWN = "the solver does not know whether its guards can hold"
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Served:
@@ -45,7 +47,7 @@ def served(entry: _C.Entry, calls: Calls) -> Served:
     if found.status == "unsat":
         return Served(entry, region, "its shapes lie outside of the domain", outputs, places)
     if found.witness is None:
-        return Served(entry, region, "the solver does not know whether its guards can hold", outputs, places)
+        return Served(entry, region, UNKNOWN, outputs, places)
     failure = _unread(entry, calls) or refusal(entry, calls, found.witness) or _of_twins(entry, calls)
     return Served(entry, region, failure, outputs, places)
 
