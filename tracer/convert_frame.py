@@ -19,6 +19,7 @@ from tracer.frame_state import DynamismPolicy
 from tracer.graph.fake_tensors import FakeWorld
 from tracer.graph.graph_module import build_graph_module
 from tracer.graph_breaks import unsupported
+from tracer.interpreter.loops import step_before_loop, step_of_first_call
 from tracer.interpreter.trace import BreakHere, Trace
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.metrics import counters
@@ -67,6 +68,8 @@ class FrameConversion:
         self.calls_instead: tuple[Any, Any] | None = None  # at the break, of what looks at its callers
         self.declared = region.declared(function, args)
         self.history = region.frame_state(function).history
+        self._before_loop: int | None = None  # the step at which a loop begins that is left to CPython
+        self._leaves_loops = True
 
     def entry(self) -> Any:
         """Traces and makes the entry, once more if something moved meanwhile: another thread, a finalizer."""
@@ -92,7 +95,7 @@ class FrameConversion:
             root = root_frame(trace, self.function, self.args)
             try:
                 with recorded(trace.findings):
-                    builder = OutputCodeBuilder(trace, root, self.region.make_resume, _name_resume)
+                    builder = OutputCodeBuilder(trace, root, self._make_resume, _name_resume)
                     with trace.torch_state.scope():
                         body = self._run(trace, root, builder)
                     entry = self._finish(trace, builder, body)
@@ -114,6 +117,9 @@ class FrameConversion:
                 trace.close(root)
             errors.forget_frames(reason)  # which leads back to this frame, and so to what the program hands over
         raise GaveUp(reason)
+
+    def _make_resume(self, code: types.CodeType, globals_: dict[str, Any], innermost: bool) -> _C.Dispatcher:
+        return self.region.make_resume(code, globals_, is_left=innermost and self._before_loop is not None)
 
     def _new_trace(self, break_at: int | None) -> Trace:
         declared = self.declared
@@ -149,9 +155,21 @@ class FrameConversion:
             return None
         return body
 
-    def _next_break(self, trace: Trace, error: errors.Unsupported, break_at: int | None) -> int:
+    def _next_break(self, trace: Trace, error: errors.Unsupported, break_at: int | None) -> int | None:
         """The step to break at because of `error`; a break that was tried already moves out to the caller."""
         error.at(trace.user_stack())
+        if self._before_loop is not None:  # there is no way to begin the loop
+            self._before_loop, self._leaves_loops = None, False
+            return None
+        if self._leaves_loops and not self.region.fullgraph and error.break_step is None:
+            self._before_loop = step_before_loop(trace.frame)
+            if self._before_loop is not None:
+                self._note_break(error, trace)
+                return self._before_loop
+            first_call = step_of_first_call(trace.frame) if self._is_offered() else None
+            if first_call is not None and first_call != break_at:
+                self._note_break(error, trace)
+                return first_call
         step = None
         if not self.region.fullgraph:
             step = trace.abandons_generator() if error.id == "abandoned-generator" else error.break_step
@@ -206,6 +224,8 @@ class FrameConversion:
             self.region.on_inputs([item.source.name for item in inputs], _changed(trace))
         if output.operation_count() == 0 and not broken and not config.convert_every_frame:
             return self._without_operations(trace)
+        if output.operation_count() == 1 and not broken and self._is_layer_of_torch():
+            return self._guarded(trace, None, None, None)
         graph_name, compiled, gm = None, None, None
         if output.operation_count() or nodes:
             output.world.env.check_constraints()  # no backend is asked for a graph that contradicts the user
@@ -229,6 +249,16 @@ class FrameConversion:
         if not trace.input_tensors and id(self.function.__code__) not in self.region.roots:
             return _C.SKIP
         return self._guarded(trace, None, None, None)
+
+    def _is_layer_of_torch(self) -> bool:
+        """Whether this is a method of one of torch's own modules, which CPython has called: of a single operation a graph has
+        nothing to make better."""
+        module = self.function.__globals__.get("__name__")
+        return self._is_offered() and isinstance(module, str) and module.startswith("torch.nn.")
+
+    def _is_offered(self) -> bool:
+        """Whether CPython called this function, and the hook offered the frame."""
+        return id(self.function.__code__) not in self.region.roots
 
     def _compile(
         self, gm: torch.fx.GraphModule, name: str, inputs: list[Any], calls_back: bool

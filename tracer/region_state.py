@@ -67,6 +67,7 @@ class RegionState:
         self.frames: dict[tuple[int, int], FrameState] = {}
         self.roots: set[int] = set()  # ids of code objects that the user decorated, traced wherever they are defined
         self.resumes: dict[tuple[int, int], _C.Dispatcher] = {}  # by code and globals, which they keep alive
+        self.left: set[int] = set()  # the ids of the code of those that CPython runs
         self.region = _C.Region(_callback_of(self), decide)
         ALL_REGIONS.add(self)
 
@@ -78,6 +79,7 @@ class RegionState:
         self.region.clear()
         self.frames.clear()
         self.resumes.clear()
+        self.left.clear()
         self.coverage = None
 
     def add_root(self, code: types.CodeType) -> None:
@@ -88,6 +90,8 @@ class RegionState:
     def on_miss(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
         """The region's callback: an entry to run, None (not now) or SKIP (never)."""
         code = function.__code__
+        if id(code) in self.left:
+            return _C.SKIP
         if id(code) not in self.roots:  # a callee that nobody knew, which the hook offers
             if self.fullgraph:  # its caller is left to CPython as a whole, this time
                 return None
@@ -208,7 +212,10 @@ class RegionState:
     def limit(self) -> int:
         return config.recompile_limit if self.recompile_limit is None else self.recompile_limit
 
-    def make_resume(self, code: types.CodeType, globals_: dict[str, Any]) -> _C.Dispatcher:
+    def make_resume(self, code: types.CodeType, globals_: dict[str, Any], is_left: bool = False) -> _C.Dispatcher:
+        """`is_left`: CPython runs it; what it calls is traced by itself."""
+        if is_left:
+            self.left.add(id(code))
         known = self.resumes.get((id(code), id(globals_)))
         if known is not None:
             return known

@@ -30,7 +30,7 @@ class BreakEmitter:
         self,
         extras: Extras,
         argnames: tuple[str, ...],
-        make_resume: Callable[[types.CodeType, dict[str, Any]], Any],
+        make_resume: Callable[[types.CodeType, dict[str, Any], bool], Any],
         name_resume: Callable[[int], str],
     ) -> None:
         self.resumes: dict[Any, str] = {}
@@ -166,7 +166,7 @@ class BreakEmitter:
             except ResumeError as error:
                 unsupported("cannot-reconstruct", value=str(error))
             name = self.resumes[key] = self._name_resume(offset)
-            self._extras.bind(name, self._make_resume(code, frame.globals))
+            self._extras.bind(name, self._make_resume(code, frame.globals, frame is cg.trace.frame))
         unread = [value for local, value in locals_now.items() if local not in live and local not in overwritten]
         kept = {value for value in unread if isinstance(value, str)}
         alive = [*outer, *(value for value in unread if not isinstance(value, str))]

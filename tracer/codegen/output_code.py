@@ -43,7 +43,7 @@ class OutputCodeBuilder:
         self,
         trace: Trace,
         root: InstructionTranslator,
-        make_resume: Callable[[types.CodeType, dict[str, Any]], Any],
+        make_resume: Callable[[types.CodeType, dict[str, Any], bool], Any],
         name_resume: Callable[[int], str],
     ) -> None:
         self.trace = trace

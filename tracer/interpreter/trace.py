@@ -63,6 +63,7 @@ class Trace:
         self.handled_at_entry = sys.exception()
         self.handled: VariableTracker = HandledOutsideVariable()  # sys.exception()
         self.generators: list[tuple[Any, int]] = []  # those started, with the step that called the frame that did it
+        self.row_iterators: dict[VariableTracker, tuple[Any, int]] = {}  # over tensors: the frame, and the step
         self.torch_calls = 0  # of functions of torch's that are no Python code
         self.enumerating = 0  # how many enumerates that existed before are taking an item
         self.input_tensors: list[TensorVariable] = []
@@ -86,6 +87,7 @@ class Trace:
         self.generators.clear()
         self.hashed.clear()
         self.input_tensors.clear()
+        self.row_iterators.clear()
         self.builder.forget()
         self.stand_ins.clear()
         for prototype in self.findings.made.values():

@@ -67,6 +67,8 @@ class InstructionTranslator(Operations):
         self.step = 0
         self.inst: Instruction = self.program.instructions[0]
         self.left_at = LeftAt()
+        self.nodes_before = len(trace.output.graph.nodes)
+        self.loops: dict[int, int] = {}  # the steps at which loops began, by the index of their FOR_ITER
         self.keyword_names: tuple[str, ...] = ()
         self.result: VariableTracker | None = None
         self.yielded = False
@@ -217,10 +219,12 @@ class InstructionTranslator(Operations):
     def break_step(self) -> int:
         """The step of the instruction to break at when what this frame is doing cannot be traced: its own, or that of
         the outermost frame whose instruction does more than push the result of the call."""
+        return self.resumable()[-1].step
+
+    def resumable(self) -> list[InstructionTranslator]:
+        """The frames, from the root on, that can resume behind the instruction that they stand at."""
         frames = self.frames()
-        for caller, callee in zip(frames, frames[1:]):
-            if not callee.direct:
-                return caller.step
-        return self.step
+        inner = next((depth for depth, frame in enumerate(frames) if depth and not frame.direct), len(frames))
+        return frames[:inner]
 
 

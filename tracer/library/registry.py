@@ -178,7 +178,7 @@ def may_be_root(name: str | None) -> bool:
         return name is None
     package = name.partition(".")[0]
     if package == "torch":
-        return name.startswith(_TRACED_PARTS_OF_TORCH)
+        return name.startswith(_TRACED_PARTS_OF_TORCH) and name != "torch.nn.modules.module"  # its calls of any module
     return package not in sys.stdlib_module_names and package != "typing_extensions"
 
 

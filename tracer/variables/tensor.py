@@ -227,7 +227,9 @@ class TensorVariable(VariableTracker):
                 return answer  # type: ignore[no-any-return]
         if self.fake.dim() == 0:
             tx.raise_error(TypeError, "iteration over a 0-d tensor")
-        return TupleVariable(tx.output.call_method("unbind", (self.node, 0), {}).unpack(tx)).iterate(tx)
+        rows = TupleVariable(tx.output.call_method("unbind", (self.node, 0), {}).unpack(tx)).iterate(tx)
+        tx.trace.row_iterators[rows] = tx, tx.step
+        return rows
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
         if not config.capture_scalar_outputs or not (isinstance(item, TensorVariable) or is_number(item)):

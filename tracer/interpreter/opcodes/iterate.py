@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 @handles("GET_ITER")
 def get_iter(tx: Frame, inst: Instruction) -> None:
     """iterable -> iterator"""
+    tx.loops[inst.index + 1] = tx.step
     tx.push(tx.pop().iterate(tx))
 
 

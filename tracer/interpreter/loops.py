@@ -1,0 +1,66 @@
+"""Where a trace ends that meets a graph break in a loop, or in the first function that a frame calls.
+
+A loop is left to CPython where the break is in a function that it calls: that function is a frame of its own at every turn
+then, and one entry serves them all, while the loop itself would be traced anew for each place that it goes on from. A loop over
+the rows of a tensor is left, too: it cannot go on without fixing how many there are. The trace ends before the loop begins."""
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING
+
+from tracer.variables.iterators import IteratorVariable
+
+if TYPE_CHECKING:
+    from tracer.interpreter.translator import InstructionTranslator
+
+
+def step_before_loop(frame: InstructionTranslator | None) -> int | None:
+    """The step to end the trace at, given the innermost frame at a graph break; None where no loop is to be left."""
+    if frame is None:
+        return None
+    frames = frame.resumable()
+    for outer in frames[:-1]:
+        step = _outermost_loop(outer)
+        if step is not None:
+            return step
+    return _first_rows(frames[-1])
+
+
+def step_of_first_call(frame: InstructionTranslator | None) -> int | None:
+    """The step at which the root frame made the call that it is in, if there was no operation before: made by CPython, the
+    callee is a frame of its own, whose entries do not depend on what else the root frame was given."""
+    frames = [] if frame is None else frame.resumable()
+    if len(frames) < 2:
+        return None
+    before = list(frames[1].output.graph.nodes)[: frames[1].nodes_before]
+    return None if any(node.op != "placeholder" and not node.meta.get("pure") for node in before) else frames[0].step
+
+
+def _outermost_loop(frame: InstructionTranslator) -> int | None:
+    """The step at which the frame began the outermost of the loops that it is in."""
+    if frame.code.co_flags & inspect.CO_GENERATOR:
+        return None
+    return min((step for index, step in frame.loops.items() if _is_in_loop(frame, index)), default=None)
+
+
+def _is_in_loop(frame: InstructionTranslator, index: int) -> bool:
+    head = frame.program.instructions[index]
+    return head.target is not None and index < frame.inst.index < head.target
+
+
+def _first_rows(frame: InstructionTranslator) -> int | None:
+    """The step at which the frame began to iterate over a tensor, in whose loop it is."""
+    if _outermost_loop(frame) is None:
+        return None
+    made = frame.trace.row_iterators
+    steps = []
+    todo = [value for value in frame.stack if isinstance(value, IteratorVariable)]
+    seen = set()
+    while todo:
+        value = todo.pop()
+        if value not in seen:
+            seen.add(value)
+            if value in made and made[value][0] is frame:
+                steps.append(made[value][1])
+            todo += [part for part in value.children() if isinstance(part, IteratorVariable)]
+    return min(steps, default=None)
