@@ -10,6 +10,7 @@ import torch
 import tracer
 from tests.comparing import Comparison
 from tests.support import captured_made, check_made
+from tracer.effects.draws import put_back, states_of
 from tracer.library.random_ import METHODS
 
 X = torch.arange(4.0)
@@ -255,3 +256,16 @@ def test_operators_of_the_program_draw_in_their_turn(scaled):
         return y + random.random(), first
 
     watched(fn, X)
+
+
+def test_a_generator_is_put_back_as_it_was():
+    for generator in (random.Random(3), random.Random(4), np.random.RandomState(5)):
+        generator.gauss(0, 1) if isinstance(generator, random.Random) else generator.randn()
+        get = generator.getstate if isinstance(generator, random.Random) else generator.get_state
+        before, states = repr(get()), states_of(generator)
+        first = [generator.uniform(0, 1) for _ in range(700)]
+        generator.gauss(0, 1) if isinstance(generator, random.Random) else generator.randn()
+        assert repr(get()) != before
+        put_back(states)
+        assert repr(get()) == before
+        assert [generator.uniform(0, 1) for _ in range(700)] == first

@@ -3,7 +3,9 @@ and before the graph runs, so that the generators are left as CPython leaves the
 from __future__ import annotations
 
 import _random
+import ctypes
 import random
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ def states_of(*generators: Any) -> list[tuple[Any, Any]]:
 
 def _state(generator: Any) -> Any:
     if type(generator) is random.Random:  # which its __init__ may not have left yet: then there is no `gauss_next`
-        return _random.Random.getstate(generator), vars(generator).get("gauss_next", _MISSING)
+        return _numbers(generator), vars(generator).get("gauss_next", _MISSING)
     return generator.get_state()
 
 
@@ -37,8 +39,41 @@ def put_back(states: list[tuple[Any, Any]]) -> None:
     for generator, state in states:
         if type(generator) is random.Random:
             numbers, gauss = state
-            _random.Random.setstate(generator, numbers)
+            _set_numbers(generator, numbers)
             if gauss is not _MISSING:
                 vars(generator)["gauss_next"] = gauss
         else:
             generator.set_state(state)
+
+
+_HEAD = object.__basicsize__
+_SIZE = _random.Random.__basicsize__ - _HEAD
+
+
+def _numbers(generator: random.Random) -> Any:
+    """As they lie in memory, where that is all there is: `getstate` makes a tuple of 625 ints."""
+    if _NUMBERS_ALONE:
+        return ctypes.string_at(id(generator) + _HEAD, _SIZE)
+    return _random.Random.getstate(generator)
+
+
+def _set_numbers(generator: random.Random, numbers: Any) -> None:
+    if _NUMBERS_ALONE:
+        ctypes.memmove(id(generator) + _HEAD, numbers, _SIZE)
+    else:
+        _random.Random.setstate(generator, numbers)
+
+
+def _holds_numbers_alone() -> bool:
+    """Whether a generator of CPython's is its numbers (624 of 32 bits and a position) and nothing else."""
+    if sys.implementation.name != "cpython" or not 4 * 625 <= _SIZE <= 4 * 626:
+        return False
+    generator = random.Random(0)
+    before, numbers = generator.getstate(), ctypes.string_at(id(generator) + _HEAD, _SIZE)
+    generator.random()
+    after = generator.getstate()
+    ctypes.memmove(id(generator) + _HEAD, numbers, _SIZE)
+    return before != after and generator.getstate() == before
+
+
+_NUMBERS_ALONE = _holds_numbers_alone()

@@ -106,7 +106,7 @@ def tensor_of_array(array: Any) -> torch.Tensor:
 
 def tensor_of_number(number: float) -> torch.Tensor:
     """A tensor without dims that holds a float or an int."""
-    return torch.tensor(number, dtype=torch.float64 if type(number) is float else torch.int64, device="cpu")
+    return torch.from_numpy(np.array(number, np.float64 if type(number) is float else np.int64))
 
 
 def tensor_of_drawn(drawn: Any) -> torch.Tensor:
