@@ -33,7 +33,7 @@ from tracer.variables.constant import ConstantVariable, fold
 from tracer.variables.deques import DequeVariable
 from tracer.variables.enums import member_of_value, members
 from tracer.variables.exception_groups import new_group
-from tracer.variables.exceptions import ExceptionVariable
+from tracer.variables.exceptions import ExceptionVariable, new_os_error
 from tracer.variables.functions import UserFunctionVariable
 from tracer.variables.instance_dict import InstanceDictVariable
 from tracer.variables.iterators import SequenceIterator
@@ -234,6 +234,8 @@ class ObjectModel(BaseMethods):
         if issubclass(value, BaseExceptionGroup):
             return new_group(tx, value, args)
         if issubclass(value, BaseException):
+            if issubclass(value, OSError):
+                return new_os_error(tx, value, args)
             if storage_base(value) not in _PLAIN_EXCEPTIONS:
                 unsupported("unsupported-call", value=f"exception class {value.__qualname__}")
             return ExceptionVariable(value, args=args)

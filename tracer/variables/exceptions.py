@@ -27,6 +27,9 @@ _NAMED: dict[type, tuple[str, ...]] = {  # the arguments that are taken by name
 }
 
 
+OS_ERROR_FIELDS = ("errno", "strerror", "filename", "filename2")
+
+
 class ExceptionVariable(UserObjectVariable):
     """An exception. Of one that the trace made, `fields` has what lies in its C structure, apart from `args`."""
 
@@ -47,6 +50,8 @@ class ExceptionVariable(UserObjectVariable):
         if not set(kwargs).issubset(named):
             unsupported("call-arguments", error=f"{base.__name__} takes no argument {', '.join(kwargs)} by name")
         given = TupleVariable(args)
+        if issubclass(base, OSError):
+            return  # its arguments were taken when it was made
         self.set_field(tx, "args", given)
         for name in named:
             self._begin_field(tx, name, kwargs.get(name))
@@ -84,6 +89,8 @@ class ExceptionVariable(UserObjectVariable):
             assert self.storage is not None
             return self.storage
         found = self.fields.get(name)
+        if found is None and name == "characters_written":
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
         if isinstance(found, HandledOutsideVariable):
             found = self.fields[name] = found.realize(tx)
         if found is None:
@@ -202,6 +209,10 @@ class ExceptionVariable(UserObjectVariable):
             message = self.field(tx, "msg")
             if message.python_type() is str:
                 return form(tx, message)  # type: ignore[no-any-return]
+        elif base is OSError and name == "__str__" and self.value is None:
+            text = self._os_error_text(tx)
+            if text is not None:
+                return text
         elif base not in (BaseException, KeyError, AttributeError, NameError):
             unsupported("unsupported-method", value=self.describe(), name=name)
         if name == "__repr__":
@@ -209,6 +220,14 @@ class ExceptionVariable(UserObjectVariable):
         if base is KeyError and len(args) == 1:
             return repr(args[0])
         return "" if not args else str(args[0] if len(args) == 1 else args)
+
+    def _os_error_text(self, tx: Tracer) -> str | None:
+        """str() of one that was given a number, None for any other."""
+        number, words, *files = [form(tx, self.fields[name]) if name in self.fields else MISSING for name in OS_ERROR_FIELDS]
+        if files[0] is not MISSING:
+            start = f"[Errno {None if number is MISSING else number}] {None if words is MISSING else words}: {files[0]!r}"
+            return start if files[1] is MISSING else f"{start} -> {files[1]!r}"
+        return None if number is MISSING or words is MISSING else f"[Errno {number}] {words}"
 
     # -- code ----------------------------------------------------------------------------------------------------
 
@@ -228,6 +247,27 @@ class ExceptionVariable(UserObjectVariable):
     def changeable_fields(self) -> dict[str, VariableTracker]:
         """Those that are not given when the exception is made."""
         return self.fields
+
+
+def new_os_error(tx: Tracer, cls: type, args: list[VariableTracker]) -> ExceptionVariable:
+    """OSError(number, text[, file[, anything, other file]]) is of the class that belongs to the number, and keeps the files
+    apart from its other arguments."""
+    makers = [lookup(cls, name)[0] for name in ("__init__", "__new__")]
+    if any(maker is None or maker.__flags__ & _HEAP_TYPE for maker in makers):
+        unsupported("unsupported-call", value=f"exception class {cls.__qualname__}, which makes something else of its arguments")
+    if not 2 <= len(args) <= 5:
+        return ExceptionVariable(cls, args=args)
+    if cls is OSError:
+        number = args[0].constant()
+        args[0].hash_key(tx)
+        cls = type(OSError(number, ""))
+    if issubclass(cls, BlockingIOError) and len(args) > 2:
+        unsupported("unsupported-call", value="BlockingIOError with a number of characters")
+    named = len(args) > 2 and not args[2].is_none()
+    files = [file for file in (args[2], *args[4:]) if not file.is_none()] if named else []
+    error = ExceptionVariable(cls, args=args[:2] if named else args)
+    error.fields.update(zip(OS_ERROR_FIELDS, [*args[:2], *files]))
+    return error
 
 
 def is_field(static: Any) -> bool:
