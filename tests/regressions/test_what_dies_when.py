@@ -174,3 +174,72 @@ def test_what_a_closure_of_the_region_holds_dies_with_the_call() -> None:
         return x + 1
 
     check(f, X, [])
+
+
+class _Finalised:
+    def __init__(self, log: list[Any]) -> None:
+        self.log = log
+
+    def __del__(self) -> None:
+        self.log.append("gone")
+
+
+def test_what_a_dropped_local_leads_to_dies_with_it() -> None:
+    class Box:
+        pass
+
+    def iterators(x: torch.Tensor, log: list[Any]) -> Any:
+        pairs: Any = zip(_closing(1, log), _closing(2, log))
+        next(pairs)
+        tracer.graph_break()
+        log.append("a")
+        del pairs
+        log.append("b")
+        return x + 1
+
+    def attributes(x: torch.Tensor, log: list[Any]) -> Any:
+        box: Any = Box()
+        box.iterator = _closing(1, log)
+        next(box.iterator)
+        tracer.graph_break()
+        log.append("a")
+        box = None
+        log.append("b")
+        return x + 1
+
+    def closures(x: torch.Tensor, log: list[Any]) -> Any:
+        def counting() -> Any:
+            iterator = _closing(1, log)
+            return lambda: next(iterator)
+
+        following: Any = counting()
+        following()
+        tracer.graph_break()
+        log.append("a")
+        following = None
+        log.append("b")
+        return x + 1
+
+    for f in (iterators, attributes, closures):
+        check(f, X, [])
+
+
+def test_what_only_a_local_holds_that_is_read_no_more_lives_as_long_as_it_does() -> None:
+    def overwritten(x: torch.Tensor, log: list[Any]) -> Any:
+        pair: Any = (_Finalised(log), 2)
+        tracer.graph_break()
+        log.append("a")
+        pair = None  # noqa: F841
+        log.append("b")
+        return x + 1
+
+    def left(x: torch.Tensor, log: list[Any]) -> Any:
+        pair: Any = {"key": (_Finalised(log), 2)}  # noqa: F841
+        tracer.graph_break()
+        log.append("a")
+        tracer.graph_break()
+        log.append("b")
+        return x + 1
+
+    for f in (overwritten, left):
+        check(f, X, [])

@@ -17,6 +17,7 @@ from tracer.variables.base import NullVariable, VariableTracker
 from tracer.variables.constant import NONE
 from tracer.variables.exceptions import HandledBefore
 from tracer.variables.lazy import Unwrapped
+from tracer.variables.lifetimes import ends_with_code, may_run_code
 from tracer.variables.made_classes import MadeClassVariable
 
 Held = VariableTracker | Unwrapped | str  # a tracked value, or the local of the output code that holds it
@@ -53,7 +54,7 @@ class BreakEmitter:
                     cg.keep(value)
             live = self._live_locals(frame)
             for name, value in frame.locals.items():
-                if name in live or _lives_on(value):
+                if name in live or _lives_on(value) or _holds_finalised(value):
                     cg.keep(value)
             for cell in frame.cells.values():
                 cg.keep(cell)
@@ -233,6 +234,24 @@ def _lives_on(value: VariableTracker | Unwrapped) -> bool:
     if isinstance(value, MadeClassVariable):
         return value.is_known_to_its_bases()
     return value.source is not None and not isinstance(value.source, LocalSource)
+
+
+def _holds_finalised(value: VariableTracker | Unwrapped) -> bool:
+    """Whether a value that the trace made holds something that code of the program runs for when it dies."""
+    todo: list[VariableTracker | Unwrapped] = [value]
+    seen = set()
+    while todo:
+        part = todo.pop()
+        if isinstance(part, Unwrapped):
+            if isinstance(part.source, LocalSource) and may_run_code(part.value):
+                return True
+        elif part not in seen:
+            seen.add(part)
+            if part.source is None:
+                todo.extend(part.children())
+            elif ends_with_code(part):
+                return True
+    return False
 
 
 def _handled_positions(stack: list[VariableTracker]) -> tuple[int, ...]:
