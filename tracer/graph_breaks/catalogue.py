@@ -161,8 +161,8 @@ register(
 )
 register(
     "abandoned-generator",
-    "A generator is given up half-way ({value})",
-    "Python closes it when the last reference goes, which runs its finally blocks at a moment that a trace does not know.",
+    "A generator, or an object with __del__, is given up ({value})",
+    "When the last reference goes, Python runs its finally blocks or __del__: at a moment that a trace does not know.",
     "run it to its end, or call close().",
     topic=_LANGUAGE,
 )
