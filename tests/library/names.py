@@ -23,6 +23,7 @@ import operator
 import random
 import re
 import sys
+import time
 import types
 import typing
 import warnings
@@ -208,5 +209,5 @@ NAMES = {
 NAMES["_abc"] = _abc
 _ = (
     bisect, collections, copy, dataclasses, enum, heapq, importlib, inspect, itertools, json, math, numbers, random, re, sys,
-    types, warnings, weakref,
+    time, types, warnings, weakref,
 )  # fmt: skip

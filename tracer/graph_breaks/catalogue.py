@@ -99,6 +99,14 @@ register(
     topic=_CALLS,
 )
 register(
+    "clock",
+    "{name} reads the clock or waits",
+    "A graph runs as a whole, apart from the lines around it: read before or behind it, the clock would tell another time than "
+    "the one that the program asks for.",
+    "measure outside of the traced function, or guard it with `if not tracer.is_compiling():`.",
+    topic=_CALLS,
+)
+register(
     "call-arguments",
     "The arguments do not fit the signature ({error})",
     "The call raises TypeError; CPython runs it, so that the error is the one you know.",

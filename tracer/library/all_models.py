@@ -24,6 +24,7 @@ from tracer.library import (  # noqa: F401
     random_,
     re_,
     sys_,
+    time_,
     typing_,
     weakref_,
 )

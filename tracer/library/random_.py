@@ -16,7 +16,7 @@ from tracer.sources import DrawnTensorSource
 from tracer.sources.reading import tensor_of_drawn
 from tracer.variables.arrays import NdarrayVariable
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE
+from tracer.variables.constant import NONE, ConstantVariable
 from tracer.variables.symbolic import SymNodeVariable
 from tracer.variables.tensor import TensorVariable
 
@@ -111,7 +111,29 @@ class DrawnNumberVariable(SymNodeVariable):
         cg.load_drawn(self.number)
 
 
+_draw_choice = _draws(random.Random, random.Random.choice)
+
+
+@models(random.Random.choice)
+def _choice(tx: Tracer, generator: Value, seq: Value) -> Value:
+    """One of several ints, or of several floats. What else is chosen is an object that the trace would have to know."""
+    items = seq.unpack(tx) if seq.python_type() in (list, tuple, range) else []
+    kinds = {type(item.constant()) if item.is_constant() else None for item in items}
+    if kinds not in ({int}, {float}):
+        unsupported("random-state", name="choice, of other things than numbers of one kind,")
+    return _draw_choice(tx, generator, ConstantVariable(tuple([item.constant() for item in items])))  # type: ignore[no-any-return]
+
+
+def _left_to_cpython(name: str) -> Any:
+    def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+        unsupported("random-state", name=name)
+
+    return model
+
+
 def _register() -> None:
+    for name in ("choices", "sample", "shuffle", "getstate", "setstate", "randbytes"):
+        models(getattr(random.Random, name))(_left_to_cpython(name))
     for cls, names in METHODS.items():
         for name in names.split():
             function = next(base.__dict__[name] for base in cls.__mro__ if name in base.__dict__)
