@@ -8,7 +8,6 @@ _REUSED = "it counts on CPython using a tuple again that nobody else holds, whic
 _SIZE = "it asks for the size of a dict in memory: one that generated code fills shares no keys"
 _DEPTH = "it measures how deep the stack is in a loop, where each break puts a resume function on it"
 _LONGER = "an object is alive one step longer than in CPython"
-_THREADS = "another thread changes a dict between the trace and the check of its guards"
 
 #: What cannot pass where frames are replaced.
 KNOWN = {
@@ -38,7 +37,6 @@ SLOW = {
 #: Differences that are bugs of the tracer, not yet mended.
 OPEN = {
     "test_collections.TestNamedTuple.test_non_generic_subscript": "a named tuple's class that was made twice",
-    "test_dataclasses.TestSlots.test_slots_no_weakref": "a weak reference to an object without room for one raises nothing",
     "test_descr.ClassPropertiesAndMethods.test_special_method_lookup": "a descriptor in place of a special method is not asked",
     "test_descr.ClassPropertiesAndMethods.test_wrong_class_slot_wrapper": "a slot wrapper of str on an instance of an int class",
     "test_descr.MroTest.test_tp_subclasses_cycle_error_return_path": "an mro() that changes the bases of its own class",
@@ -47,13 +45,6 @@ OPEN = {
     "test_exceptions.ExceptionTests.testExceptionCleanupState": _LONGER,
     "test_exceptions.ExceptionTests.testSettingException": "frames of C API calls are named after the resume function",
     "test_exceptions.ExceptionTests.test_memory_error_cleanup": _LONGER,
-    "test_functools.TestLRUPy.test_lru_cache_threaded3": _THREADS,
     "test_generators.GeneratorStackTraceTest.test_send_with_yield_from": "frames of a generator that another draws from",
     "test_generators.GeneratorStackTraceTest.test_throw_with_yield_from": "frames of a generator that another draws from",
-    "test_generators.GeneratorTest.test_name": "a generator of a function that was given another name in the trace",
-    "test_generators.__test__.email": "a global that an earlier example of a doctest stored",
-    "test_weakref.FinalizeTestCase.test_all_freed": _LONGER,
-    "test_weakref.MappingTestCase.test_remove_closure": "a closure that a class keeps",
-    "test_weakref.MappingTestCase.test_threaded_weak_valued_setdefault": _THREADS,
-    "test_weakref.MappingTestCase.test_weak_keys": _LONGER,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import gc
 import itertools
@@ -578,3 +579,30 @@ def test_a_warning_of_a_flag_of_re_is_given_when_the_program_runs():
         return x + 1, [str(warning.message) for warning in told]
 
     breaks(fn, torch.ones(2))
+
+
+def test_members_are_not_assigned_anew():
+    def fn(x):
+        told = []
+        with contextlib.suppress(AttributeError):
+            Fails.ONE = 2
+            told.append("assigned")
+        try:
+            del Fails.ONE
+        except AttributeError as error:
+            told.append(str(error))
+        return x + 1, told, Fails.ONE.value
+
+    check(fn, torch.ones(2))
+
+
+def test_a_generator_is_named_after_its_function():
+    def fn(x):
+        def items():
+            yield 1
+
+        items.__name__, items.__qualname__ = "other", "quite.other"
+        made = items()
+        return x + 1, made.__name__, made.__qualname__
+
+    check(fn, torch.ones(2))

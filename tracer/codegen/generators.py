@@ -19,7 +19,7 @@ from tracer.variables.sequences import TupleVariable
 def build_generator(cg: Any, generator: GeneratorVariable) -> None:
     """-> the generator"""
     if generator.finished:
-        cg.call_object(_finished, lambda: cg.load_const(_names(generator)))
+        cg.call_object(_finished, lambda: cg.load_const(generator.names()))
     elif generator.started:
         _suspend(cg, generator)
     else:
@@ -72,17 +72,8 @@ def _suspend(cg: Any, generator: GeneratorVariable) -> None:
         lambda: cg.load_globals(frame.globals),
         lambda: cg.build_sequence("BUILD_TUPLE", cells),
         lambda: cg.build_sequence("BUILD_TUPLE", arguments),
-        lambda: cg.load_const(_names(generator)),
+        lambda: cg.load_const(generator.names()),
     )
-
-
-def _names(generator: GeneratorVariable) -> tuple[str, str]:
-    """The `__name__` and `__qualname__` that the generator took from its function when it was made."""
-    function, code = generator.frame.function, generator.frame.code
-    if function is None:
-        return code.co_name, code.co_qualname
-    value = getattr(function, "value", None)
-    return (function.name, function.qualname) if value is None else (value.__name__, value.__qualname__)
 
 
 # -- called by output code ---------------------------------------------------------------------------------------------

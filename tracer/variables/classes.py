@@ -186,11 +186,13 @@ class ClassVariable(VariableTracker):
     # -- special methods: those of the metaclass -----------------------------------------------------------------
 
     def _of_metaclass(self, tx: Tracer, name: str) -> tuple[type, Any] | None:
-        """Where the metaclass has a special method of its own, and the method; not those of `type` and of enums."""
+        """Where the metaclass has a special method of its own, and the method; not those of `type`, nor those of enums that read."""
         metaclass = type(self.value)
         refuse_changed_class(tx, metaclass, name)
         owner, static = lookup(metaclass, name)
-        return None if owner in (None, type, object, enum.EnumMeta) else (owner, static)  # type: ignore[return-value]
+        if owner in (None, type, object) or owner is enum.EnumMeta and name not in ("__setattr__", "__delattr__"):
+            return None
+        return owner, static
 
     def _defines(self, tx: Tracer, name: str) -> bool:
         return self._of_metaclass(tx, name) is not None

@@ -197,7 +197,10 @@ def members(tx: Tracer, cls: Any) -> list[VariableTracker]:
 
 def member_of_name(tx: Tracer, cls: Any, name: str) -> VariableTracker | None:
     """`cls.name`, None if that is no plain member."""
-    member = cls._member_map_.get(name)
+    known = cls._member_map_
+    if not is_a(known, dict):  # of a class that is being made
+        return None
+    member = known.get(name)
     static = lookup(cls, name)[1]
     plain = static is member or (is_a(static, enum.property) and static.fget is None)
     return EnumMemberVariable(member) if member is not None and plain else None

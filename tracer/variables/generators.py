@@ -142,9 +142,18 @@ class GeneratorVariable(IteratorVariable):
             return self._item_or_stop(tx, self.throw(tx, ObservedException(_exception_of(tx, *args)), args))
         return super().call_method(tx, name, args, kwargs)
 
+    def names(self) -> tuple[str, str]:
+        """The `__name__` and `__qualname__` that the generator has of its function."""
+        function, code = self.frame.function, self.frame.code
+        if function is None:
+            return code.co_name, code.co_qualname
+        value = getattr(function, "value", None)
+        return (function.name, function.qualname) if value is None else (value.__name__, value.__qualname__)
+
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name in ("__name__", "__qualname__"):
-            return ConstantVariable(getattr(self.frame.code, f"co_{name.strip('_')}"))
+            stored = None if self.frame.function is None else tx.effects.attribute(self.frame.function, name)
+            return ConstantVariable(self.names()[name == "__qualname__"]) if stored is None else stored
         if name.startswith("gi_"):
             unsupported("unsupported-attribute", value=self.describe(), name=name)
         return super().get_attr(tx, name)
