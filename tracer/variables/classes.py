@@ -186,7 +186,7 @@ class ClassVariable(VariableTracker):
     # -- special methods: those of the metaclass -----------------------------------------------------------------
 
     def _of_metaclass(self, tx: Tracer, name: str) -> tuple[type, Any] | None:
-        """Where the metaclass has a special method of its own, and the method; not those of `type`, nor those of enums that read."""
+        """Where the metaclass has a special method of its own, and the method; not those of `type`, nor an enum's that read."""
         metaclass = type(self.value)
         refuse_changed_class(tx, metaclass, name)
         owner, static = lookup(metaclass, name)
