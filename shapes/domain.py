@@ -7,6 +7,7 @@ symbol for each variable, takes the facts for granted while tracing, and has the
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import random
 from collections.abc import Iterator, Mapping
@@ -70,17 +71,23 @@ class Variable:
         return range(self.first, self.top + 1, self.multiple_of)
 
     def conditions(self) -> list[Any]:
-        found = [self.symbol >= self.min]
-        if self.max is not None:
-            found.append(self.symbol <= self.max)
-        if self.multiple_of > 1:
-            found.append(sympy.Eq(PythonMod(self.symbol, self.multiple_of), 0))
-        return found
+        return list(_conditions(self))
 
     def __str__(self) -> str:
         upper = "" if self.max is None else f" <= {self.max}"
         step = "" if self.multiple_of == 1 else f", {self.name} % {self.multiple_of} == 0"
         return f"{self.min} <= {self.name}{upper}{step}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _conditions(of: Variable) -> tuple[Any, ...]:
+    """Made once: each miss of a sealed function asks for them, beside requests."""
+    found = [of.symbol >= of.min]
+    if of.max is not None:
+        found.append(of.symbol <= of.max)
+    if of.multiple_of > 1:
+        found.append(sympy.Eq(PythonMod(of.symbol, of.multiple_of), 0))
+    return tuple(found)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -240,6 +240,25 @@ def test_what_waits_can_be_forgotten_and_is_taken_when_it_is_missed_again():
     assert sealing.wait(60) and entries(made) == 2
 
 
+def test_a_miss_like_one_that_waits_asks_nothing_that_takes_long(monkeypatch):
+    made = tracer.optimize("eager", shapes="x: B; B in 2..64")(lambda x: x * 2)
+    made.seal(on_miss="background")
+    asked, begun, go = [], threading.Event(), threading.Event()
+    state = tracer.region_of(made)
+    real, traced = state.declared, state.traced_beside
+    monkeypatch.setattr(state, "declared", lambda *args: asked.append(1) or real(*args))
+    monkeypatch.setattr(state, "traced_beside", lambda *args: begun.set() or go.wait(30) and traced(*args))
+    x = torch.ones(3)
+    made(x)
+    assert begun.wait(30)
+    before = len(asked)
+    for _ in range(5):
+        assert torch.equal(made(x), x * 2)
+    assert len(asked) == before == 1
+    go.set()
+    assert sealing.wait(30) and entries(made) == 1 and made.lookup(x) is not None
+
+
 def test_more_calls_than_can_wait_are_left_alone(monkeypatch):
     monkeypatch.setattr(background, "MOST_WAITING", 0)
     made = compiled()

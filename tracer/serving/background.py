@@ -75,9 +75,14 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._idle = threading.Condition(self._lock)
 
+    def would_take(self, state: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
+        """Whether none like the call waits, and there is room. Cheap, without the lock: where everything misses, as after a cold
+        start, what requests do about it is not to keep the worker from Python's lock."""
+        return len(self._jobs) < MOST_WAITING and _key(state, function, args) not in self._pending
+
     def add(self, state: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
         """Whether the call was taken; one like it that waits already is enough."""
-        key = (id(state), id(function.__code__), id(function.__globals__), _signature(args))
+        key = _key(state, function, args)
         with self._lock:
             if key in self._pending or len(self._jobs) >= MOST_WAITING:
                 return False
@@ -138,6 +143,10 @@ def _trace(job: Job) -> str:
         return "refused"
     job.state.region.install(code, job.function.__globals__, answer, True)
     return "compiled"
+
+
+def _key(state: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
+    return id(state), id(function.__code__), id(function.__globals__), _signature(args)
 
 
 def _signature(args: tuple[Any, ...]) -> Any:

@@ -77,7 +77,7 @@ class Seal:
             message, hint = self.told(function, args)
             raise SealedError(message, hint=hint)
         if self.policy == "background":
-            if self.is_declared(function, args):
+            if background.WORKER.would_take(self.state, function, args) and self.is_declared(function, args):
                 background.WORKER.add(self.state, function, args)
         elif not self.warned:
             self.warned = True
