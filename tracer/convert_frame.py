@@ -210,6 +210,7 @@ class FrameConversion:
         self.limit.check()
         if body is None:
             return self._guarded(trace, None, None, None)
+        trace.refuse_late_changes()
         trace.hashed.ask_again(builder.root)
         nodes = builder.learn_outputs(body)
         _outlive_no_loop(trace)

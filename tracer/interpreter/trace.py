@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from tracer import config, user_marks
 from tracer.effects.log import Effects
+from tracer.errors import Unsupported
 from tracer.graph.fake_tensors import FakeWorld
 from tracer.graph.input_memory import InputMemory
 from tracer.graph.output_graph import OutputGraph, Refusal
+from tracer.graph_breaks import reason
 from tracer.guards import Findings, MemoryApart, MemoryShared, TensorMatch
 from tracer.interpreter.results import wrap_result
 from tracer.locations import UserLocation
@@ -20,6 +22,7 @@ from tracer.variables import callable_builders, container_builders, iterator_bui
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder
 from tracer.variables.exceptions import HandledOutsideVariable
+from tracer.variables.functions import CellVariable
 from tracer.variables.hashed import HashedKeys
 from tracer.variables.made_classes import let_go
 from tracer.variables.overrides import OverrideState
@@ -73,6 +76,7 @@ class Trace:
         self.findings = Findings()
         self.stand_ins: dict[int, tuple[Any, VariableTracker]] = {}  # what prototypes of classes hold, by its id
         self.hashed = HashedKeys()
+        self.read_late: list[tuple[CellVariable, VariableTracker, int]] = []  # by hooks, as known at the step that set them
         self.ids_are_keys = False  # whether id() was called
         self.marks_counted = user_marks.changes.count
 
@@ -88,6 +92,7 @@ class Trace:
         self.hashed.clear()
         self.input_tensors.clear()
         self.row_iterators.clear()
+        self.read_late.clear()
         self.builder.forget()
         self.stand_ins.clear()
         for prototype in self.findings.made.values():
@@ -100,6 +105,14 @@ class Trace:
         """The step of the call (0: of the root frame) that left a generator suspended where closing it has an effect. It is
         closed when the last reference goes, so that the whole call has to run in CPython."""
         return next((step for generator, step in self.generators if not generator.closes_quietly()), None)
+
+    def refuse_late_changes(self) -> None:
+        """What hooks read when gradients come has to be what it was when they were set, in the code behind a break, too."""
+        for cell, value, step in self.read_late:
+            if self.break_at is not None or cell.contents is not value:
+                error = Unsupported(reason("autograd-in-trace"), {"name": "a hook on a tensor that reads what may change"})
+                error.break_step = step
+                raise error
 
     @contextlib.contextmanager
     def trial(self, refusal: Refusal) -> Iterator[None]:

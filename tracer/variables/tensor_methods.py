@@ -10,7 +10,9 @@ import torch
 
 from tracer import config
 from tracer.graph.storage_offsets import offset_in_storage
+from tracer.graph.tensor_hooks import add_hook
 from tracer.graph_breaks import unsupported
+from tracer.library.registry import model_of
 from tracer.variables.backward import backward
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import FALSE, NONE, ConstantVariable, boolean, fold
@@ -307,7 +309,12 @@ def _backward(
     return backward(tx, self, gradient, retain_graph, create_graph, inputs)
 
 
-_each("register_hook register_post_accumulate_grad_hook retain_grad", _drives_autograd)
+@_methods("register_hook")
+def _register_hook(tx: Tracer, self: TensorVariable, hook: VariableTracker) -> VariableTracker:
+    return model_of(add_hook)(tx, self, hook)  # type: ignore[misc, no-any-return]
+
+
+_each("register_post_accumulate_grad_hook retain_grad", _drives_autograd)
 
 
 # -- metadata of inputs --------------------------------------------------------------------------------------------------

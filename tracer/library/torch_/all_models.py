@@ -17,5 +17,6 @@ from tracer.library.torch_ import (  # noqa: F401
     overrides,
     state,
     tensor_functions,
+    tensor_hooks,
     transforms,
 )

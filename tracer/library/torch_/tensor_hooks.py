@@ -1,0 +1,133 @@
+"""A model of `Tensor.register_hook`, of tensors that the graph makes: the hook becomes a graph of its own.
+
+It is traced where it is registered and runs when gradients come, perhaps long after: what it reads must be the same then.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+from torch import fx
+
+from tracer.errors import Unsupported
+from tracer.graph.output_graph import EXAMPLE
+from tracer.graph.tensor_hooks import add_hook, remove_hook
+from tracer.graph_breaks import reason, unsupported
+from tracer.library.registry import models
+from tracer.library.subgraphs import Subgraph, argument_of_function, recording, refuse_new_symbols
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import NONE, ConstantVariable
+from tracer.variables.functions import FunctionVariable
+from tracer.variables.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+_NAME = "a hook on a tensor"
+
+
+class HookHandleVariable(VariableTracker):
+    """What takes the hook away again. It lives in the graph."""
+
+    def __init__(self, node: fx.Node, break_step: int) -> None:
+        self.node = node
+        self.break_step = break_step
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def call_method(self, tx: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name != "remove" or args or kwargs:
+            self._refuse()
+        handle = self.node.meta[EXAMPLE]
+        tx.output.run_fake(remove_hook, (handle,), {}, _NAME)
+        tx.output.create_node("call_function", remove_hook, (self.node,), {}, None)
+        return NONE
+
+    def get_attr(self, tx: Any, name: str) -> Value:
+        if name != "remove":
+            self._refuse()
+        return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+
+    def reconstruct(self, cg: Any) -> None:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        """It is real where the graph breaks before the hook is set."""
+        error = Unsupported(reason("autograd-in-trace"), {"name": f"{_NAME} whose handle is used outside of the graph"})
+        error.break_step = self.break_step
+        raise error
+
+
+@models(add_hook)
+def _register_hook(tx: Any, tensor: Value, hook: Value) -> Value:
+    if not isinstance(tensor, TensorVariable) or tensor.source is not None or tensor.cls is not torch.Tensor:
+        unsupported("autograd-in-trace", name=f"{_NAME} that existed before")
+    nested = tx.effects.observer is not None or torch._C._are_functorch_transforms_active()
+    if nested or not tensor.fake.requires_grad:
+        unsupported("autograd-in-trace", name=f"{_NAME} of another kind")
+    _refuse_what_may_change(tx, hook)
+    subgraph = _traced(tx, tensor, hook)
+    output = tx.output
+    module = output.add_module("hook", subgraph.module)
+    examples = tuple(node.meta[EXAMPLE] for node in subgraph.read)
+    handle = output.run_fake(add_hook, (tensor.fake, subgraph.module, examples), {}, _NAME)
+    node = output.create_node("call_function", add_hook, (tensor.node, module, tuple(subgraph.read)), {}, handle)
+    return HookHandleVariable(node, tx.break_step())
+
+
+def _traced(tx: Any, tensor: TensorVariable, hook: Value) -> Subgraph:
+    output = tx.output
+    example = output.run_fake(_gradient, (tensor.fake,), {}, _NAME)
+    argument = output.create_node("call_function", argument_of_function, (), {}, example)
+    with recording(tx, _NAME, [hook]) as part, torch.no_grad():  # as autograd runs it
+        result = hook.call(tx, [TensorVariable(argument, example)], {})
+    given = result.node if isinstance(result, TensorVariable) else None
+    if given is None and not result.is_none():
+        unsupported("autograd-in-trace", name=f"{_NAME} that gives something else than a tensor")
+    subgraph = part.cut([given], [argument])
+    del subgraph.read[:1]
+    output.graph.erase_node(argument)
+    refuse_new_symbols(subgraph, _NAME)
+    return subgraph
+
+
+def _refuse_what_may_change(tx: Any, hook: Value) -> None:
+    """Besides the gradient, a hook may read torch and `math`, and tensors and constants in the cells of the function that
+    registers it, which is looked at again at the end of the trace."""
+    if not isinstance(hook, FunctionVariable):
+        unsupported("autograd-in-trace", name=f"{_NAME} that is no plain function")
+    for name in _names(hook.code):
+        if name in hook.globals and not _stays(hook.globals[name]):
+            unsupported("autograd-in-trace", name=f"{_NAME} that reads the global {name}")
+    for value in (*hook.defaults(tx), *hook.kwdefaults(tx).values()):
+        _refuse_objects(value)
+    for cell in hook.closure(tx):
+        content = cell.read(tx)
+        if cell.source is not None or content is None:
+            unsupported("autograd-in-trace", name=f"{_NAME} with a closure that existed before")
+        _refuse_objects(content)
+        tx.trace.read_late.append((cell, content, tx.break_step()))
+
+
+def _refuse_objects(value: Value) -> None:
+    if not isinstance(value, (TensorVariable, ConstantVariable)):
+        unsupported("autograd-in-trace", name=f"{_NAME} that reads {value.describe()}")
+
+
+def _names(code: types.CodeType) -> set[str]:
+    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
+    return set(code.co_names).union(*map(_names, inner))
+
+
+def _stays(value: object) -> bool:
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] in ("torch", "math")
+    return isinstance(value, types.BuiltinFunctionType)
+
+
+def _gradient(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(tensor, memory_format=torch.contiguous_format)
