@@ -67,7 +67,8 @@ class FrameConversion:
         self.limit = limit
         self.calls_instead: tuple[Any, Any] | None = None  # at the break, of what looks at its callers
         self.declared = region.declared(function, args)
-        self.history = region.frame_state(function).history
+        self.state = region.frame_state(function)
+        self.history = self.state.history
         self._before_loop: int | None = None  # the step at which a loop begins that is left to CPython
         self._leaves_loops = True
 
@@ -131,7 +132,8 @@ class FrameConversion:
 
         always = config.specialize_zero_one == "always"
         world = FakeWorld(duck_shape=config.duck_shape, specialize_zero_one=always, where=where)
-        policy = DynamismPolicy(self.history, self.region.dynamic, frozenset() if declared is None else declared.domain.places)
+        places = frozenset() if declared is None else declared.domain.places
+        policy = DynamismPolicy(self.history, self.region.dynamic, places, self.state.classes)
         trace = Trace(policy, world, break_at, runs_as_written=self.region.compiler_fn.runs_as_written)
         current = weakref.ref(trace)
         trace.output.check_time = self.limit.check

@@ -1,8 +1,10 @@
 """Which sizes and ints of a frame become symbols: what the user asked for, and what was seen to vary between calls."""
 from __future__ import annotations
 
+import abc
 import dataclasses
 import math
+import weakref
 from collections.abc import Container, Sequence
 from typing import Any
 
@@ -24,8 +26,11 @@ from tracer.sources import (
     UpcomingSource,
 )
 from tracer.sources.base import RootSource
+from tracer.sources.reading import type_dict
 from tracer.sources.tensors import TensorSizeSource
 from tracer.user_marks import DimMark, dim_marks
+
+_class_name = type.__dict__["__qualname__"].__get__  # whatever a metaclass defines
 
 
 @dataclasses.dataclass
@@ -35,19 +40,39 @@ class FrameState:
     history: SizeHistory = dataclasses.field(default_factory=SizeHistory)
     warned_of_limit: bool = False
     timed_out: bool = False  # a compile took too long: no other is tried
+    classes: dict[tuple[str, str], weakref.ref[type] | None] = dataclasses.field(default_factory=dict)  # local ones met, by name
     shown: bool = False  # a call ran in CPython to show its sizes, under the stance "eager_then_compile"
 
 
 class DynamismPolicy:
     """Answers for one trace. Asked again about the same source, it gives the same answer."""
 
-    def __init__(self, history: SizeHistory, dynamic: bool | None, declared: Container[str] = ()) -> None:
-        """`declared`: names of places whose sizes, or ints, the user has declared; they are symbols whatever else holds."""
+    def __init__(
+        self,
+        history: SizeHistory,
+        dynamic: bool | None,
+        declared: Container[str] = (),
+        classes: dict[tuple[str, str], weakref.ref[type] | None] | None = None,
+    ) -> None:
+        """`declared`: names of places whose sizes, or ints, the user has declared; they are symbols whatever else holds.
+        `classes`: the local classes that earlier traces met, None for those that were others each time."""
         self.history = history
+        self.classes = {} if classes is None else classes
         self.dynamic = dynamic
         self.declared = declared
         self._dims: dict[str, tuple[list[DimPolicy], list[DimConstraint | None]]] = {}
         self._ints: dict[str, bool] = {}
+
+    def class_varies(self, cls: type) -> bool:
+        """Whether another class of this name was met before, so that a function seems to make them."""
+        name = _class_name(cls)
+        if "<locals>" not in name or type(cls) not in (type, abc.ABCMeta):
+            return False
+        key = str(type_dict(cls).get("__module__")), name
+        first = self.classes.setdefault(key, weakref.ref(cls))
+        if first is not None and first() is not cls:
+            first = self.classes[key] = None
+        return first is None
 
     def dims(self, source: Source, tensor: torch.Tensor) -> tuple[list[DimPolicy], list[DimConstraint | None]]:
         """Policy and constraint of each dim of a tensor input."""

@@ -184,7 +184,9 @@ class Codegen:
     def load_class(self, cls: type) -> None:
         """-> cls; a class that the trace made is made again"""
         made = self.trace.builder.known(cls)
-        if made is None or made.source is not None or type(made).reconstruct is ClassVariable.reconstruct:
+        if made is not None and id(cls) in self.trace.findings.alike:
+            self.load(made)
+        elif made is None or made.source is not None or type(made).reconstruct is ClassVariable.reconstruct:
             self.load_object(cls)
         else:
             self.load(made)

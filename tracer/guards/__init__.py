@@ -7,6 +7,7 @@ One small class per kind, by family: `identity`, `constants`, `containers`, `att
 from tracer.guards.arrays import ArrayMatch, NumpyErrorsMatch, ScalarMatch, is_shareable_array
 from tracer.guards.attributes import ClassHasAttr, HasAttr
 from tracer.guards.base import Guard, Mismatch
+from tracer.guards.class_shape import ClassShape, ClassTemplate
 from tracer.guards.code import CheckCode, fetchable
 from tracer.guards.constants import PLAIN_VALUES, EqualsMatch, OrdinaryFloat, PlainValueMatch, is_guardable_constant
 from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch, NotInGlobals, SetMatch, SetOrderMatch
@@ -54,6 +55,8 @@ __all__ = [
     "Guard",
     "GuardFailure",
     "HasAttr",
+    "ClassShape",
+    "ClassTemplate",
     "IdMatch",
     "ItemsLeft",
     "LeafMatch",

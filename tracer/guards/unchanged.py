@@ -40,14 +40,18 @@ class Findings:
         self.asked: dict[tuple[int, int], tuple[type, type, bool]] = {}  # of abc: whether one is a subclass of another
         self.of_process: dict[str, None] = {}  # what was found that is another thing in another process, in words
         self.made: dict[int, type] = {}  # classes that the trace itself made; what they inherit is found on their bases
+        self.alike: dict[int, type] = {}  # classes for which others may come that are made in the same way
 
     def note_class(self, cls: type) -> None:
         """The trace relies on the bases of a class."""
-        if id(cls) in self.made:
+        if self._is_one_of_many(cls):
             for base in cls.__bases__:
                 self.note_class(base)
         else:
             self._looked(cls)
+
+    def _is_one_of_many(self, cls: type) -> bool:
+        return id(cls) in self.made or id(cls) in self.alike
 
     def _looked(self, cls: type) -> _Looked | None:
         """None for a class that cannot change."""
@@ -58,9 +62,9 @@ class Findings:
 
     def note(self, cls: type, name: str, owner: type | None, value: Any, after: type | None = None) -> None:
         """`name` was found in `owner`'s own namespace (or nowhere), in the MRO of `cls`, behind `after` if given."""
-        if id(cls) in self.made:
+        if self._is_one_of_many(cls):
             for base in cls.__mro__[1:]:
-                if id(base) not in self.made:
+                if not self._is_one_of_many(base):
                     self.note(base, name, *find(base, name))
             return
         looked = self._looked(cls)

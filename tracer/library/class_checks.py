@@ -91,6 +91,9 @@ def _is_registered(tx: Tracer, cls: type, base: type) -> bool:
         unsupported("unsupported-builtin", function=f"issubclass with {base.__qualname__}, which has a __subclasshook__")
     try:
         answer = issubclass(cls, base)
+        by_itself = base in cls.__mro__ or base.__subclasshook__(cls) is True
+        if answer and id(cls) in tx.trace.findings.alike and not by_itself:
+            unsupported("unsupported-builtin", function=f"issubclass of {cls.__qualname__}, which was registered")
         rely_on_answer(cls, base, answer)
         return answer
     except TypeError as error:  # a protocol that is no runtime protocol

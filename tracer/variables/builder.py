@@ -15,8 +15,8 @@ import torch
 from tracer import guards, user_marks
 from tracer.graph.fake_tensors import expr_of, is_symbolic
 from tracer.library.registry import is_own_guard
-from tracer.sources import GenericAttrSource, ObjectSource, Source, TensorSizeSource
-from tracer.sources.reading import is_a
+from tracer.sources import GenericAttrSource, ObjectSource, Source, TensorSizeSource, TypeSource
+from tracer.sources.reading import is_a, type_dict
 from tracer.variables import dict_methods, set_methods  # noqa: F401  (registers them)
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import CallableVariable
@@ -24,7 +24,7 @@ from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import BY_IDENTITY, CONSTANT_TYPES, ConstantVariable
 from tracer.variables.enums import constant_of
 from tracer.variables.functions import UserFunctionVariable, is_nested_function
-from tracer.variables.lookups import rely_on_bases
+from tracer.variables.lookups import rely_on_bases, storage_base
 from tracer.variables.mappings import MappingProxyVariable
 from tracer.variables.modules import PythonModuleVariable
 from tracer.variables.opaque import OpaqueVariable
@@ -97,6 +97,7 @@ class VariableBuilder:
         if known is not None:
             self._guard_same(known[1], value, source)
             return known[1]
+        self._is_one_of_many(type(value))  # to be known before anything is looked up on it
         return _builder_of(type(value))(self, tx, value, source)
 
     def remember(self, value: Any, variable: VariableTracker) -> Any:
@@ -121,9 +122,47 @@ class VariableBuilder:
     def existing(self) -> Iterable[VariableTracker]:
         return (variable for _, variable in self._by_identity.values())
 
+    def _is_one_of_many(self, cls: type) -> bool:
+        """Whether a class is one of those that a function makes at each call, so that it is not to be guarded itself."""
+        alike = self.trace.findings.alike
+        if id(cls) not in alike and id(cls) not in self.trace.findings.classes and self.trace.policy.class_varies(cls):
+            plain = storage_base(cls) is object and not issubclass(cls, (torch.nn.Module, BaseException))
+            if plain and "__del__" not in type_dict(cls):
+                alike[id(cls)] = cls
+        return id(cls) in alike
+
+    def guard_class_of(self, value: Any, source: Source) -> None:
+        """The exact type of a value."""
+        cls = type(value)
+        if self._is_one_of_many(cls):
+            self.guard_class(cls, TypeSource(source))
+        else:
+            self.guard(guards.TypeMatch(source, cls))
+
+    def guard_class(self, cls: type, source: Source) -> ClassVariable:
+        """The class that is found at a source."""
+        known = self.known(cls)
+        if isinstance(known, ClassVariable) and known.source is not None:
+            self._guard_same(known, cls, source)
+            return known
+        alike = self.trace.findings.alike
+        met = [variable for variable in self.existing() if isinstance(variable, ClassVariable)]
+        template = guards.ClassTemplate(cls) if self._is_one_of_many(cls) else None
+        if template is None or any(template.fits(other.value) for other in met if id(other.value) not in alike):
+            alike.pop(id(cls), None)
+            self.guard(guards.IdMatch(source, cls))
+            rely_on_bases(cls)
+            return self.remember(cls, ClassVariable(cls, source))  # type: ignore[no-any-return]
+        self.guard(guards.ClassShape(source, template))
+        for other in met:
+            if id(other.value) in alike and other.source is not None and other.value is not cls:
+                self.guard(guards.Distinct((other.source, source)))
+        return self.remember(cls, ClassVariable(cls, source))  # type: ignore[no-any-return]
+
     def _guard_same(self, variable: VariableTracker, value: Any, source: Source) -> None:
         lasting = isinstance(variable, (UserFunctionVariable, ClassVariable, CallableVariable, PythonModuleVariable))
-        if lasting and not is_nested_function(value):
+        is_one_of_many = variable.source is not None and id(value) in self.trace.findings.alike
+        if lasting and not is_nested_function(value) and not is_one_of_many:
             self.guard(guards.IdMatch(source, value))
             if variable.source is None and isinstance(variable, ClassVariable):
                 variable.source = source  # met first as a base class, which nothing names

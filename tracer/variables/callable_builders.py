@@ -21,9 +21,8 @@ from tracer.variables.callables import (
     CompiledFunctionVariable,
     PartialVariable,
 )
-from tracer.variables.classes import ClassVariable
 from tracer.variables.functions import UserFunctionVariable, cell_of, is_nested_function
-from tracer.variables.lookups import lookup, rely_on_bases
+from tracer.variables.lookups import lookup
 from tracer.variables.modules import PythonModuleVariable
 from tracer.variables.type_forms import FORM_BASES, FORM_TYPES, TypeFormVariable
 
@@ -127,9 +126,7 @@ def _partial(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -
 def _class(builder: VariableBuilder, tx: Tracer, value: type, source: Source) -> VariableTracker:
     if type_mro(value) is None:  # while its own mro() runs
         return opaque(builder, value, source)
-    builder.guard(guards.IdMatch(source, value))
-    rely_on_bases(value)
-    return builder.remember(value, ClassVariable(value, source))
+    return builder.guard_class(value, source)
 
 
 @tracks(*FORM_TYPES)

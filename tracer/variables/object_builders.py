@@ -57,7 +57,7 @@ def _object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) ->
     cls = type(value)
     if not cls.__flags__ & HEAP_TYPE:  # a type written in C that nobody models
         return _c_object(builder, tx, value, source)
-    builder.guard(guards.TypeMatch(source, cls))
+    builder.guard_class_of(value, source)
     if issubclass(cls, torch.nn.Module):
         builder.trace.modules.add(source)
     base = storage_base(cls)
