@@ -288,3 +288,25 @@ def test_a_method_with_a_cache():
         return x * sized.doubled() + sized.doubled(by=3)
 
     captured(fn, X)
+
+
+def test_a_cached_function_that_raises_is_called_again_each_time():
+    def raising(cache):
+        @cache
+        def odd(number):
+            raise ValueError(number)
+
+        def fn(x):
+            try:
+                x = x * odd(x.shape[0])
+            except ValueError as error:
+                x = x + error.args[0]
+            return x * 2
+
+        return odd, fn
+
+    (plain, plainly), (traced, fn) = raising(functools.cache), raising(functools.cache)
+    watched = Watched(fn, plain=plainly)
+    for size in (2, 3, 2):
+        watched(torch.ones(size))
+        assert counts(plain) == counts(traced)

@@ -11,7 +11,7 @@ import gc
 import logging
 import types
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import torch
 
@@ -25,7 +25,7 @@ from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import instance_models
 from tracer.sources import GenericAttrSource
-from tracer.variables.base import VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import CallableVariable
 from tracer.variables.constant import NONE
 from tracer.variables.lookups import lookup
@@ -70,7 +70,7 @@ def _cached_call(tx: Tracer, callee: Value, *args: Value, **kwargs: Value) -> Va
     return known
 
 
-def _refuse(callee: Value, reason: str) -> None:
+def _refuse(callee: Value, reason: str) -> NoReturn:
     unsupported("unsupported-call", value=f"{callee.describe()}, {reason},")
 
 
@@ -80,7 +80,10 @@ def _traced_through(tx: Tracer, callee: CallableVariable, args: tuple[Value, ...
     wrapped = tx.wrap(callee.value.__wrapped__, GenericAttrSource(callee.source, "__wrapped__"))
     before, kept = _Extent.of(tx), tx.effects.kept
     calls, asked, parts, results = len(tx.effects.calls), len(kept.calls), dict(kept.parts), dict(kept.results)
-    result = wrapped.call(tx, list(args), kwargs)
+    try:
+        result = wrapped.call(tx, list(args), kwargs)
+    except ObservedException:
+        _refuse(callee, "a cache of a function that raises, which counts as a miss")
     if not before.is_left_by(tx):
         _refuse(callee, "a cache of a function that does more than to compute its result")
     del tx.effects.calls[calls:], kept.calls[asked:]
