@@ -32,6 +32,15 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_tensors_made_like_another_have_its_strides(layout: str) -> None:
+    def f(y: torch.Tensor) -> Any:
+        made = torch.zeros_like(y), torch.rand_like(y), torch.full_like(y, 2.0), torch.ones_like(y, dtype=torch.int64)
+        return [each.stride() for each in made]
+
+    captured_made(f, lambda: ((LAYOUTS[layout](),), {}), dynamic=False)
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_strides_are_those_of_the_operator(layout: str, dynamic: bool) -> None:

@@ -25,13 +25,28 @@ _PROBED = ((1, 1), (7, 1))  # strides of an operand of shape (1, 2)
 _OUTCOMES: dict[Any, str] = {((1, 1), (2, 1)): _SORTS, ((2, 1), (2, 1)): _FLATTENS}
 
 
+_aten = torch.ops.aten
+_LIKE = frozenset(
+    (
+        _aten.empty_like,
+        _aten.zeros_like,
+        _aten.ones_like,
+        _aten.full_like,
+        _aten.rand_like,
+        _aten.randn_like,
+        _aten.randint_like,
+    )
+)  # keep the strides of their argument, where it has no gaps
+
+
 class _Undecided(Exception):
     """Sizes would have to be compared that may be in either order."""
 
 
 def with_real_strides(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
     """`result`, with the strides that C gives it."""
-    if torch.Tag.pointwise not in getattr(func, "tags", ()) and func not in _ALSO or func.is_view or kwargs:
+    like_one = getattr(func, "overloadpacket", None) in _LIKE and kwargs.get("memory_format") in (None, torch.preserve_format)
+    if not like_one and (torch.Tag.pointwise not in getattr(func, "tags", ()) and func not in _ALSO or func.is_view or kwargs):
         return result
     if type(result) is not FakeTensor or result.dim() < 2 or not any(type(n) is int and n < 2 for n in result.shape):
         return result
@@ -39,7 +54,10 @@ def with_real_strides(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Ma
     if any(arg is result or arg.layout is not torch.strided or arg.device.type != "cpu" for arg in tensors):
         return result
     try:
-        strides = _strides(mode, func, args, tensors, tuple(result.shape))
+        if like_one:
+            strides = tuple(args[0].stride()) if _is_dense(args[0]) else None
+        else:
+            strides = _strides(mode, func, args, tensors, tuple(result.shape))
         if strides is None or _same(mode, strides, result.stride()):
             return result
     except _Undecided:
@@ -99,6 +117,18 @@ def _broadcast(mode: FakeMode, tensor: torch.Tensor, sizes: Sequence[Any]) -> li
     missing = len(sizes) - tensor.dim()
     repeated = [_is(mode, "eq", size, 1) and not _is(mode, "eq", whole, 1) for size, whole in zip(tensor.shape, sizes[missing:])]
     return [0] * missing + [0 if again else stride for again, stride in zip(repeated, tensor.stride())]
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Without gaps or overlaps, in some order of the dims."""
+    if not all(type(number) is int for number in (*tensor.shape, *tensor.stride())):
+        raise _Undecided
+    step = 1
+    for stride, size in sorted((stride, size) for size, stride in zip(tensor.shape, tensor.stride()) if size > 1):
+        if stride != step:
+            return False
+        step *= size
+    return True
 
 
 def _is_contiguous(mode: FakeMode, tensor: torch.Tensor) -> bool:
