@@ -36,7 +36,7 @@ try_entry(Entry *entry, CallSite *site)
 {
     CheckResult result = entry->valid ? entry_check(entry, site) : CHECK_MISS;
     if (result == CHECK_HIT && !entry->valid) { /* what it guards died during the check */
-        Py_CLEAR(site->fetched);
+        call_site_drop_found(site);
         result = CHECK_MISS;
     }
     return result;
@@ -87,6 +87,7 @@ search(Bucket *bucket, CallSite *site, Entry **found)
 {
     bucket_tidy(bucket);
     PyObject *entries = Py_NewRef(bucket->entries);
+    Py_XSETREF(site->searched[1], entries);
     CheckResult result = CHECK_MISS;
     if (PyTuple_GET_SIZE(entries) == 1) {
         *found = (Entry *)PyTuple_GET_ITEM(entries, 0);
@@ -103,7 +104,6 @@ search(Bucket *bucket, CallSite *site, Entry **found)
     else {
         *found = NULL;
     }
-    Py_DECREF(entries);
     return result;
 }
 
@@ -203,9 +203,8 @@ cache_find(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry
     }
     Region *muted = context->active;
     context->active = NULL;
-    Py_INCREF(bucket);
+    Py_XSETREF(site->searched[0], Py_NewRef(bucket));
     CheckResult found = search(bucket, site, entry);
-    Py_DECREF(bucket);
     unmute(context, muted);
     return found;
 }

@@ -79,6 +79,42 @@ checklist_call(PyObject *callable, PyObject *const *slots, size_t nargsf, PyObje
     return outcome == FAILS ? Py_NewRef(Py_False) : ask(self, self->whole, slots);
 }
 
+Py_ssize_t
+checklist_fetched_count(PyObject *checklist)
+{
+    const Checklist *self = (Checklist *)checklist;
+    return self->has_rest ? -1 : self->fetches ? self->fetched.count : 0;
+}
+
+static Outcome
+look_with_room(const Checklist *self, PyObject *const *slots, PyObject **fetched, PyObject **values)
+{
+    Outcome outcome = checklist_holds(self, slots, values);
+    if (outcome != HOLDS) {
+        PyErr_Clear();
+        return outcome;
+    }
+    const Py_ssize_t *items = self->fetched.items;
+    for (Py_ssize_t i = 0, count = self->fetched.count; i < count; i++) {
+        fetched[i] = values[items[i]];
+    }
+    return HOLDS;
+}
+
+Outcome
+checklist_look(PyObject *checklist, PyObject *const *slots, PyObject **fetched)
+{
+    const Checklist *self = (Checklist *)checklist;
+    if (self->value_count <= FEW_VALUES) {
+        PyObject *few[FEW_VALUES];
+        return look_with_room(self, slots, fetched, few);
+    }
+    PyObject **values = PyMem_New(PyObject *, self->value_count);
+    Outcome outcome = values == NULL ? UNSURE : look_with_room(self, slots, fetched, values);
+    PyMem_Free(values);
+    return outcome;
+}
+
 /* ---- parsing ---- */
 
 static int

@@ -56,5 +56,11 @@ typedef struct {
 Outcome checklist_holds(const Checklist *self, PyObject *const *slots, PyObject **values);
 
 extern PyTypeObject Checklist_Type;
+#define Checklist_Check(object) Py_IS_TYPE((object), &Checklist_Type)
+
+/* How many values the list hands out; -1 where a function has to be asked besides. */
+Py_ssize_t checklist_fetched_count(PyObject *checklist);
+/* Whether it holds; then `fetched` is filled with what it hands out, borrowed. Leaves no exception. */
+Outcome checklist_look(PyObject *checklist, PyObject *const *slots, PyObject **fetched);
 
 #endif

@@ -33,6 +33,12 @@ entry_check(Entry *entry, CallSite *site)
     if (entry->check_fn == NULL) { /* cleared by the garbage collector */
         return CHECK_MISS;
     }
+    if (entry->direct.graph != NULL) {
+        Outcome outcome = graph_call_bind(&entry->direct, entry->check_fn, site);
+        if (outcome != UNSURE) {
+            return outcome == HOLDS ? CHECK_HIT : CHECK_MISS;
+        }
+    }
     /* A Python function counts its own depth; anything else may come back here without one in between. */
     int counted = PyFunction_Check(entry->check_fn);
     if (!counted && Py_EnterRecursiveCall(" in a check_fn") != 0) {
@@ -147,6 +153,9 @@ call_with_fetched(ThreadContext *context, PyObject *function, const CallSite *si
 PyObject *
 entry_run(ThreadContext *context, Entry *entry, const CallSite *site, int keep)
 {
+    if (site->inputs != NULL) {
+        return graph_call_run(&entry->direct, context, site, entry->globals);
+    }
     PyObject *function = function_for(entry, site->function->func_closure, keep);
     if (function == NULL) {
         return NULL;
@@ -187,12 +196,12 @@ static PyObject *
 entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *keywords[] = {"check_fn", "code", "globals", "extras", "closure", "needs_hook", "name", "qualname",
-                               "fetches", NULL};
-    PyObject *check_fn, *code, *globals, *extras, *closure, *name = NULL, *qualname = NULL;
+                               "fetches", "direct", NULL};
+    PyObject *check_fn, *code, *globals, *extras, *closure, *name = NULL, *qualname = NULL, *direct = Py_None;
     int needs_hook = -1, fetches = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!O!O|$pUUp:Entry", keywords, &check_fn, &code, &PyDict_Type,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!O!O|$pUUpO:Entry", keywords, &check_fn, &code, &PyDict_Type,
                                      &globals, &PyTuple_Type, &extras, &closure, &needs_hook, &name, &qualname,
-                                     &fetches)) {
+                                     &fetches, &direct)) {
         return NULL;
     }
     if (needs_hook < 0 || name == NULL || qualname == NULL) {
@@ -227,6 +236,9 @@ entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->needs_hook = (char)needs_hook;
     self->fetches = (char)fetches;
     self->valid = 1;
+    if (direct != Py_None && graph_call_parse(&self->direct, direct, check_fn, self->code) < 0) {
+        Py_CLEAR(self);
+    }
     return (PyObject *)self;
 }
 
@@ -239,6 +251,7 @@ entry_traverse(Entry *self, visitproc visit, void *arg)
     Py_VISIT(self->extras);
     Py_VISIT(self->function);
     Py_VISIT(self->closure);
+    Py_VISIT(self->direct.graph);
     Py_VISIT(self->extra);
     Py_VISIT(self->dict);
     return 0;
@@ -254,6 +267,7 @@ entry_clear(Entry *self)
     Py_CLEAR(self->check_fn);
     Py_CLEAR(self->function);
     Py_CLEAR(self->closure);
+    Py_CLEAR(self->direct.graph);
     Py_CLEAR(self->extra);
     Py_CLEAR(self->dict);
     return 0;
@@ -267,6 +281,7 @@ entry_dealloc(Entry *self)
         PyObject_ClearWeakRefs((PyObject *)self);
     }
     entry_clear(self);
+    graph_call_free(&self->direct);
     Py_CLEAR(self->code);
     Py_CLEAR(self->globals);
     Py_CLEAR(self->extras);
@@ -323,8 +338,11 @@ static PyGetSetDef entry_getset[] = {
 PyTypeObject Entry_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "tracer._C.Entry",
-    .tp_doc = PyDoc_STR("Entry(check_fn, code, globals, extras, closure, *, needs_hook, name, qualname)\n--\n\n"
-                        "A check function and the code to run in place of the original when it holds."),
+    .tp_doc = PyDoc_STR("Entry(check_fn, code, globals, extras, closure, *, needs_hook, name, qualname, fetches=False,\n"
+                        "direct=None)\n--\n\n"
+                        "A check function and the code to run in place of the original when it holds. `direct`: (graph, inputs,\n"
+                        "original) if the code returns graph(*inputs)[0] and does nothing else, but runs the code `original` on\n"
+                        "the slots where that raises. An input is the index of a slot, or -1 - i for what check_fn hands out at i."),
     .tp_basicsize = sizeof(Entry),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = entry_new,

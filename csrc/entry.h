@@ -4,6 +4,7 @@
 
 #include "compat.h"
 #include "frame_locals.h"
+#include "graph_call.h"
 #include "thread_context.h"
 
 typedef struct {
@@ -16,6 +17,7 @@ typedef struct {
     PyObject *qualname;
     PyObject *function; /* NULL, or made of `code` for the closure below */
     PyObject *closure;  /* the calling function's closure that `function` was made for; NULL if it has none */
+    GraphCall direct;   /* what the code comes down to, if that is a call of the graph */
     PyObject *extra;
     PyObject *dict;
     PyObject *weakrefs;

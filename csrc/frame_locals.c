@@ -14,6 +14,8 @@ site_init(CallSite *site, Region *region, PyFunctionObject *function)
     site->fetched = NULL;
     site->handed = NULL;
     site->heap = NULL;
+    site->inputs = NULL;
+    site->searched[0] = site->searched[1] = NULL;
 }
 
 /* Room for the slots that is ours to write; NULL with MemoryError. */
@@ -52,6 +54,27 @@ take_slots(CallSite *site, PyObject *const *values)
     return 1;
 }
 
+PyObject **
+call_site_take_inputs(CallSite *site, Py_ssize_t count)
+{
+    PyObject **room = count < CALL_SITE_INLINE_SLOTS ? site->inline_inputs : PyMem_New(PyObject *, count + 1);
+    if (room == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    return site->inputs = room + 1;
+}
+
+void
+call_site_drop_found(CallSite *site)
+{
+    if (site->inputs != NULL && site->inputs != site->inline_inputs + 1) {
+        PyMem_Free(site->inputs - 1);
+    }
+    site->inputs = NULL;
+    Py_CLEAR(site->fetched);
+}
+
 void
 call_site_clear(CallSite *site)
 {
@@ -59,9 +82,13 @@ call_site_clear(CallSite *site)
         Py_XDECREF(site->slots[i]);
     }
     site->owned = 0;
-    Py_CLEAR(site->fetched);
-    PyMem_Free(site->heap);
-    site->heap = NULL;
+    call_site_drop_found(site);
+    Py_CLEAR(site->searched[0]);
+    Py_CLEAR(site->searched[1]);
+    if (site->heap != NULL) {
+        PyMem_Free(site->heap);
+        site->heap = NULL;
+    }
     Py_CLEAR(site->code);
 }
 

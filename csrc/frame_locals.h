@@ -23,7 +23,10 @@ typedef struct {
     PyObject *fetched;      /* NULL, or what the check_fn that holds has handed out; strong */
     PyObject *handed;       /* borrowed: NULL, or the list that the slots are the items of, to be emptied */
     PyObject **heap;        /* NULL, or the slots if they do not fit inline */
+    PyObject *searched[2];  /* strong: what the entry was found in, so that nothing dies between finding and running it */
+    PyObject **inputs;      /* NULL, or what the graph is to be called with, borrowed; there is room for one before them */
     PyObject *inline_slots[CALL_SITE_INLINE_SLOTS];
+    PyObject *inline_inputs[CALL_SITE_INLINE_SLOTS];
 } CallSite;
 
 static inline Py_ssize_t
@@ -39,5 +42,10 @@ int call_site_from_frame(CallSite *site, Region *region, Frame *frame);
 int call_site_from_call(CallSite *site, Region *region, PyFunctionObject *function, PyObject *const *arguments,
                         Py_ssize_t positional, PyObject *keyword_names);
 void call_site_clear(CallSite *site);
+
+/* Room for as many inputs of a graph; NULL with MemoryError. */
+PyObject **call_site_take_inputs(CallSite *site, Py_ssize_t count);
+/* Forgets what a check_fn has handed out. */
+void call_site_drop_found(CallSite *site);
 
 #endif

@@ -31,7 +31,7 @@ facts_hold(const Memo *memo, const DictWatch *watch)
     for (Py_ssize_t i = watch->fact; i >= 0; i = memo->facts[i].next) {
         int known;
         const Fact *fact = &memo->facts[i];
-        PyObject *value = steady_find_key(watch->dict, fact->key, &known);
+        PyObject *value = find_plain_key(watch->dict, fact->key, &known);
         if (!known || value != fact->value || (fact->type != NULL && !Py_IS_TYPE(value, fact->type))) {
             return 0;
         }

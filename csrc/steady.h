@@ -2,7 +2,7 @@
 #ifndef TRACER_STEADY_H
 #define TRACER_STEADY_H
 
-#include "compat.h"
+#include "memo.h"
 
 /* What a step does with the value of the step before it on the path. tracer/guards/steady.py makes them. */
 typedef enum {
@@ -44,53 +44,9 @@ typedef struct {
     uint8_t kind;
 } Step;
 
-/* A word of memory and what stood there. Each lies in an object that the words before it prove to be alive. */
-typedef struct {
-    const void *address;
-    uint64_t expected;
-} Word;
-
-/* What was read of a dict: the value of a key, borrowed, or NULL for none. */
-typedef struct {
-    PyObject *key;
-    PyObject *value;
-    PyTypeObject *type; /* NULL, or that of the value, whose objects never get another: no word of its own is needed for it */
-    Py_ssize_t next;    /* another of the same dict, or -1 */
-} Fact;
-
-typedef struct {
-    PyObject *dict;  /* borrowed */
-    Py_ssize_t word; /* its version */
-    Py_ssize_t fact; /* the first of them, or -1 */
-    int whole;       /* whatever changes matters */
-} DictWatch;
-
-typedef struct {
-    PyTypeObject *type; /* borrowed: the type of an object that the words prove to be alive */
-    uint64_t version;
-} TypeWatch;
-
-/* How everything was. References are held to plain constants alone. An address may have been given to another object since:
- * what depends on which object it is has a version that no other has, is a constant and kept, or is watched by the
- * guards, whose entry dies with it. */
-typedef struct {
-    Py_ssize_t root_count, word_count, dict_count, fact_count, type_count, held_count, kept_count;
-    PyObject **roots;
-    Word *words;
-    DictWatch *dicts;
-    Fact *facts;
-    TypeWatch *types;
-    PyObject **held;
-    PyObject **kept; /* strong */
-} Memo;
-
 /* How the values at the steps are now; NULL, without an exception, where that cannot be told by words alone. */
 Memo *memo_record(const Step *steps, Py_ssize_t step_count, PyObject *const *roots, Py_ssize_t root_count,
                   const Py_ssize_t *held, Py_ssize_t held_count);
-void memo_free(Memo *memo);
-
-/* The value of a plain key, borrowed, or NULL; *known says whether that can be told without running user code. */
-PyObject *steady_find_key(PyObject *dict, PyObject *key, int *known);
 
 /* Of a Steady: the values that it holds, borrowed, if nothing has moved since its guards held; NULL, without an exception, if
  * that is not known. `roots` are as many as steady_root_count(). Runs no user code. */

@@ -13,99 +13,7 @@ typedef struct {
     char *typed;          /* its value's type was noted */
 } Recording;
 
-/* ---- growing ---- */
-
-/* Room for one more element; each step adds a few at most, so that the sizes are known beforehand. */
-enum { WORDS_PER_STEP = 6 };
-
-static Memo *
-memo_new(Py_ssize_t steps, Py_ssize_t roots, Py_ssize_t held)
-{
-    Memo *memo = PyMem_Calloc(1, sizeof(Memo));
-    if (memo == NULL) {
-        return NULL;
-    }
-    memo->root_count = roots;
-    memo->held_count = held;
-    memo->roots = PyMem_New(PyObject *, roots + 1);
-    memo->held = PyMem_New(PyObject *, held + 1);
-    memo->words = PyMem_New(Word, steps * WORDS_PER_STEP + 1);
-    memo->dicts = PyMem_New(DictWatch, steps + 1);
-    memo->facts = PyMem_New(Fact, steps + 1);
-    memo->types = PyMem_New(TypeWatch, steps + 1);
-    memo->kept = PyMem_New(PyObject *, steps + 1);
-    if (!memo->roots || !memo->held || !memo->words || !memo->dicts || !memo->facts || !memo->types
-        || !memo->kept) {
-        memo_free(memo);
-        return NULL;
-    }
-    return memo;
-}
-
-void
-memo_free(Memo *memo)
-{
-    if (memo != NULL) {
-        for (Py_ssize_t i = 0; i < memo->kept_count; i++) {
-            Py_DECREF(memo->kept[i]);
-        }
-        PyMem_Free(memo->kept);
-        PyMem_Free(memo->roots);
-        PyMem_Free(memo->held);
-        PyMem_Free(memo->words);
-        PyMem_Free(memo->dicts);
-        PyMem_Free(memo->facts);
-        PyMem_Free(memo->types);
-        PyMem_Free(memo);
-    }
-}
-
-static void *
-fitted(void *block, size_t size)
-{
-    void *smaller = PyMem_Realloc(block, size ? size : 1);
-    return smaller == NULL ? block : smaller;
-}
-
-static void
-memo_fit(Memo *memo)
-{
-    memo->words = fitted(memo->words, (size_t)memo->word_count * sizeof(Word));
-    memo->dicts = fitted(memo->dicts, (size_t)memo->dict_count * sizeof(DictWatch));
-    memo->facts = fitted(memo->facts, (size_t)memo->fact_count * sizeof(Fact));
-    memo->kept = fitted(memo->kept, (size_t)memo->kept_count * sizeof(PyObject *));
-    memo->types = fitted(memo->types, (size_t)memo->type_count * sizeof(TypeWatch));
-}
-
-static void
-add_word(Memo *memo, const void *address)
-{
-    Word *word = &memo->words[memo->word_count++];
-    word->address = address;
-    memcpy(&word->expected, address, sizeof(uint64_t));
-}
-
 /* ---- types ---- */
-
-/* Whether the type says by its version that nothing was assigned to it. */
-static int
-watch_type(Memo *memo, PyTypeObject *type)
-{
-    if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
-        return 1;
-    }
-    for (Py_ssize_t i = memo->type_count; i-- > 0;) {
-        if (memo->types[i].type == type) {
-            return 1;
-        }
-    }
-    if (type_version(type) == 0) {
-        type_assign_version(type);
-    }
-    uint64_t version = type_version(type);
-    memo->types[memo->type_count++] = (TypeWatch){type, version};
-    return version != 0;
-}
 
 /* Whether `__class__` of the type's objects cannot be assigned. */
 static int
@@ -126,67 +34,20 @@ note_type(Recording *recording, Py_ssize_t step)
         recording->memo->facts[recording->fact[step]].type = Py_TYPE(value);
     }
     else {
-        add_word(recording->memo, &value->ob_type);
+        memo_add_word(recording->memo, &value->ob_type);
     }
 }
 
 /* ---- dicts ---- */
-
-static Py_ssize_t
-watch_dict(Memo *memo, PyObject *dict)
-{
-    DictWatch *watch = &memo->dicts[memo->dict_count];
-    *watch = (DictWatch){dict, memo->word_count, -1, 0};
-    add_word(memo, dict_version_address(dict));
-    return memo->dict_count++;
-}
-
-static int
-same_key(PyObject *seen, PyObject *key)
-{
-    if (seen == key) {
-        return 1;
-    }
-    int comparable = (PyUnicode_CheckExact(key) && PyUnicode_CheckExact(seen))
-                     || (PyLong_CheckExact(key) && PyLong_CheckExact(seen));
-    return comparable && PyObject_RichCompareBool(seen, key, Py_EQ) == 1;
-}
-
-PyObject *
-steady_find_key(PyObject *dict, PyObject *key, int *known)
-{
-    *known = 1;
-    if (PyUnicode_CheckExact(key) && dict_has_plain_keys(dict)) {
-        PyObject *value = PyDict_GetItemWithError(dict, key);
-        *known = value != NULL || !PyErr_Occurred();
-        PyErr_Clear();
-        return value;
-    }
-    PyObject *seen, *value;
-    for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &seen, &value);) { /* hashing keys could run user code */
-        if (same_key(seen, key)) {
-            return value;
-        }
-    }
-    *known = 0;
-    return NULL;
-}
-
-static void
-add_fact(Memo *memo, Py_ssize_t watch, PyObject *key, PyObject *value)
-{
-    memo->facts[memo->fact_count] = (Fact){key, value, NULL, memo->dicts[watch].fact};
-    memo->dicts[watch].fact = memo->fact_count++;
-}
 
 /* Reads a key of the dict and notes what was found. */
 static int
 read_key(Recording *recording, Py_ssize_t watch, PyObject *key, PyObject **value)
 {
     int known;
-    *value = steady_find_key(recording->memo->dicts[watch].dict, key, &known);
+    *value = find_plain_key(recording->memo->dicts[watch].dict, key, &known);
     if (known) {
-        add_fact(recording->memo, watch, key, *value);
+        memo_add_fact(recording->memo, watch, key, *value);
     }
     return known;
 }
@@ -207,7 +68,7 @@ container_at(Recording *recording, Py_ssize_t step)
         PyDictProxy_Type.tp_traverse(container, take_referent, &mapping);
         PyObject **place = (PyObject **)(container + 1);
         if (mapping != NULL && *place == mapping) {
-            add_word(recording->memo, place);
+            memo_add_word(recording->memo, place);
             return mapping;
         }
     }
@@ -219,7 +80,7 @@ static Py_ssize_t
 content_of(Recording *recording, Py_ssize_t step, PyObject *dict)
 {
     if (recording->content[step] < 0) {
-        recording->content[step] = watch_dict(recording->memo, dict);
+        recording->content[step] = memo_watch_dict(recording->memo, dict);
     }
     return recording->content[step];
 }
@@ -242,8 +103,8 @@ instance_of(Recording *recording, Py_ssize_t step)
                 return -1;
             }
         }
-        add_word(recording->memo, place);
-        recording->instance[step] = watch_dict(recording->memo, *place);
+        memo_add_word(recording->memo, place);
+        recording->instance[step] = memo_watch_dict(recording->memo, *place);
     }
     return recording->instance[step];
 }
@@ -258,7 +119,7 @@ read_member(Recording *recording, PyObject *object, PyMemberDescrObject *member,
         return 0;
     }
     PyObject **place = (PyObject **)((char *)object + member->d_member->offset);
-    add_word(recording->memo, place);
+    memo_add_word(recording->memo, place);
     *value = *place;
     return 1;
 }
@@ -268,7 +129,7 @@ read_attribute(Recording *recording, const Step *step, PyObject **value)
 {
     PyObject *object = recording->values[step->base];
     note_type(recording, step->base);
-    if (!watch_type(recording->memo, Py_TYPE(object))) {
+    if (!memo_watch_type(recording->memo, Py_TYPE(object))) {
         return 0;
     }
     PyObject *in_type = _PyType_Lookup(Py_TYPE(object), step->key);
@@ -292,11 +153,11 @@ read_dict(Recording *recording, const Step *step, PyObject **value)
 static PyObject **
 note_items(Memo *memo, PyObject *sequence)
 {
-    add_word(memo, &((PyVarObject *)sequence)->ob_size);
+    memo_add_word(memo, &((PyVarObject *)sequence)->ob_size);
     if (PyTuple_Check(sequence)) {
         return ((PyTupleObject *)sequence)->ob_item;
     }
-    add_word(memo, &((PyListObject *)sequence)->ob_item);
+    memo_add_word(memo, &((PyListObject *)sequence)->ob_item);
     return ((PyListObject *)sequence)->ob_item;
 }
 
@@ -317,7 +178,7 @@ read_item(Recording *recording, const Step *step, PyObject **value)
         return 0;
     }
     PyObject **place = note_items(recording->memo, container) + index;
-    add_word(recording->memo, place);
+    memo_add_word(recording->memo, place);
     *value = *place;
     return 1;
 }
@@ -349,12 +210,12 @@ static int
 read_class(Recording *recording, const Step *step, PyObject **value)
 {
     PyTypeObject *type = (PyTypeObject *)recording->values[step->base];
-    if (!PyType_Check((PyObject *)type) || !watch_type(recording->memo, type) || !PyUnicode_CheckExact(step->key)) {
+    if (!PyType_Check((PyObject *)type) || !memo_watch_type(recording->memo, type) || !PyUnicode_CheckExact(step->key)) {
         return 0;
     }
     if (step->kind == STEP_TYPE_ITEM) {
         int known;
-        *value = steady_find_key(type->tp_dict, step->key, &known);
+        *value = find_plain_key(type->tp_dict, step->key, &known);
         return known;
     }
     *value = _PyType_Lookup(type, step->key);
@@ -410,13 +271,13 @@ read_slot(Recording *recording, const Step *step, PyObject **value)
     }
     if (step->number == SLOT_MRO) {
         *value = PyType_Check(object) ? ((PyTypeObject *)object)->tp_mro : NULL;
-        return *value != NULL && watch_type(recording->memo, (PyTypeObject *)object);
+        return *value != NULL && memo_watch_type(recording->memo, (PyTypeObject *)object);
     }
     PyObject **place = slot_place(object, (Slot)step->number);
     if (place == NULL) {
         return 0;
     }
-    add_word(recording->memo, place);
+    memo_add_word(recording->memo, place);
     *value = *place == NULL ? Py_None : *place;
     return 1;
 }

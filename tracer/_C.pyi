@@ -29,6 +29,7 @@ class Entry:
         name: str,
         qualname: str,
         fetches: bool = False,
+        direct: tuple[Callable[..., Any], tuple[int, ...], CodeType] | None = None,
     ) -> Entry: ...
     @property
     def check_fn(self) -> Callable[..., Any]: ...

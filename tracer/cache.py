@@ -23,6 +23,7 @@ class GuardedCode:
     broken: bool = False  # the graph ends in a break, and there is more behind it
     reason: str = ""  # for the break
     pinned: bool = False  # not to be evicted for want of room
+    direct: tuple[tuple[int, ...], types.CodeType] | None = None  # inputs and original of Entry(direct=...)
     outputs: Any = None  # the sizes of each tensor that the graph gives, where its nodes do not tell
     numbers: Any = None  # what upkeep has read off its guards
 
@@ -65,6 +66,15 @@ def watched(state: Any, guarded: GuardedCode) -> Any:
     return guarded.check_fn if metrics.watch is None else metrics.watch(state, guarded)
 
 
+def direct_call(guarded: GuardedCode, extras: tuple[types.CellType, ...]) -> Any:
+    """What an entry with these cells may do in place of its code."""
+    code = guarded.code
+    if guarded.direct is None or code is None or guarded.graph_name is None:
+        return None
+    graph = extras[code.co_freevars.index(guarded.graph_name) - len(code.co_freevars)]
+    return graph.cell_contents, *guarded.direct
+
+
 def make_entry(
     state: Any,
     function: types.FunctionType,
@@ -85,6 +95,7 @@ def make_entry(
         name=function.__name__,
         qualname=function.__qualname__,
         fetches=fetches,
+        direct=direct_call(guarded, cells),
     )
     return joined(entry, guarded)
 

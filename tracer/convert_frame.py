@@ -304,6 +304,7 @@ class FrameConversion:
             graph_name,
             emission.record(env, shape_texts),
             broken=trace.break_at is not None,
+            direct=None if output is None else output.direct,
         )
         logs.emit("guards", lambda: log_texts.guards_text(manager))
         self._check_holds(guarded)

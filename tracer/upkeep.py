@@ -27,7 +27,7 @@ from shapes.guards import Why
 from shapes.printing import group, python_source
 from shapes.regions import Condition, Region, ShapeRecord
 from tracer import _C, guards, logs, metrics
-from tracer.cache import GuardedCode, entries_of, joined, watched
+from tracer.cache import GuardedCode, direct_call, entries_of, joined, watched
 from tracer.graph.same_graph import fakes_of, layout_of, same_graph, sizes_of_outputs
 from tracer.guards.constants import same_constant
 from tracer.guards.implication import constants, implied_beside_shapes
@@ -243,7 +243,7 @@ def merged(one: _C.Entry, other: _C.Entry, region: Any) -> _C.Entry | None:
     manager = guards.CheckFunctionManager(
         [*kept, guards.ShapeGuards(lines)], mine.manager.code, mine.manager.globals, fetched=mine.manager.fetched
     )
-    guarded = GuardedCode(mine.code, manager, mine.graph, mine.graph_name, record, mine.broken, outputs=mine.outputs)
+    guarded = GuardedCode(mine.code, manager, mine.graph, mine.graph_name, record, mine.broken, direct=mine.direct, outputs=mine.outputs)
     return _with_guards(one, guarded, region)
 
 
@@ -281,6 +281,7 @@ def _with_guards(entry: _C.Entry, guarded: GuardedCode, region: Any) -> _C.Entry
         name=entry.name,
         qualname=entry.qualname,
         fetches=bool(guarded.manager.fetched),
+        direct=direct_call(guarded, entry.extras),
     )
     return joined(made, guarded)
 

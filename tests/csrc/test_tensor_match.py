@@ -222,3 +222,56 @@ def test_the_number_of_tensors_is_checked():
 def test_a_wrong_spec_is_refused(wrong):
     with pytest.raises((TypeError, OverflowError, ValueError)):
         TensorMatch((wrong,))
+
+
+def _data_of_another(t, **other):
+    t.data = torch.ones(2, 3, **other)
+
+
+CHANGES = {
+    "requires_grad_": lambda t: t.requires_grad_(),
+    "resize_": lambda t: t.resize_(3, 2),
+    "resize_ to another rank": lambda t: t.resize_(6),
+    "as_strided_": lambda t: t.as_strided_((2, 3), (1, 2)),
+    "unsqueeze_": lambda t: t.unsqueeze_(0),
+    "data of another dtype": lambda t: _data_of_another(t, dtype=torch.double),
+    "data of another size": lambda t: setattr(t, "data", torch.ones(2, 4)),
+    "data of another layout": lambda t: setattr(t, "data", torch.ones(3, 2).t()),
+    "set_": lambda t: t.set_(torch.ones(4, 4)),
+    "a view that is conjugated": lambda t: setattr(t, "data", torch.ones(2, 3, dtype=torch.complex64).conj()),
+    "a graph behind it": lambda t: t.mul_(torch.ones((), requires_grad=True)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_changes_in_a_tensor_that_has_matched_is_noticed(change):
+    t = torch.ones(2, 3)
+    match = TensorMatch((spec_of(t),))
+    assert match(t) and match(t)
+    change(t)
+    assert not match(t) and not match(t)
+    assert match(torch.ones(2, 3))
+
+
+def test_tensors_in_turns_that_differ_in_what_is_not_asked_match():
+    whole = torch.ones(4, 3)
+    match = TensorMatch((spec_of(whole[:2]),))
+    for _ in range(3):
+        assert match(whole[:2]) and match(whole[2:]) and match(torch.ones(2, 3))
+        assert not match(whole[1:])
+
+
+def test_a_tensor_that_has_matched_is_asked_again_where_the_thread_has_other_keys():
+    t = torch.ones(2, 3)
+    match = TensorMatch((spec_of(t),))
+    assert match(t) and match(t)
+    with torch.inference_mode():
+        assert not match(t)
+    assert match(t)
+
+
+def test_tensors_of_many_dims_are_compared_by_all_of_them():
+    t = torch.ones(1, 2, 1, 2, 1, 2, 1)
+    match = TensorMatch((spec_of(t),))
+    assert match(t) and match(torch.ones_like(t)) and match(t)
+    assert not match(torch.ones(1, 2, 1, 2, 1, 3, 1))

@@ -94,6 +94,10 @@ class Assembler:
         """How many instructions were emitted so far."""
         return len(self._ops)
 
+    def since(self, position: int) -> list[tuple[str, Any]]:
+        """The instructions that were emitted from a position on, with their arguments."""
+        return [(op.opname, op.arg) for op in self._ops[position:]]
+
     def emit(self, opname: str, arg: Any = None) -> None:
         """Append an instruction.
 

@@ -23,9 +23,12 @@ from tracer.effects.replay import replay
 from tracer.guards import argument_slots
 from tracer.interpreter.trace import Trace
 from tracer.interpreter.translator import InstructionTranslator
-from tracer.sources import Source
+from tracer.sources import LocalSource, Source
 from tracer.variables.base import VariableTracker
 from tracer.variables.lazy import Unwrapped
+
+# The inputs of a graph (a slot each, or -1 - i for what check_fn hands out at i), and the program's own code for the same slots.
+DirectCall = tuple[tuple[int, ...], types.CodeType]
 
 
 @dataclasses.dataclass
@@ -34,6 +37,7 @@ class OutputCode:
     extras: dict[str, Any]
     calls_back: bool  # whether it runs code that the hook must see
     fetched: tuple[Source, ...] = ()  # what check_fn hands it, as a tuple behind the arguments
+    direct: DirectCall | None = None  # all that it does is to return the first result of its graph
 
 
 class OutputCodeBuilder:
@@ -50,6 +54,7 @@ class OutputCodeBuilder:
         self.root = root
         self.outputs: dict[fx.Node, int] = {}
         self.extras = Extras()
+        self._original = _with_plain_arguments(root.code)
         self._breaks = BreakEmitter(self.extras, root.program.argnames, make_resume, name_resume)
         self._read_late: list[VariableTracker | Unwrapped] = []  # what the effects must not change under the body
 
@@ -83,11 +88,13 @@ class OutputCodeBuilder:
         if emit_asking(cg):
             self._unless_as_traced(cg, drawn)
         tuple_of_fetched = cg.asm.fresh_local("fetched") if fetched else None
+        behind = None
         if graph is not None and graph_name is not None:
             self.extras.bind(graph_name, graph)
             whole = fetched == tuple([item.source for item in inputs])
             loads = {} if whole else self._unpack(cg, tuple_of_fetched, fetched)
             self._call_graph(cg, graph_name, inputs, loads, tuple_of_fetched if whole else None, drawn)
+            behind = cg.asm.position()
             if self.trace.effects or self.trace.break_at is not None:  # what runs now may let go of them
                 for name in [tuple_of_fetched] if whole and tuple_of_fetched else loads.values():
                     cg.asm.delete_fast(name)
@@ -96,13 +103,38 @@ class OutputCodeBuilder:
         replay(cg, self.trace.effects)
         self.trace.torch_state.emit(cg)
         body(cg)
+        direct = None if behind is None or drawn else self._direct_call(cg, behind, inputs, fetched)
         code = self.root.code
         argnames = (*self.root.program.argnames, *([tuple_of_fetched] if tuple_of_fetched else []))
         freevars = (*code.co_freevars, *self.extras.values)
         finished = cg.asm.finish(
             code.co_name, code.co_qualname, code.co_filename, code.co_firstlineno, argnames, freevars
         )
-        return OutputCode(finished, dict(self.extras.values), bool(self._breaks.resumes), fetched)
+        return OutputCode(finished, dict(self.extras.values), bool(self._breaks.resumes), fetched, direct)
+
+    def _direct_call(
+        self, cg: Codegen, behind: int, inputs: list[Any], fetched: tuple[Source, ...]
+    ) -> DirectCall | None:
+        """What the code comes down to, if nothing is done but to call the graph. `behind`: where its call ends."""
+        output = self.trace.output
+        if is_resume_code(self.root.code) or output.written_inputs() or output.draws_random_numbers:
+            return None
+        match cg.asm.since(behind):
+            case [("LOAD_FAST", cg.graph_out), ("LOAD_CONST", 0), ("BINARY_SUBSCR", _), *rest, ("RETURN_VALUE", _)]:
+                if rest not in ([], [("COPY", 1), ("STORE_FAST", cg.own_locals[-1])]):
+                    return None
+            case _:
+                return None
+        places: list[int] = []
+        fetched_places = {source: index for index, source in enumerate(fetched)}
+        for item in inputs:
+            if item.source in fetched_places:
+                places.append(-1 - fetched_places[item.source])
+            elif type(item.source) is LocalSource:
+                places.append(self.root.program.argnames.index(item.source.local_name))
+            else:
+                return None
+        return tuple(places), self._original
 
     def _unpack(self, cg: Codegen, name: str | None, fetched: tuple[Source, ...]) -> dict[Source, str]:
         """The locals that hold what was fetched."""
@@ -187,7 +219,7 @@ class OutputCodeBuilder:
 
     def _run_original(self, cg: Codegen) -> None:
         """-> what the original code returns for the same argument slots; traced again, it would fail again"""
-        code = _with_plain_arguments(self.root.code)
+        code = self._original
         _C.never_trace(code)
         with frame_left_out(cg):
             cg.call_object(

@@ -47,6 +47,7 @@ class Saved:
     shapes: Any
     outputs: tuple[tuple[Any, ...], ...] | None
     pinned: bool
+    direct: tuple[int, ...] | None  # the inputs of a call of the graph that the code comes down to
 
 
 # -- taking apart -------------------------------------------------------------------------------------------------
@@ -77,6 +78,7 @@ def saved(entry: _C.Entry, target: Target) -> bytes:
         shapes=guarded.shapes,
         outputs=None if guarded.graph is None else tuple(output_sizes(guarded, {})),
         pinned=guarded.pinned,
+        direct=None if guarded.direct is None else guarded.direct[0],
     )
     return dumped(state, where, function)
 
@@ -162,6 +164,8 @@ def restored(data: bytes, target: Target) -> _C.Entry:
         extras[found.graph_name] = compiled
     for index in found.originals:
         _C.never_trace(found.code.co_consts[index])  # type: ignore[union-attr]
+    if found.direct is not None and found.code is not None:
+        guarded.direct = found.direct, found.code.co_consts[found.originals[0]]
     return make_entry(state, function, guarded, extras, found.needs_hook, fetches=bool(found.fetched))
 
 

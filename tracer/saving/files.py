@@ -29,7 +29,7 @@ from tracer.saving.entries import restored, saved
 from tracer.saving.references import Differs, Refused, digest, place_of
 from tracer.serving.target import Target, target_of
 
-FORMAT = 1
+FORMAT = 2
 MAGIC = b"shapetracer entries\n"
 _OF_NO_TRACE = frozenset({  # settings that change no trace
     "recompile_limit", "accumulated_recompile_limit", "error_on_recompile", "fail_on_recompile_limit_hit", "suppress_errors",

@@ -1,0 +1,178 @@
+/* What is read of the arguments is handed to the graph as it was found: nothing runs in between that could let go of it. */
+#include "graph_call.h"
+
+#include "frame_eval.h"
+
+enum { FEW_FETCHED = 16 };
+
+/* ---- checking ---- */
+
+static void
+place_inputs(const GraphCall *self, PyObject *const *slots, PyObject *const *fetched, PyObject **inputs)
+{
+    for (Py_ssize_t i = 0; i < self->input_count; i++) {
+        Py_ssize_t place = self->inputs[i];
+        inputs[i] = place >= 0 ? slots[place] : fetched[-1 - place];
+    }
+}
+
+Outcome
+graph_call_bind(const GraphCall *self, PyObject *check_fn, CallSite *site)
+{
+    if (!Checklist_Check(check_fn) || checklist_fetched_count(check_fn) != self->fetched_count) {
+        return UNSURE;
+    }
+    PyObject *few[FEW_FETCHED];
+    int in_place = self->as_fetched;
+    if (!in_place && self->fetched_count > FEW_FETCHED) {
+        return UNSURE;
+    }
+    PyObject **inputs = call_site_take_inputs(site, self->input_count);
+    if (inputs == NULL) {
+        PyErr_Clear();
+        return UNSURE;
+    }
+    Outcome outcome = checklist_look(check_fn, site->slots, in_place ? inputs : few);
+    if (outcome != HOLDS) {
+        call_site_drop_found(site);
+    }
+    else if (!in_place) {
+        place_inputs(self, site->slots, few, inputs);
+    }
+    return outcome;
+}
+
+/* ---- running ---- */
+
+/* Whether a call takes references to its arguments before anything else runs. */
+static int
+takes_references(PyObject *callable)
+{
+    PyObject *function = PyMethod_Check(callable) ? PyMethod_GET_FUNCTION(callable) : callable;
+    return PyFunction_Check(function) && ((PyFunctionObject *)function)->vectorcall == _PyFunction_Vectorcall;
+}
+
+static PyObject *
+call_graph(const GraphCall *self, PyObject **inputs)
+{
+    PyObject *graph = Py_NewRef(self->graph);
+    Py_ssize_t held = takes_references(graph) ? 0 : self->input_count;
+    for (Py_ssize_t i = 0; i < held; i++) {
+        Py_INCREF(inputs[i]);
+    }
+    PyObject *results = PyObject_Vectorcall(graph, inputs, (size_t)self->input_count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    for (Py_ssize_t i = 0; i < held; i++) {
+        Py_DECREF(inputs[i]);
+    }
+    Py_DECREF(graph);
+    return results;
+}
+
+/* CPython runs the program's own code, which raises at the program's own line. */
+static PyObject *
+run_original(const GraphCall *self, const CallSite *site, PyObject *globals)
+{
+    PyObject *function = PyFunction_New((PyObject *)self->original, globals);
+    if (function == NULL) {
+        return NULL;
+    }
+    Py_XSETREF(((PyFunctionObject *)function)->func_closure, Py_XNewRef(site->function->func_closure));
+    PyObject *result = PyObject_Vectorcall(function, site->slots, (size_t)site->argument_count, NULL);
+    Py_DECREF(function);
+    return result;
+}
+
+/* Steals the results. */
+static PyObject *
+first_of(PyObject *results)
+{
+    PyObject *first;
+    if (PyTuple_CheckExact(results) && PyTuple_GET_SIZE(results) > 0) {
+        first = Py_NewRef(PyTuple_GET_ITEM(results, 0));
+    }
+    else {
+        PyObject *zero = PyLong_FromLong(0);
+        first = PyObject_GetItem(results, zero);
+        Py_DECREF(zero);
+    }
+    Py_DECREF(results);
+    return first;
+}
+
+PyObject *
+graph_call_run(const GraphCall *self, ThreadContext *context, const CallSite *site, PyObject *globals)
+{
+    PyObject *outer = context->handed;
+    context->handed = NULL;
+    PyObject *result, *results = call_graph(self, site->inputs);
+    if (results != NULL) {
+        result = first_of(results);
+    }
+    else {
+        PyErr_Clear();
+        result = run_original(self, site, globals);
+    }
+    context->handed = outer;
+    return result;
+}
+
+/* ---- parsing ---- */
+
+static int
+bad_call(void)
+{
+    if (!PyErr_Occurred()) {
+        PyErr_SetString(PyExc_ValueError, "Entry: direct is (graph, indices of inputs, code that takes the same slots), or None");
+    }
+    return -1;
+}
+
+static int
+parse_inputs(GraphCall *self, PyObject *inputs, Py_ssize_t slots)
+{
+    self->input_count = PyTuple_GET_SIZE(inputs);
+    self->inputs = PyMem_New(Py_ssize_t, self->input_count + 1);
+    if (self->inputs == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    int as_fetched = 1;
+    for (Py_ssize_t i = 0; i < self->input_count; i++) {
+        Py_ssize_t place = self->inputs[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(inputs, i));
+        if (PyErr_Occurred() || place >= slots || -1 - place >= self->fetched_count) {
+            return bad_call();
+        }
+        as_fetched = as_fetched && place == -1 - i;
+    }
+    self->as_fetched = as_fetched && self->input_count == self->fetched_count;
+    return 0;
+}
+
+int
+graph_call_parse(GraphCall *self, PyObject *tuple, PyObject *check_fn, PyCodeObject *code)
+{
+    PyObject *graph, *inputs, *original;
+    if (!PyTuple_Check(tuple)
+        || !PyArg_ParseTuple(tuple, "OO!O!", &graph, &PyTuple_Type, &inputs, &PyCode_Type, &original)
+        || !PyCallable_Check(graph) || code == NULL || code_slot_count((PyCodeObject *)original) > code->co_argcount) {
+        return bad_call();
+    }
+    Py_ssize_t fetched = Checklist_Check(check_fn) ? checklist_fetched_count(check_fn) : -1;
+    if (fetched < 0) { /* a function has to be called: then the code is run */
+        return 0;
+    }
+    self->fetched_count = fetched;
+    if (parse_inputs(self, inputs, code_slot_count((PyCodeObject *)original)) < 0) {
+        return -1;
+    }
+    self->original = (PyCodeObject *)Py_NewRef(original);
+    self->graph = Py_NewRef(graph);
+    return never_trace(self->original);
+}
+
+void
+graph_call_free(GraphCall *self)
+{
+    PyMem_Free(self->inputs);
+    Py_CLEAR(self->original);
+}
