@@ -243,7 +243,9 @@ def merged(one: _C.Entry, other: _C.Entry, region: Any) -> _C.Entry | None:
     manager = guards.CheckFunctionManager(
         [*kept, guards.ShapeGuards(lines)], mine.manager.code, mine.manager.globals, fetched=mine.manager.fetched
     )
-    guarded = GuardedCode(mine.code, manager, mine.graph, mine.graph_name, record, mine.broken, direct=mine.direct, outputs=mine.outputs)
+    guarded = GuardedCode(
+        mine.code, manager, mine.graph, mine.graph_name, record, mine.broken, direct=mine.direct, outputs=mine.outputs
+    )
     return _with_guards(one, guarded, region)
 
 
