@@ -27,8 +27,10 @@ zoo: build
 test: build
 	$(BIN)/python -m pytest
 
-# With everything that takes long, a file of tests at a time on each processor; leaves tests/results/.
+# With everything that takes long and needs extras (chromium comes with the system: apt install chromium chromium-driver), a file
+# of tests at a time on each processor; leaves tests/results/.
 test-full: build
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[serve,zoo]"
 	$(BIN)/python -m pytest --full --numprocesses=auto --dist=loadfile
 
 # Side by side with torch.compile: a table, and benchmarks/results/bench.json. What is measured how: benchmarks/README.md.
