@@ -608,3 +608,18 @@ def test_a_class_attribute_that_counts_and_is_read_as_a_constant_elsewhere():
             assert torch.equal(traced(x), x.reshape(ratio + 1, -1) if ratio + 1 in (1, 2, 4) else x)
     finally:
         Counting.ratio = 2
+
+
+def test_a_nested_function_that_lives_across_a_break_is_not_traced_at_each_call():
+    def fn(x):
+        def shifted(y):
+            return y + 1
+
+        tracer.graph_break()
+        return shifted(x)
+
+    graphs = []
+    compiled = tracer.compile(fn, backend=lambda gm, inputs: graphs.append(gm) or gm)
+    for _ in range(4):
+        assert torch.equal(compiled(X), X + 1)
+    assert len(graphs) == 1

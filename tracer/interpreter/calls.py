@@ -162,7 +162,8 @@ class Calls:
         tx: Any = self
         code = function.code
         if isinstance(function, UserFunctionVariable):
-            rely_on_code(function.value)
+            if not function.any_of_its_code:
+                rely_on_code(function.value)
             if function.value in user_marks.run_only and function.source is not None:
                 source = GenericAttrSource(function.source, "__wrapped__")
                 return tx.wrap(function.value.__wrapped__, source).call(tx, args, kwargs)  # type: ignore[no-any-return,attr-defined]

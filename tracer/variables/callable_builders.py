@@ -42,7 +42,7 @@ def _function(builder: VariableBuilder, tx: Tracer, value: types.FunctionType, s
         return builder.remember(value, CompiledFunctionVariable(value, function, source))
     nested = is_nested_function(value)
     builder.guard(guards.CodeMatch(source, value) if nested else guards.FunctionMatch(source, value))
-    return builder.remember(value, UserFunctionVariable(value, source))
+    return builder.remember(value, UserFunctionVariable(value, source, any_of_its_code=nested))
 
 
 _COMPILED = "_torchdynamo_orig_callable"

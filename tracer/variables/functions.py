@@ -133,11 +133,12 @@ class FunctionVariable(VariableTracker):
 
 
 class UserFunctionVariable(FunctionVariable):
-    """A Python function that existed before the frame ran."""
+    """A Python function that existed before the frame ran. `any_of_its_code`: a guard asks for its code, not for it."""
 
-    def __init__(self, value: types.FunctionType, source: Source | None) -> None:
+    def __init__(self, value: types.FunctionType, source: Source | None, any_of_its_code: bool = False) -> None:
         self.value = value
         self.source = source
+        self.any_of_its_code = any_of_its_code
         self.code = value.__code__
         self.globals = value.__globals__
         self.name = value.__name__
