@@ -104,11 +104,11 @@ graph_call_run(const GraphCall *self, ThreadContext *context, const CallSite *si
 {
     PyObject *outer = context->handed;
     context->handed = NULL;
-    PyObject *result, *results = call_graph(self, site->inputs);
+    PyObject *result = NULL, *results = call_graph(self, site->inputs);
     if (results != NULL) {
         result = first_of(results);
     }
-    else {
+    else if (PyErr_ExceptionMatches(PyExc_Exception)) { /* others end the program: KeyboardInterrupt, SystemExit */
         PyErr_Clear();
         result = run_original(self, site, globals);
     }

@@ -221,6 +221,36 @@ def test_a_compiled_graph_that_raises():
     assert torch.equal(compiled(X), X * 2)  # the frame runs in CPython instead, which does not fail
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("does_more", [False, True], ids=["the graph alone", "effects behind the graph"])
+def test_an_interrupt_while_a_graph_runs_reaches_the_caller(error, does_more):
+    interrupted = False
+
+    def backend(gm, inputs):
+        def run(*args):
+            if interrupted:
+                raise error
+            return gm.forward(*args)
+
+        return run
+
+    def fn(x, seen):
+        y = x * 2
+        if does_more:
+            seen.append(y)
+        return y
+
+    compiled = tracer.optimize(backend)(fn)
+    for interrupted in (False, False, True, True, False):
+        seen = []
+        if interrupted:
+            with pytest.raises(error):
+                compiled(X, seen)
+            assert not seen
+        else:
+            assert torch.equal(compiled(X, seen), X * 2) and len(seen) == does_more
+
+
 def test_a_backend_that_calls_decorated_functions():
     inner = tracer.optimize()(lambda x: x + 1)
 

@@ -159,7 +159,7 @@ class OutputCodeBuilder:
     ) -> None:
         """Calls the graph; `all_fetched` holds all of its inputs, `drawn` is what `emit_draws` gave. If it raises and has
         changed nothing that cannot be put back, the frame runs in CPython instead, which raises at the user's own line, with
-        the effects up to there."""
+        the effects up to there. What is no Exception goes on: it has come from outside of the program."""
         asm = cg.asm
         again = asm.label()
         done = asm.label()
@@ -190,6 +190,12 @@ class OutputCodeBuilder:
         asm.try_end(token)
         asm.jump(done)
         asm.place(again)
+        failed = asm.label()
+        asm.load_const(Exception)
+        asm.emit("CHECK_EXC_MATCH")
+        asm.emit("POP_JUMP_FORWARD_IF_TRUE", failed)
+        asm.emit("RERAISE", 0)  # the program is to end: KeyboardInterrupt, SystemExit
+        asm.place(failed)
         if written:
             restored = asm.label()
             cg.call_object(rollback.put_back, lambda: asm.load_fast(saved))
