@@ -167,7 +167,7 @@ class Loaded(random.Random):
 @pytest.mark.parametrize(
     "draw",
     [
-        "random.choice([1, 2])", "random.getrandbits(80)", "random.randint(5, 1)", "random.sample([1, 2], 1)[0]",
+        "random.choice([1, 2.5])", "random.getrandbits(80)", "random.randint(5, 1)", "random.sample([1, 2], 1)[0]",
         "random.random() if random.getstate() else 0", "np.random.permutation(4)[:1]", "np.random.choice(3)",
         "loaded.uniform(1, 2)", "random.Random(4).random()", "random.SystemRandom().random() * 0",
     ],
