@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import types
 import weakref
+from collections import deque
 from typing import Any
 
 from tracer import _C, guards, metrics
@@ -97,17 +98,21 @@ def make_entry(
         fetches=fetches,
         direct=direct_call(guarded, cells),
     )
-    return joined(entry, guarded)
+    return joined(state, entry, guarded)
 
 
-def joined(entry: _C.Entry, guarded: GuardedCode) -> _C.Entry:
-    """The entry with what it remembers. It ends when a guarded object dies, which does not keep it alive."""
+def joined(state: Any, entry: _C.Entry, guarded: GuardedCode) -> _C.Entry:
+    """The entry with what it remembers. It ends when a guarded object dies, which does not keep it alive; the next recompile
+    tells of it."""
     entry.guarded_code = guarded
-    guarded.manager.when_invalid(functools.partial(_invalidate, weakref.ref(entry)))  # needs no globals when Python shuts down
+    died = state.state_of(guarded.manager.code, entry.globals).died
+    on_death = functools.partial(_invalidate, weakref.ref(entry), died)  # needs no globals when Python shuts down
+    guarded.manager.when_invalid(on_death)
     return entry
 
 
-def _invalidate(reference: weakref.ref[_C.Entry]) -> None:
+def _invalidate(reference: weakref.ref[_C.Entry], died: deque[str]) -> None:
     entry = reference()
     if entry is not None:
         entry.valid = False
+        died.append(entry.guarded_code.manager.died)

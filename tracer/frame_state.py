@@ -5,6 +5,7 @@ import abc
 import dataclasses
 import math
 import weakref
+from collections import deque
 from collections.abc import Container, Sequence
 from typing import Any
 
@@ -41,6 +42,7 @@ class FrameState:
     warned_of_limit: bool = False
     timed_out: bool = False  # a compile took too long: no other is tried
     classes: dict[tuple[str, str], weakref.ref[type] | None] = dataclasses.field(default_factory=dict)  # local ones met, by name
+    died: deque[str] = dataclasses.field(default_factory=lambda: deque(maxlen=8))  # guarded objects whose death ended an entry
     shown: bool = False  # a call ran in CPython to show its sizes, under the stance "eager_then_compile"
 
 

@@ -13,7 +13,8 @@ import torch
 from tracer import _C, config, errors, log_texts, logs, stances, time_limit
 from tracer.cache import entries_of, failures_of
 from tracer.frame_state import FrameState
-from tracer.guards import argument_slots
+from tracer.guards import GuardFailure, argument_slots
+from tracer.guards.manager import gone
 from tracer.sources import ItemSource, LocalSource, Source
 from tracer.sources.reading import is_a
 from tracer.upkeep import has_room
@@ -29,7 +30,7 @@ def is_answered(region: Any, function: types.FunctionType, args: tuple[Any, ...]
     stance = stances.current()
     if stance == "fail_on_recompile":
         existing = entries_of(region.region, function.__code__, function.__globals__)
-        raise errors.RecompileError(log_texts.recompile(function.__code__, failures_of(existing, function, args)))
+        raise errors.RecompileError(log_texts.recompile(function.__code__, reasons(region, function, args, existing)))
     if stance == "eager_then_compile" and id(function.__code__) in region.roots:
         state = region.frame_state(function)
         if not state.shown:
@@ -61,11 +62,16 @@ def _leaves(source: Source, value: Any) -> Iterator[tuple[Source, Any]]:
         yield source, value
 
 
+def reasons(region: Any, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]) -> list[GuardFailure]:
+    """Why no entry serves a call: what ended those that there were since the last trace, and what fails in the others."""
+    return [*map(gone, region.frame_state(function).died), *failures_of(existing, function, args)]
+
+
 def report_recompile(region: Any, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]) -> None:
     """Says why no entry served a call that is about to be traced; RecompileError where the settings forbid it."""
     if not (logs.is_on("recompiles") or region.guard_fail_fn or config.error_on_recompile):
         return
-    failures = failures_of(existing, function, args)
+    failures = reasons(region, function, args, existing)
     text = log_texts.recompile(function.__code__, failures)
     logs.emit("recompiles", lambda: text)
     if region.guard_fail_fn is not None and failures:

@@ -18,7 +18,7 @@ import torch
 from shapes import ConstraintViolationError, solver
 from tracer import _C, config, errors, metrics, misses, upkeep
 from tracer.backends.calling import Backend
-from tracer.cache import decide, entries_of, failures_of
+from tracer.cache import decide, entries_of
 from tracer.convert_frame import FrameConversion, GaveUp
 from tracer.frame_filter import TRACE, answer_without_tracing
 from tracer.frame_state import FrameState
@@ -131,7 +131,10 @@ class RegionState:
                 return _C.SKIP
 
     def frame_state(self, function: types.FunctionType) -> FrameState:
-        return self.frames.setdefault((id(function.__code__), id(function.__globals__)), FrameState())
+        return self.state_of(function.__code__, function.__globals__)
+
+    def state_of(self, code: types.CodeType, globals_: dict[str, Any]) -> FrameState:
+        return self.frames.setdefault((id(code), id(globals_)), FrameState())
 
     def happened(
         self, kind: str, function: types.FunctionType, detail: str = "", seconds: float = 0.0, **about: Any
@@ -148,7 +151,8 @@ class RegionState:
         declared = self.declared(function, args)
         if declared is not None:
             declared.point()
-        if existing:
+        died = self.frame_state(function).died
+        if existing or died:
             misses.report_recompile(self, function, args, existing)
         everywhere = _entries_of_code.get(code)
         if everywhere is None:
@@ -159,8 +163,9 @@ class RegionState:
             return None
         if misses.out_of_time(self, function):
             return None
-        if existing:
-            failures = failures_of(existing, function, args) if metrics.listened else ()
+        if existing or died:
+            failures = misses.reasons(self, function, args, existing) if metrics.listened else ()
+            died.clear()
             self.happened("recompile", function, "\n".join(map(str, failures)), failures=failures)
         entry = self.make_entry(function, args, beside_others)
         if entry is not _C.SKIP:

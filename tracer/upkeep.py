@@ -285,7 +285,7 @@ def _with_guards(entry: _C.Entry, guarded: GuardedCode, region: Any) -> _C.Entry
         fetches=bool(guarded.manager.fetched),
         direct=direct_call(guarded, entry.extras),
     )
-    return joined(made, guarded)
+    return joined(region, made, guarded)
 
 
 def _same_code(one: _C.Entry, other: _C.Entry) -> bool:

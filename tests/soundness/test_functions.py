@@ -623,3 +623,15 @@ def test_a_nested_function_that_lives_across_a_break_is_not_traced_at_each_call(
     for _ in range(4):
         assert torch.equal(compiled(X), X + 1)
     assert len(graphs) == 1
+
+
+def test_a_global_function_that_dies_as_it_is_replaced_is_named_as_the_reason(other_module):
+    outer = other_module.outer
+    watched = traced(lambda x: outer(x), (X,))
+    exec("def inner(x): return x - 1", vars(other_module))
+    watched(X)
+    (reason,) = watched.reasons
+    assert "['tests_of_soundness_other'].inner (<function inner>) was guarded and is gone" in reason
+    exec("def inner(x): return x - 2", vars(other_module))
+    with tracer.set_stance("fail_on_recompile"), pytest.raises(tracer.errors.RecompileError, match="is gone"):
+        watched.compiled(X)

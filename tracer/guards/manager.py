@@ -66,7 +66,7 @@ class CheckFunctionManager:
         self._builtins = builtins
         self._stages = arrange(guards)
         self._shares = False
-        self.died: str | None = None
+        self.died: str | None = None  # the guarded object that did, in words
         self._on_invalid = on_invalid
         self.check_fn = self._define()
         self._watches = self._watch()
@@ -174,21 +174,25 @@ class CheckFunctionManager:
 
     def _watch(self) -> list[weakref.ref[Any]]:
         own = weakref.ref(self)
-        watched: dict[int, weakref.ref[Any]] = {}
+        watched: dict[int, tuple[ObjectRef, Source | None]] = {}
         for guard in self.guards:
+            place = next(iter(guard.sources()), None)
             for reference in guard.references():
-                if reference.bound or reference.id in watched:
-                    continue
-                obj = reference.get()
-                if obj is None:
-                    self._object_died(reference)
-                    continue
-                watched[reference.id] = weakref.ref(obj, _notify(own, reference))
-        return list(watched.values())
+                if not reference.bound and (reference.id not in watched or watched[reference.id][1] is None):
+                    watched[reference.id] = reference, place
+        made = []
+        for reference, place in watched.values():
+            obj = reference.get()
+            if obj is None:
+                self._object_died(reference, place)
+            else:
+                made.append(weakref.ref(obj, _notify(own, reference, place)))
+        return made
 
-    def _object_died(self, reference: ObjectRef) -> None:
+    def _object_died(self, reference: ObjectRef, place: Source | None) -> None:
+        """`place`: where it was found, if any guard read it there."""
         if self.died is None:
-            self.died = repr(reference)
+            self.died = repr(reference) if place is None else f"{place.name} ({reference!r})"
             if self._on_invalid is not None:
                 self._on_invalid()
 
@@ -206,7 +210,7 @@ class CheckFunctionManager:
     def explain(self, args: tuple[Any, ...], closure: tuple[CellType, ...] | None = None) -> GuardFailure | None:
         """The first guard that fails for these argument slots; None if all hold."""
         if self.died is not None:
-            return GuardFailure(None, f"a guarded object was deleted: {self.died}", "alive", "deleted")
+            return gone(self.died)
         code, steps = self._code()
         filename = f"<explained check_fn of {self.code.co_qualname}>"
         explain_fn = _define({"check_fn": code.text(str)}, code.namespace, filename)
@@ -231,6 +235,10 @@ class CheckFunctionManager:
 
     def _unreadable(self, error: Exception, step: int, steps: list[tuple[Guard, ...]]) -> GuardFailure:
         return _cannot_read(steps[step][0], error) if step < len(steps) else GuardFailure(None, str(error), "", "")
+
+
+def gone(died: str) -> GuardFailure:
+    return GuardFailure(None, f"{died} was guarded and is gone", "alive", "gone")
 
 
 def _cannot_read(guard: Guard, error: Exception) -> GuardFailure:
@@ -288,11 +296,11 @@ class OnDemand:
 
 
 def _notify(
-    manager: weakref.ref[CheckFunctionManager], reference: ObjectRef
+    manager: weakref.ref[CheckFunctionManager], reference: ObjectRef, place: Source | None
 ) -> Callable[[weakref.ref[Any]], None]:
     def object_died(_: weakref.ref[Any]) -> None:
         found = manager()
         if found is not None:
-            found._object_died(reference)
+            found._object_died(reference, place)
 
     return object_died
