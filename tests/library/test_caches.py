@@ -310,3 +310,125 @@ def test_a_cached_function_that_raises_is_called_again_each_time():
     for size in (2, 3, 2):
         watched(torch.ones(size))
         assert counts(plain) == counts(traced)
+
+
+def test_a_constant_that_somebody_else_has_let_the_cache_keep(scale):
+    plain, traced = cached_pair(functools.cache)
+    watched = Watched(lambda x: x * traced(5), plain=lambda x: x * plain(5))
+    watched(X)
+    plain.cache_clear(), traced.cache_clear()
+    scale(7)
+    plain(5), traced(5)
+    scale(2)
+    assert watched(X).tolist() == [35.0] * 3
+    assert watched.traces == 1
+
+
+class Setting:
+    value = 1
+
+
+def stores_an_attribute(setting, get, value):
+    setting.value = value
+    return get(3)
+
+
+def stores_in_a_list(setting, get, value):
+    setting.items.append(value)
+    return get(3)
+
+
+@pytest.mark.parametrize("store", [stores_an_attribute, stores_in_a_list])
+@pytest.mark.parametrize("clears", [False, True])
+def test_a_cached_function_reads_what_the_frame_has_stored(store, clears):
+    def program():
+        setting = Setting()
+        setting.items = []
+
+        @functools.cache
+        def get(number):
+            return setting.value * number + len(setting.items)
+
+        return get, lambda x, value: x * store(setting, get, value)
+
+    (plain, plainly), (traced, fn) = program(), program()
+    watched = Watched(fn, plain=plainly)
+    for value in (2, 2, 5, 7):
+        watched(X, value)
+        assert plain(3) == traced(3) and counts(plain) == counts(traced)
+        if clears:
+            plain.cache_clear(), traced.cache_clear()
+
+
+def test_a_cached_function_that_stores_once_more_where_the_frame_has_stored():
+    def program():
+        setting = Setting()
+
+        @functools.cache
+        def get(number):
+            setting.value = number
+            return number
+
+        def fn(x):
+            setting.value = 9
+            return x * get(3), setting.value
+
+        return fn
+
+    watched = Watched(program(), plain=program())
+    for _ in range(3):
+        watched(X)
+
+
+def test_a_cached_function_of_its_arguments_alone_is_in_the_graph_whatever_was_stored_before():
+    setting = Setting()
+
+    def fn(x):
+        setting.value = 3
+        return x * pure(4) + listed(2)[0], listed(2) is listed(2)
+
+    captured(fn, X)
+
+
+def test_a_key_that_is_no_number_is_found_by_its_identity():
+    def program():
+        @functools.cache
+        def get(number):
+            return 1
+
+        return get, lambda x, number: x * get(number)
+
+    (plain, plainly), (traced, fn) = program(), program()
+    watched = Watched(fn, plain=plainly)
+    for _ in range(3):
+        watched(X, float("nan"))
+        assert counts(plain) == counts(traced)
+
+
+def test_a_tuple_of_constants_is_that_of_the_cache():
+    @functools.cache
+    def pair(number):
+        return number, "a"
+
+    traced = compiled(lambda x: (x, pair(1), pair(1) is pair(1)), Settings(backend="eager"))
+    assert traced(X)[1] is pair(1) and traced(X)[2]
+
+
+@pytest.mark.parametrize("maxsize", [0, 1])
+def test_a_cache_that_is_too_small_for_what_it_is_asked(maxsize):
+    def program():
+        @functools.lru_cache(maxsize)
+        def get(number):
+            return [number]
+
+        def fn(x):
+            first, second, third = get(1), get(2), get(1)
+            return x * first[0], first is third, second is third
+
+        return get, fn
+
+    (plain, plainly), (traced, fn) = program(), program()
+    watched = Watched(fn, plain=plainly)
+    for _ in range(3):
+        watched(X)
+        assert counts(plain) == counts(traced)

@@ -2,7 +2,6 @@
 with what was traced."""
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from shapes.printing import python_source
 from tracer import _C
 from tracer.graph.fake_tensors import expr_of
 from tracer.graph_breaks import unsupported
+from tracer.guards.constants import same_constant
 from tracer.sources import Source
 from tracer.variables.base import VariableTracker
 from tracer.variables.mappings import DictVariable
@@ -48,17 +48,6 @@ def load_kept(cg: Codegen, value: VariableTracker) -> None:
         cg.load(part.parent)
         cg.load_const(part.key)
     cg.getitem()
-
-
-def same_constant(one: Any, other: Any) -> bool:
-    """Whether two constants cannot be told apart, but for their identity."""
-    if type(one) is not type(other):
-        return False
-    if type(one) is tuple:
-        return len(one) == len(other) and all(map(same_constant, one, other))
-    if type(one) is float:
-        return (one == other and math.copysign(1, one) == math.copysign(1, other)) or (one != one and other != other)
-    return one is other or (type(one) in (int, str, bytes) and one == other)
 
 
 class _Text:

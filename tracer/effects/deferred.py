@@ -1,5 +1,5 @@
 """Calls that the output code makes after the graph, in the order of the program: warnings and records of loggers, which tell
-of the user's line as if they were given from there, and calls that fill caches."""
+of the user's line as if they were given from there."""
 from __future__ import annotations
 
 import logging
@@ -36,9 +36,3 @@ def ignored_warning(namespace: dict[str, Any]) -> None:
 def log(filename: str, line: int, function: str, logger: logging.Logger, level: int, message: str, *args: Any) -> None:
     """logger._log at the user's line"""
     logger.handle(logger.makeRecord(logger.name, level, filename, line, message, args, None, function, None, None))
-
-
-def fill_cache(names: tuple[str, ...], function: Any, *args: Any) -> None:
-    """A call of a function with a cache, `names` being those of the last arguments"""
-    count = len(args) - len(names)
-    function(*args[:count], **dict(zip(names, args[count:], strict=True)))

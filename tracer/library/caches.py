@@ -1,11 +1,12 @@
 """Functions with a cache (functools.lru_cache, functools.cache).
 
 The function itself is traced through. Where it only computes (no effect, no operation on tensors, no random number), that
-is what the cache gives or comes to hold. A constant is then baked in, and the cache is asked after the graph, for what that
-leaves in it. Anything else is asked for before the graph: the output code compares what it gets with what was traced, and
-runs the original code where they differ, for instance because somebody has changed a list that the cache holds."""
+is what the cache gives or comes to hold. The output code asks the cache before the graph, compares what it gets with what was
+traced, and runs the original code where they differ: somebody may have changed a list that the cache holds, or have filled it
+while a global was another one. (The cache counts such a call twice.)"""
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import logging
@@ -16,13 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import torch
 
 from tracer import config
-from tracer.effects import deferred
-from tracer.effects.deferred import DeferredCall
 from tracer.effects.kept import Asked, Part
-from tracer.effects.log import DELETED
+from tracer.effects.log import DELETED, Effects
 from tracer.graph.fake_tensors import expr_of
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
+from tracer.library.closed_functions import is_closed
 from tracer.library.registry import instance_models
 from tracer.sources import GenericAttrSource
 from tracer.variables.base import ObservedException, VariableTracker
@@ -53,17 +53,8 @@ def _cached_call(tx: Tracer, callee: Value, *args: Value, **kwargs: Value) -> Va
     kept = tx.effects.kept
     known = kept.results.get(key.known_by)
     if known is None:
-        before = _Extent.of(tx)
-        result = _traced_through(tx, callee, args, kwargs)
-        if tx.trace.torch_state.changed and tx.trace.torch_calls != before.torch_calls:
-            _refuse(callee, _CHANGED)
-        if key.is_plain and result.is_constant():
-            _refuse_out_of_date(callee, key, result.constant())
-            tx.effects.defer(DeferredCall(deferred.fill_cache, (tuple(kwargs),), (callee, *args, *kwargs.values())))
-            return result
-        if before.changes:
-            _refuse(callee, _CHANGED)
-        known = result
+        _refuse_small(tx, callee)
+        known = _traced_through(tx, callee, key, args, kwargs)
         kept.results[key.known_by] = known
         _keep(tx, callee, known)
     kept.calls.append(Asked(callee, (*args, *kwargs.values()), tuple(kwargs), known))
@@ -74,46 +65,67 @@ def _refuse(callee: Value, reason: str) -> NoReturn:
     unsupported("unsupported-call", value=f"{callee.describe()}, {reason},")
 
 
-def _traced_through(tx: Tracer, callee: CallableVariable, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
+def _refuse_small(tx: Tracer, callee: CallableVariable) -> None:
+    """A cache that cannot keep all that this trace asks it for gives a new object the next time."""
+    room = callee.value.cache_parameters()["maxsize"]
+    if room is not None and sum(function == id(callee.value) for function, *_ in tx.effects.kept.results) >= room:
+        _refuse(callee, "a cache that forgets what it was asked for before")
+
+
+def _traced_through(
+    tx: Tracer, callee: CallableVariable, key: _Key, args: tuple[Value, ...], kwargs: dict[str, Value]
+) -> Value:
     """What the function itself gives. The caches that it asks are filled when it is called."""
     assert callee.source is not None
+    if _has_changes(tx.effects) and not is_closed_call(tx, callee, key):
+        _refuse(callee, _CHANGED)
     wrapped = tx.wrap(callee.value.__wrapped__, GenericAttrSource(callee.source, "__wrapped__"))
-    before, kept = _Extent.of(tx), tx.effects.kept
-    calls, asked, parts, results = len(tx.effects.calls), len(kept.calls), dict(kept.parts), dict(kept.results)
+    kept, nodes, torch_calls = tx.effects.kept, len(tx.output.graph.nodes), tx.trace.torch_calls
+    asked, parts, results = len(kept.calls), dict(kept.parts), dict(kept.results)
     try:
-        result = wrapped.call(tx, list(args), kwargs)
+        with _changes_noted(tx.effects) as changes:
+            result = wrapped.call(tx, list(args), kwargs)
     except ObservedException:
         _refuse(callee, "a cache of a function that raises, which counts as a miss")
-    if not before.is_left_by(tx):
+    if changes or not all(map(_is_arithmetic, list(tx.output.graph.nodes)[nodes:])):
         _refuse(callee, "a cache of a function that does more than to compute its result")
-    del tx.effects.calls[calls:], kept.calls[asked:]
+    if tx.trace.torch_state.changed and tx.trace.torch_calls != torch_calls:
+        _refuse(callee, _CHANGED)
+    if key.is_plain and result.is_constant():
+        _refuse_out_of_date(callee, key, result.constant())
+    del kept.calls[asked:]
     kept.parts, kept.results = parts, results
     return result
 
 
-class _Extent(NamedTuple):
-    """What was done so far that is seen outside, and how much of the graph there is."""
+def _has_changes(effects: Effects) -> bool:
+    """Whether something was changed that is seen outside. The caches are asked before that."""
+    changed = any(target.source is not None for target in effects.mutated)
+    return changed or bool(effects.calls) or next(effects.stored_globals(), None) is not None
 
-    changes: list[Any]
-    draws: int
-    nodes: int
-    torch_calls: int
 
-    @classmethod
-    def of(cls, tx: Tracer) -> _Extent:
-        effects = tx.effects
-        changed = [target for target in effects.mutated if target.source is not None]
-        stored: list[Any] = [(target, len(effects.attributes(target))) for target in changed]
-        told = [call for call in effects.calls if call.function is not deferred.fill_cache]
-        everything = [*stored, *effects.stored_globals(), *told]
-        return cls(everything, len(effects.draws), len(tx.output.graph.nodes), tx.trace.torch_calls)
+@contextlib.contextmanager
+def _changes_noted(effects: Effects) -> Iterator[list[Any]]:
+    """Gathers what is changed meanwhile and is seen outside."""
+    changes: list[Any] = []
+    outer = effects.observer
 
-    def is_left_by(self, tx: Tracer) -> bool:
-        """Whether all that was done since is arithmetic on sizes."""
-        now = _Extent.of(tx)
-        new = list(tx.output.graph.nodes)[self.nodes :]
-        arithmetic = all(isinstance(node.meta.get(EXAMPLE), (torch.SymInt, torch.SymBool, torch.SymFloat)) for node in new)
-        return now.draws == self.draws and len(now.changes) == len(self.changes) and arithmetic
+    def note(target: Value | None) -> None:
+        if target is None or target.source is not None:
+            changes.append(target)
+        if outer is not None:
+            outer(target)
+
+    effects.observer = note
+    try:
+        yield changes
+    finally:
+        effects.observer = outer
+
+
+def _is_arithmetic(node: Any) -> bool:
+    """Whether a node of the graph only computes with sizes."""
+    return isinstance(node.meta.get(EXAMPLE), (torch.SymInt, torch.SymBool, torch.SymFloat))
 
 
 # -- keys --------------------------------------------------------------------------------------------------------------
@@ -144,6 +156,12 @@ class _Key(NamedTuple):
         return cls(mine, named, not any(map(_is_of_this_call, parts)), known_by)
 
 
+def is_closed_call(tx: Tracer, callee: CallableVariable, key: _Key) -> bool:
+    """Whether nothing that the program has changed can reach the function."""
+    parts = [*key.args, *key.kwargs.values()]
+    return is_closed(tx, callee.value) and all(isinstance(part, _Symbolic) or is_closed(tx, part) for part in parts)
+
+
 def _is_of_this_call(part: Any) -> bool:
     return isinstance(part, (_Symbolic, VariableTracker)) or (type(part) is tuple and any(map(_is_of_this_call, part)))
 
@@ -159,11 +177,19 @@ def _key_part(tx: Tracer, value: Value) -> Any:
         return value
     hashed = value.hash_key(tx)
     if value.is_constant():
+        if _has_nan(value.constant()):  # which is found again by its identity
+            unsupported("unsupported-call", value=f"a cache that is asked for {value.describe()}")
         return value.constant()
     real = value.identity()
     if value.source is None or real is value or hashed is not real:
         unsupported("unsupported-call", value=f"a cache that is asked for {value.describe()}")
     return real
+
+
+def _has_nan(constant: Any) -> bool:
+    if type(constant) in (tuple, frozenset):
+        return any(map(_has_nan, constant))
+    return isinstance(constant, (float, complex)) and constant != constant
 
 
 def _backed(tx: Tracer, value: SymNodeVariable) -> Any:
@@ -189,10 +215,15 @@ def _keep(tx: Tracer, callee: Value, result: Value) -> None:
         value, place = todo.pop()
         if isinstance(value, SymNodeVariable) and value.python_type() is int:
             _backed(tx, value)
-        elif not (value.is_constant() or value in kept.parts or value.source is not None):
+        elif not (_is_any_copy(value) or value in kept.parts or value.source is not None):
             kept.parts[value] = place
             for key, part in _parts(tx, callee, value):
                 todo.append((part, Part(value, key, isinstance(value, UserObjectVariable))))
+
+
+def _is_any_copy(value: Value) -> bool:
+    """Whether it does not matter which object a value is."""
+    return value.is_constant() and type(value) is not TupleVariable
 
 
 def _parts(tx: Tracer, callee: Value, value: Value) -> Iterator[tuple[Any, Value]]:
