@@ -37,23 +37,41 @@ def floats_as_tensors(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], 
     hoisted = _read_by_the_rest(graph, derived)
     before = _computing(graph, hoisted)
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
-    new = _replace(graph, hoisted, derived)
-    kept = [i for i, node in enumerate(inputs) if node.users or not _is_float(node)]
+    inputs += _replace(graph, hoisted, derived)
+    returned = _take_floats_from_results(graph, inputs)
+    handed_over = {i: _is_float(node) for i, node in enumerate(inputs) if node.users or not _is_float(node)}
     for i, node in enumerate(inputs):
-        if i not in kept:  # PyTorch does not take a float that no operation reads
+        if i not in handed_over:  # PyTorch does not take a float that no operation reads
             graph.erase_node(node)
-    handed_over = [*(inputs[i] for i in kept), *new]
-    in_tensors = [_is_float(node) for node in handed_over]
-    _read_from_tensors([node for node in handed_over if _is_float(node)], graph)
+    _read_from_tensors([inputs[i] for i, is_float in handed_over.items() if is_float], graph)
 
     def around(compiled: Compiled) -> Compiled:
         def run(*args: Any) -> Any:
-            values = (*(args[i] for i in kept), *before.forward(*args))
-            return compiled(*(_tensor(v) if as_tensor else v for v, as_tensor in zip(values, in_tensors, strict=True)))
+            values = (*args, *before.forward(*args))
+            results = compiled(*(_tensor(values[i]) if is_float else values[i] for i, is_float in handed_over.items()))
+            return _with_floats(results, values, returned) if returned else results
 
         return run
 
-    return [node.meta[EXAMPLE] for node in handed_over], around
+    return [inputs[i].meta[EXAMPLE] for i in handed_over], around
+
+
+def _take_floats_from_results(graph: fx.Graph, inputs: list[fx.Node]) -> list[tuple[int, int]]:
+    """The places among the results where an input stands that is a float, each with the number of the input. Compilers
+    are not asked to hand on a number, which is fixed for some of them as soon as it is a result."""
+    output = next(node for node in reversed(graph.nodes) if node.op == "output")
+    results = output.args[0]
+    numbers = {node: i for i, node in enumerate(inputs) if _is_float(node)}
+    returned = [(place, numbers[node]) for place, node in enumerate(results) if node in numbers]
+    output.args = (tuple(node for node in results if node not in numbers),)
+    return returned
+
+
+def _with_floats(results: Any, values: tuple[Any, ...], returned: list[tuple[int, int]]) -> tuple[Any, ...]:
+    whole = list(results)
+    for place, i in returned:
+        whole.insert(place, values[i])
+    return tuple(whole)
 
 
 def floats_as_constants(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
