@@ -51,3 +51,36 @@ def test_what_a_kernel_takes_is_captured(program):
 
 def test_an_operator_that_fails_on_one_element_for_another_reason_is_not_refused():
     check_dtypes(torch.ops.aten.embedding.default, (torch.ones(3, 2), torch.zeros(2, dtype=torch.int64)), {})
+
+
+REFUSED_BY_ELEMENTS = [
+    lambda x: x - True,
+    lambda x: True - x,
+    lambda x: x.sub_(True),
+    lambda x: (x > 0) - x,
+    lambda x: ~x,
+    lambda x: x & 1.5,
+    lambda x: x.long() << 1.5,
+    lambda x: torch.gcd(x, x),
+    lambda x: x.long() ** -1,
+    lambda x: (x > 0).abs(),
+    lambda x: F.gelu(x.long()),
+    lambda x: torch.maximum(x, x * 1j),
+    lambda x: x < 1j,
+]
+
+
+@pytest.mark.parametrize("size", [(2, 3), (0, 3), (), (1,)])
+@pytest.mark.parametrize("operator", REFUSED_BY_ELEMENTS)
+def test_what_an_elementwise_kernel_refuses_raises_at_its_line_behind_what_was_written(operator, size):
+    def program(x, y):
+        y.add_(1)
+        return operator(x)
+
+    found = check(program, torch.ones(size), torch.ones(2))
+    assert not found.raised  # by a graph
+
+
+def test_numbers_that_a_kernel_takes_and_others_that_it_refuses_are_told_apart():
+    for power in (2, -1, 3, -2, 2.0):
+        check(lambda x, power: (x.add_(1), x**power), torch.ones(2, dtype=torch.int64), power)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.soundness.watching import Watched
-from tests.support import check
+from tests.support import captured, check
 from tracer.graph.fake_rules import fake_form
 
 
@@ -71,3 +71,27 @@ def test_wrong_sizes_raise_as_in_eager():
     module = torch.nn.GRU(8, 16)
     check(lambda x, h: module(x, h)[0], torch.randn(5, 3, 8), torch.randn(1, 4, 16))
     check(lambda x: F.max_pool1d(x, 30), torch.randn(3, 8))
+
+
+def dropped(x, p, training):
+    return F.dropout(x, p, training) is x, torch.dropout(x, p=p, train=training) is x, F.dropout(x, p, training).stride()
+
+
+@pytest.mark.parametrize("x", [torch.ones(2, 3), torch.ones(0, 3), torch.ones(2, 0).t(), torch.ones(2, 0, requires_grad=True)])
+@pytest.mark.parametrize("p, training", [(0.5, True), (0.5, False), (0.0, True), (0, True), (1, True)])
+def test_a_dropout_that_drops_nothing_is_its_argument(x, p, training):
+    captured(dropped, x, p, training)
+
+
+def test_what_is_written_to_the_result_of_a_dropout_that_drops_nothing_is_written_to_its_argument():
+    def program(x):
+        y = F.dropout(x, 0.5, False)
+        y.add_(1)
+        return x * 2
+
+    captured(program, torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("p", [-0.5, 2.0, float("nan")])
+def test_a_dropout_whose_share_is_none_is_refused(p):
+    assert check(lambda x: F.dropout(x, p, False), torch.ones(2)).error is not None

@@ -1,5 +1,5 @@
-"""Combinations of dtypes that a kernel refuses although its fake form takes them, such as a product of a float64 and a
-float32 matrix. They are found by asking the kernel itself, on tensors of one element."""
+"""Dtypes that a kernel refuses although its fake form takes them, such as a product of a float64 and a float32 matrix, or
+a difference from a bool. They are found by asking the kernel itself, on tensors of one element."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from typing import Any
 
 import torch
 
-_known: dict[Any, Exception | None] = {}
+_KINDS = (bool, int, float, complex)
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_OF_POINTWISE = (torch.float32, torch.int64, torch.bool)
+_NUMBERS: dict[Any, Any] = {torch.float32: 1.0, torch.int64: 1, torch.bool: True}
+
+_known: dict[Any, Exception | None] = {}  # by the operator and what of its arguments decides
 _LARGEST_TABLE = 4096
 
 
 def may_refuse(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether a call mixes dtypes, and the operator is none that promotes them."""
-    if not isinstance(func, torch._ops.OpOverload) or torch.Tag.pointwise in func.tags:
-        return False
-    return _has_several_dtypes(args, kwargs)
+    return isinstance(func, torch._ops.OpOverload) and not is_pointwise(func) and _has_several_dtypes(args, kwargs)
+
+
+def is_pointwise(func: Any) -> bool:
+    return isinstance(func, torch._ops.OpOverload) and torch.Tag.pointwise in func.tags
 
 
 def _has_several_dtypes(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -29,34 +36,54 @@ def _leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def check_dtypes(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raises what the kernel of an operator (an OpOverload that neither draws random numbers nor writes) says of the
-    dtypes of its arguments on the CPU."""
-    tensors = [each for each in _leaves(args, kwargs) if isinstance(each, torch.Tensor)]
-    if any(each.device.type != "cpu" or each.layout is not torch.strided for each in tensors):
+    """Raises what the kernel of an operator (an OpOverload that draws no random numbers) says of the dtypes of its
+    arguments on the CPU."""
+    key: list[Any] = [func, *kwargs]
+    tensors = []
+    for each in _leaves(args, kwargs):
+        if isinstance(each, torch.Tensor):
+            if each.device.type != "cpu" or each.layout is not torch.strided:
+                return
+            tensors.append(each)
+            key += (each.dtype, *map(_small, each.shape), None)
+        elif isinstance(each, _SYMBOLIC) or isinstance(each, torch.device) and each.type != "cpu":
+            return
+        else:
+            key += (type(each), each)
+    known = tuple(key)
+    if not tensors:
         return
-    key = (func, tuple((each.dtype, each.dim()) for each in tensors))
-    if key not in _known:
+    if known not in _known:
         if len(_known) >= _LARGEST_TABLE:
             _known.clear()
-        _known[key] = _refusal(func, args, kwargs, tensors[0].dtype)
-    refusal = _known[key]
+        _known[known] = _refusal(func, args, kwargs, tensors[0].dtype)
+    refusal = _known[known]
     if refusal is not None:
         raise type(refusal)(*refusal.args)
 
 
+def _small(size: Any) -> int:
+    return 0 if type(size) is int and size == 0 else 1
+
+
 def _refusal(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dtype: torch.dtype) -> Exception | None:
-    """What the kernel raises for these dtypes and not for one; something else may be wrong with one element."""
-    if any(isinstance(each, (torch.SymInt, torch.SymFloat, torch.SymBool)) for each in _leaves(args, kwargs)):
-        return None
+    """What the kernel raises for these dtypes and not for others; something else may be wrong with one element."""
     refusal = _raised(func, args, kwargs, None)
-    return refusal if refusal is not None and _raised(func, args, kwargs, dtype) is None else None
+    if refusal is None:
+        return None
+    others = _OF_POINTWISE if is_pointwise(func) else (dtype,)
+    return refusal if any(_raised(func, args, kwargs, other) is None for other in others) else None
 
 
 def _raised(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dtype: torch.dtype | None) -> Exception | None:
+    number = _NUMBERS.get(dtype) if is_pointwise(func) else None
+
     def small(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return type(value)(map(small, value))
-        return torch.ones((1,) * value.dim(), dtype=dtype or value.dtype) if isinstance(value, torch.Tensor) else value
+        if isinstance(value, torch.Tensor):
+            return torch.ones(tuple(map(_small, value.shape)), dtype=dtype or value.dtype)
+        return number if number is not None and type(value) in _KINDS else value
 
     with torch._C._DisableTorchDispatch(), torch.no_grad():
         try:

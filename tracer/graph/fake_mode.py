@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import (
 )
 
 from tracer.graph.dispatch_cache import CachedResult, CallKey, NotCacheable, cached_result
-from tracer.graph.dtype_refusals import check_dtypes, may_refuse
+from tracer.graph.dtype_refusals import check_dtypes, is_pointwise, may_refuse
 from tracer.graph.failing_operators import may_fail_on_data
 from tracer.graph.meta_rules import META_RULES
 from tracer.graph.operator_effects import OperatorEffects, operator_effects, told_by_metadata
@@ -46,10 +46,10 @@ class FakeMode(FakeTensorMode):
             return super().dispatch(func, types, args, kwargs or {})
         kwargs = kwargs or {}
         effects, refusable = operator_effects(func), may_refuse(func, args, kwargs)
+        if refusable and effects is None or is_pointwise(func) and not (effects is not None and effects.random):
+            check_dtypes(func, args, kwargs)
         if effects is not None:
             self._note_effects(effects, args, kwargs)
-        elif refusable:
-            check_dtypes(func, args, kwargs)
         if not told_by_metadata(func):
             self.repeatable = False
         if (self.written_storages or not self.met_failing) and (refusable or may_fail_on_data(func)):

@@ -1,5 +1,6 @@
-"""Functions whose own computation on fake tensors fixes a size that could stay symbolic: other functions whose results
-have the same sizes, strides, dtype and autograd state are run in their place. The graph calls the function itself."""
+"""Functions whose own computation on fake tensors fixes a size that could stay symbolic, or copies what the function returns:
+other functions whose results have the same sizes, strides, dtype, memory and autograd state are run in their place. The graph
+calls the function itself."""
 
 from __future__ import annotations
 
@@ -57,6 +58,25 @@ def _max_pool1d(
     return torch.max_pool2d(data.unsqueeze(-2), *sizes, ceil_mode).squeeze(-2)
 
 
+def _dropout(input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    return input if _drops_nothing(input, p, training) else F.dropout(input, p, training, inplace)
+
+
+def _torch_dropout(input: torch.Tensor, p: float, train: bool) -> Any:
+    return input if _drops_nothing(input, p, train) else torch.dropout(input, p, train)
+
+
+def _drops_nothing(data: Any, p: Any, training: Any) -> bool:
+    """The result is the argument then; PyTorch's decomposition copies it."""
+    if not isinstance(data, torch.Tensor) or type(p) not in (int, float) or not 0 <= p <= 1:
+        return False
+    return training is False or p == 0 or not _has_items(data)
+
+
+def _has_items(tensor: torch.Tensor) -> bool:
+    return not any(type(size) is int and size == 0 for size in tensor.shape)
+
+
 def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
@@ -67,6 +87,8 @@ _RULES: dict[Any, Callable[..., Any]] = {
     torch.rnn_relu: _gru_or_rnn(1, torch.rnn_relu),
     torch.max_pool1d: _max_pool1d,
     F.max_pool1d: _max_pool1d,
+    F.dropout: _dropout,
+    torch.dropout: _torch_dropout,
 }
 
 
