@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import pytest
 import torch
@@ -431,4 +432,19 @@ def test_a_cache_that_is_too_small_for_what_it_is_asked(maxsize):
     watched = Watched(fn, plain=plainly)
     for _ in range(3):
         watched(X)
+        assert counts(plain) == counts(traced)
+
+
+def test_a_cache_that_is_asked_for_a_number_that_math_computes():
+    def program():
+        @functools.cache
+        def get(number):
+            return [number]
+
+        return get, lambda x, k: x * get(int(math.sqrt(abs(k))))[0]
+
+    (plain, plainly), (traced, fn) = program(), program()
+    watched = Watched(fn, plain=plainly)
+    for number in (7, 8, 10, 17, 10, -9):
+        watched(X, number)
         assert counts(plain) == counts(traced)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from shapes.printing import python_source
+from shapes.printing import NAMESPACE, python_source
 from tracer import _C
 from tracer.graph.fake_tensors import expr_of
 from tracer.graph_breaks import unsupported
@@ -60,7 +60,12 @@ class _Text:
         self._lines: list[str] = []
         self._paths: dict[VariableTracker, str] = {}
         self._given: dict[Any, tuple[str, Callable[[], None]]] = {}
-        self._namespace: dict[str, Any] = {"attributes": _C.instance_dict, "same": same_constant, "Size": torch.Size}
+        self._namespace: dict[str, Any] = {
+            **NAMESPACE,
+            "attributes": _C.instance_dict,
+            "same": same_constant,
+            "Size": torch.Size,
+        }
 
     def function(self) -> tuple[Callable[..., Any], list[Callable[[], None]]]:
         results: dict[VariableTracker, str] = {}
