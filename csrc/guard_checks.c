@@ -1,5 +1,7 @@
 #include "guard_checks.h"
 
+#include "plain_keys.h"
+
 /* The entry of the object's own dict: new reference, or NULL, with or without an exception. `in_type` is what its type
  * has by that name. If that is nothing, the generic lookup can only find the entry, and finds it without making a dict
  * of attributes that 3.11 keeps beside the instance. */
@@ -62,6 +64,22 @@ dict_version(PyObject *Py_UNUSED(module), PyObject *dict)
         return NULL;
     }
     return PyLong_FromUnsignedLongLong(dict_version_tag(dict));
+}
+
+static PyObject *
+has_plain_key(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2 || !PyDict_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "has_plain_key(dict, key) takes a dict and a key");
+        return NULL;
+    }
+    int known;
+    PyObject *value = find_plain_key(args[0], args[1], &known);
+    if (!known) {
+        PyErr_SetString(PyExc_ValueError, "has_plain_key(): to tell takes running code of the program");
+        return NULL;
+    }
+    return PyBool_FromLong(value != NULL);
 }
 
 static int
@@ -129,6 +147,9 @@ PyMethodDef guard_check_methods[] = {
     {"instance_dict", instance_dict, METH_O, "instance_dict(obj) -> its own dict, or None"},
     {"type_id", type_id, METH_O, "type_id(obj) -> id(type(obj))"},
     {"dict_version", dict_version, METH_O, "dict_version(d) -> a number that changes whenever d does"},
+    {"has_plain_key", (PyCFunction)(void (*)(void))has_plain_key, METH_FASTCALL,
+     "has_plain_key(dict, key) -> whether the dict has a key that is a str, number, bytes or None; ValueError where only\n"
+     "running code of the program would tell"},
     {"distinct", (PyCFunction)(void (*)(void))distinct, METH_FASTCALL,
      "distinct(*objs) -> whether no object is given twice"},
     {"distinct_from", (PyCFunction)(void (*)(void))distinct_from, METH_FASTCALL,

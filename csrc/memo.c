@@ -111,34 +111,3 @@ memo_add_fact(Memo *memo, Py_ssize_t watch, PyObject *key, PyObject *value)
     memo->facts[memo->fact_count] = (Fact){key, value, NULL, memo->dicts[watch].fact};
     memo->dicts[watch].fact = memo->fact_count++;
 }
-
-static int
-same_key(PyObject *seen, PyObject *key)
-{
-    if (seen == key) {
-        return 1;
-    }
-    int comparable = (PyUnicode_CheckExact(key) && PyUnicode_CheckExact(seen))
-                     || (PyLong_CheckExact(key) && PyLong_CheckExact(seen));
-    return comparable && PyObject_RichCompareBool(seen, key, Py_EQ) == 1;
-}
-
-PyObject *
-find_plain_key(PyObject *dict, PyObject *key, int *known)
-{
-    *known = 1;
-    if (PyUnicode_CheckExact(key) && dict_has_plain_keys(dict)) {
-        PyObject *value = PyDict_GetItemWithError(dict, key);
-        *known = value != NULL || !PyErr_Occurred();
-        PyErr_Clear();
-        return value;
-    }
-    PyObject *seen, *value;
-    for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &seen, &value);) { /* hashing keys could run user code */
-        if (same_key(seen, key)) {
-            return value;
-        }
-    }
-    *known = 0;
-    return NULL;
-}

@@ -57,7 +57,4 @@ int memo_watch_type(Memo *memo, PyTypeObject *type);
 Py_ssize_t memo_watch_dict(Memo *memo, PyObject *dict);
 void memo_add_fact(Memo *memo, Py_ssize_t watch, PyObject *key, PyObject *value);
 
-/* The value of a plain key, borrowed, or NULL; *known says whether that can be told without running user code. */
-PyObject *find_plain_key(PyObject *dict, PyObject *key, int *known);
-
 #endif

@@ -3,6 +3,7 @@
 #include <structmember.h>
 
 #include "compat.h"
+#include "plain_keys.h"
 #include "tensor_checks.h"
 
 /* ---- values ---- */
@@ -51,16 +52,22 @@ static ReadResult
 read_item(const Read *read, PyObject *container, PyObject **value)
 {
     if (PyDict_Check(container)) {
-        if (!PyUnicode_CheckExact(read->key) || !dict_has_plain_keys(container)) {
-            return READ_UNKNOWN;
-        }
-        *value = PyDict_GetItemWithError(container, read->key);
-        return *value == NULL ? READ_ABSENT : READ_FOUND;
+        int known;
+        *value = find_plain_key(container, read->key, &known);
+        return !known ? READ_UNKNOWN : *value == NULL ? READ_ABSENT : READ_FOUND;
     }
     if (PyLong_CheckExact(read->key) && (PyList_Check(container) || PyTuple_Check(container))) {
         return read_sequence_item(container, read->number, value);
     }
     return READ_UNKNOWN;
+}
+
+static ReadResult
+read_no_item(const Read *read, PyObject *container, PyObject **value)
+{
+    ReadResult found = read_item(read, container, value);
+    *value = Py_None;
+    return found == READ_UNKNOWN ? READ_UNKNOWN : found == READ_FOUND ? READ_ABSENT : READ_FOUND;
 }
 
 ReadResult
@@ -71,6 +78,8 @@ read_step(const Read *read, PyObject *base, PyObject **value)
         return read_attribute(base, read->key, value);
     case READ_ITEM:
         return read_item(read, base, value);
+    case READ_NO_ITEM:
+        return read_no_item(read, base, value);
     case READ_CELL:
         *value = PyCell_Check(base) ? PyCell_GET(base) : NULL;
         return *value == NULL ? READ_ABSENT : READ_FOUND;

@@ -21,6 +21,7 @@ typedef enum {
     READ_ATTR,  /* as raw_attr() */
     READ_ITEM,  /* of a dict, list or tuple */
     READ_CELL,  /* what a cell holds */
+    READ_NO_ITEM, /* None, of a dict without the key; of another there is nothing to read */
     READ_KIND_COUNT,
 } ReadKind;
 

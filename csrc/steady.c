@@ -3,6 +3,8 @@
  * have the same values, the new version is remembered. Nothing guarded is kept alive. */
 #include "steady.h"
 
+#include "plain_keys.h"
+
 #include <structmember.h>
 
 #define SEEN_NAME "tracer._C.Steady.look"

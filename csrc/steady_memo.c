@@ -2,6 +2,8 @@
  * user code. The GIL is held throughout, and nothing here lets go of it: dict lookups compare plain strings only. */
 #include "steady.h"
 
+#include "plain_keys.h"
+
 #include <structmember.h>
 
 typedef struct {

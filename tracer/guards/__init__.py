@@ -10,7 +10,15 @@ from tracer.guards.base import Guard, Mismatch
 from tracer.guards.class_shape import ClassShape, ClassTemplate
 from tracer.guards.code import CheckCode, fetchable
 from tracer.guards.constants import PLAIN_VALUES, EqualsMatch, OrdinaryFloat, PlainValueMatch, is_guardable_constant
-from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch, NotInGlobals, SetMatch, SetOrderMatch
+from tracer.guards.containers import (
+    DictContains,
+    DictKeysMatch,
+    LengthMatch,
+    NotInGlobals,
+    SetMatch,
+    SetOrderMatch,
+    can_be_key,
+)
 from tracer.guards.decision import decide, tests_of
 from tracer.guards.identity import (
     BoolMatch,
@@ -84,6 +92,7 @@ __all__ = [
     "WarningFiltersMatch",
     "WeakrefAlive",
     "argument_slots",
+    "can_be_key",
     "fills_storage",
     "decide",
     "fetchable",

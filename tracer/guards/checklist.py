@@ -16,7 +16,7 @@ import torch
 from tracer import _C
 from tracer.guards.base import Guard
 from tracer.guards.constants import EqualsMatch
-from tracer.guards.containers import DictKeysMatch, LengthMatch
+from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch
 from tracer.guards.decision import LEAST, MOST, PLAIN_TENSORS, Feature, Interval, Word, demands_of
 from tracer.guards.identity import BoolMatch, Distinct, FunctionMatch, IdMatch, ModuleMatch, NoneMatch, TypeMatch
 from tracer.guards.reading import WORD_ADDRESS, WORD_INT, WORD_LEAF, WORD_TYPE, Reads, argument_slots, readable
@@ -26,11 +26,11 @@ from tracer.guards.state import GlobalStateMatch
 from tracer.guards.steady import CONSTANTS, Group
 from tracer.guards.tensors import LeafMatch, MarksMatch, TensorMatch
 from tracer.guards.unchanged import Unchanged
-from tracer.sources import AttrSource, ObjectSource, Source
+from tracer.sources import AttrSource, ItemSource, ObjectSource, Source
 
 # Of a class that derives from one of these, the list knows nothing.
 _KINDS = (GlobalStateMatch, Unchanged, TensorMatch, Distinct, MarksMatch, TypeMatch, IdMatch, FunctionMatch, ModuleMatch,
-          BoolMatch, NoneMatch, EqualsMatch, LeafMatch, LengthMatch, DictKeysMatch, ShapeLine)  # fmt: skip
+          BoolMatch, NoneMatch, EqualsMatch, LeafMatch, LengthMatch, DictKeysMatch, DictContains, ShapeLine)  # fmt: skip
 _CONTAINERS = (list, tuple, dict)
 _SINGLETONS = (bool, type(None), torch.dtype, torch.layout, torch.memory_format)
 
@@ -125,6 +125,12 @@ class ListBuilder:
                 if not all(type(key) is str for key in keys):
                     return None
                 self._equals.append((self._reads.of(source), keys))
+                return []
+            case DictContains(source, key, present) if self._types.get(source) is dict and readable(ItemSource(source, key)):
+                if present:
+                    self._reads.of(ItemSource(source, key))
+                else:
+                    self._reads.absent(source, key)
                 return []
             case ShapeLine():
                 found = list(demands_of(guard))

@@ -156,17 +156,26 @@ def _key_text(key: Any) -> str:
     return repr(key) if type(key) is ObjectRef else shown(key)
 
 
+def can_be_key(key: Any) -> bool:
+    """Whether `_C.has_plain_key` finds it."""
+    return type(key) in _PLAIN_KEYS and key == key
+
+
+_PLAIN_KEYS = (str, bytes, int, bool, float, type(None))
+
+
 @guard_kind
 class DictContains(Guard):
-    """Whether a dict has a key, which is a plain constant."""
+    """Whether a dict has a key, one of those that `can_be_key` names. Nothing is said of its other keys."""
 
     source: Source
     key: Any
     present: bool = True
     kind: ClassVar[str] = "DICT_CONTAINS"
+    rank: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        if not is_guardable_constant(self.key):
+        if not can_be_key(self.key):
             raise TypeError(f"DICT_CONTAINS on {self.source.name}: the key is no plain constant")
 
     def sources(self) -> tuple[Source, ...]:
@@ -174,10 +183,7 @@ class DictContains(Guard):
 
     def check(self, code: CheckScope) -> str | None:
         key = repr(self.key) if type(self.key) in (str, int, bool) else code.const(self.key, "key")
-        value = code.read(self.source)
-        if code.exact_type(self.source) is dict:
-            return f"{key} {'in' if self.present else 'not in'} {value}"
-        return f"___contains({value}, {key}) is {self.present}"
+        return f"___contains({code.read(self.source)}, {key}) is {self.present}"
 
     def lines(self) -> list[str]:
         return [f"{shown(self.key)} {'in' if self.present else 'not in'} {self.source.name}"]

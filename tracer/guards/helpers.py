@@ -47,7 +47,7 @@ HELPERS: dict[str, Any] = {
     "math": math,
     "___copysign": math.copysign,
     "___is": operator.is_,
-    "___contains": dict.__contains__,
+    "___contains": _C.has_plain_key,
     "___same_constant": same_constant,
     "___dict_keys": keys_match,
     "___ordered_keys": ordered_keys_match,

@@ -18,9 +18,10 @@ from tracer.sources import (
     Source,
 )
 
-SLOT, CONST, ATTR, ITEM, CELL = range(5)
+SLOT, CONST, ATTR, ITEM, CELL, NO_ITEM = range(6)
 (WORD_TYPE, WORD_ADDRESS, WORD_INT, WORD_FLOAT, WORD_HASH, WORD_LENGTH, WORD_RANK, WORD_SIZE, WORD_STRIDE, WORD_OFFSET,
  WORD_DTYPE, WORD_KEYS, WORD_GRAD, WORD_LEAF) = range(14)  # fmt: skip
+PLAIN_KEYS = (str, int, bytes)  # of items that are read in C
 
 
 class Unreadable(Exception):
@@ -69,9 +70,15 @@ class Reads:
                 return ITEM, self.of(GlobalsSource()), name
             case AttrSource(base, name):
                 return ATTR, self.of(base), name
-            case ItemSource(base, key) if type(key) in (str, int):
+            case ItemSource(base, key) if type(key) in PLAIN_KEYS:
                 return ITEM, self.of(base), key
         raise Unreadable
+
+    def absent(self, source: Source, key: Any) -> None:
+        """A step that finds something only where the dict at the source lacks a key, which is one of PLAIN_KEYS."""
+        step = NO_ITEM, self.of(source), key
+        if step not in self.steps:
+            self.steps.append(step)
 
 
 _CLOSURE = LocalSource("<closure>")  # the slot behind those that have names
@@ -87,7 +94,7 @@ def readable(source: Source) -> bool:
         cls = type(step)
         if cls in _ROOTS:
             return True
-        if cls is not AttrSource and not (cls is ItemSource and type(step.key) in (str, int)):  # type: ignore[attr-defined]
+        if cls is not AttrSource and not (cls is ItemSource and type(step.key) in PLAIN_KEYS):  # type: ignore[attr-defined]
             return False
         step = step.base
     return False

@@ -191,7 +191,7 @@ _SLOTS: dict[type[Source], int] = {
 
 def _is_plain(key: Any) -> bool:
     """Whether a step can have the key: a number has 32 bits there."""
-    return type(key) is str or type(key) is int and -(2**31) <= key < 2**31
+    return type(key) in (str, bytes) or type(key) is int and -(2**31) <= key < 2**31
 
 
 def _identity(plan: Plan, guard: Any) -> None:

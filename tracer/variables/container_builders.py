@@ -30,6 +30,7 @@ from tracer.variables.lookups import lookup
 from tracer.variables.mappings import DictVariable, MappingProxyVariable
 from tracer.variables.modules import LoadedModulesVariable
 from tracer.variables.objects import UserObjectVariable
+from tracer.variables.read_by_key import ReadByKey
 from tracer.variables.sequences import ListVariable, NamedTupleVariable, SizeVariable, TupleVariable
 from tracer.variables.sets import FrozenSetVariable, SetVariable
 
@@ -88,6 +89,8 @@ def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
     if len(value) > _MOST_KEYS or any(value is changed for changed in _CHANGED_BY_TRACING):
         return opaque(builder, value, source)
     builder.guard(guards.TypeMatch(source, type(value)))
+    if type(value) is dict and id(value) not in builder.proxies and ReadByKey.suits(held := dict(value)):
+        return builder.remember(value, DictVariable(ReadByKey(held, source, builder.guard), source))
     variable = builder.remember(value, DictVariable({}, source, type(value)))
     fill_dict(builder, tx, variable, value, source)
     if id(value) in builder.proxies:

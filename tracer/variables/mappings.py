@@ -2,16 +2,19 @@
 from __future__ import annotations
 
 import collections
+import functools
 import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
+from tracer.guards import can_be_key
 from tracer.variables.base import Models, VariableTracker, held, invoke
 from tracer.variables.constant import NONE, ConstantVariable, boolean
 from tracer.variables.identities import refuse_unknown
-from tracer.variables.lazy import Unwrapped, realize
+from tracer.variables.lazy import Unwrapped
 from tracer.variables.lookups import defines, type_name
+from tracer.variables.read_by_key import ReadByKey
 from tracer.variables.text import form, formatted
 from tracer.variables.views import DictIterator
 
@@ -22,21 +25,9 @@ if TYPE_CHECKING:
 Pair = tuple[VariableTracker, Any]
 
 
-class _Values:
-    """The values of a dict's entries as a store for `realize`."""
-
-    def __init__(self, entries: dict[Any, Pair]) -> None:
-        self.entries = entries
-
-    def __getitem__(self, key: Any) -> Any:
-        return self.entries[key][1]
-
-    def __setitem__(self, key: Any, value: VariableTracker) -> None:
-        self.entries[key] = (self.entries[key][0], value)
-
-
 class DictVariable(VariableTracker):
-    """A dict: `entries` maps the hash key of each key to (key, value), in insertion order.
+    """A dict: `entries` maps the hash key of each key to (key, value), in insertion order. As long as it has an `unread`, it was
+    read by key alone; who looks at `entries` relies on all of them.
 
     `version` changes with the keys. Of a dict that existed before the frame, `original` holds the keys that it had and
     `changed` those that got a new value, with the old one."""
@@ -45,30 +36,44 @@ class DictVariable(VariableTracker):
 
     def __init__(
         self,
-        entries: dict[Any, Pair],
+        entries: dict[Any, Pair] | ReadByKey,
         source: Source | None = None,
         cls: type = dict,
         default_factory: VariableTracker | None = None,
     ) -> None:
-        self.entries = entries
+        self.unread: ReadByKey | None = None
+        if isinstance(entries, ReadByKey):
+            self.unread = entries
+        else:
+            self.entries = entries
         self.source = source
         self.cls = cls
         self.default_factory = default_factory
         self.version = 0
         self.original: dict[Any, VariableTracker] | None = None
         self.changed: dict[Any, Any] = {}
-        self._values = _Values(entries)
+
+    @functools.cached_property
+    def entries(self) -> dict[Any, Pair]:
+        assert self.unread is not None
+        unread, self.unread = self.unread, None
+        return unread.whole()
 
     def python_type(self) -> type:
         return self.cls
 
     def describe(self) -> str:
-        return f"DictVariable(length={len(self.entries)})"
+        return f"DictVariable(length={len(self.entries) if self.unread is None else 'unread'})"
 
     __repr__ = describe
 
     def value(self, tx: Tracer, key: Any) -> VariableTracker:
-        return realize(tx, self._values, key)
+        entries: Any = self.entries if self.unread is None else self.unread.met
+        tracked, value = entries[key]
+        if type(value) is Unwrapped:
+            value = tx.wrap(value.value, value.source)
+            entries[key] = tracked, value
+        return value  # type: ignore[no-any-return]
 
     def keys(self) -> list[VariableTracker]:
         return [pair[0] for pair in self.entries.values()]
@@ -80,7 +85,8 @@ class DictVariable(VariableTracker):
         return list(zip(self.keys(), self.values(tx)))
 
     def children(self) -> Iterable[VariableTracker]:
-        for key, value in self.entries.values():
+        pairs = self.entries.values() if self.unread is None else filter(None, self.unread.met.values())
+        for key, value in pairs:
             yield key
             if isinstance(value, VariableTracker):
                 yield value
@@ -139,9 +145,15 @@ class DictVariable(VariableTracker):
             refuse_unknown(hashed, self.entries)
         return hashed
 
+    def has(self, hashed: Any) -> bool:
+        """Whether there is an entry for what `key_of` gave."""
+        if self.unread is not None and can_be_key(hashed):
+            return self.unread.look(hashed)
+        return hashed in self.entries
+
     def find(self, tx: Tracer, key: VariableTracker) -> VariableTracker | None:
         hashed = self.key_of(tx, key)
-        return self.value(tx, hashed) if hashed in self.entries else None
+        return self.value(tx, hashed) if self.has(hashed) else None
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
         found = self.find(tx, key)
@@ -193,7 +205,7 @@ class DictVariable(VariableTracker):
             self.version += 1
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
-        return boolean(self.key_of(tx, item) in self.entries)
+        return boolean(self.has(self.key_of(tx, item)))
 
     def update(self, tx: Tracer, pairs: Iterable[tuple[VariableTracker, VariableTracker]]) -> None:
         for key, value in pairs:
@@ -353,7 +365,7 @@ class MappingProxyVariable(DictVariable):
     def show(self, underlying: DictVariable) -> None:
         """From here on it shows `underlying`, which has the same entries."""
         self.underlying = underlying
-        self.entries, self._values = underlying.entries, underlying._values
+        self.entries = underlying.entries
 
     def children(self) -> Iterable[VariableTracker]:
         return (self.underlying,)
