@@ -199,6 +199,37 @@ def test_keys_whose_class_says_how_they_are_hashed():
     captured(fn, X)
 
 
+class Name:
+    """Equal to the text that it has, whose hash is nearly always too large for that of a number."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __hash__(self):
+        return hash(self.text)
+
+    def __eq__(self, other):
+        return self.text == getattr(other, "text", other)
+
+
+class Hashed:
+    def __init__(self, value):
+        self.value = value
+
+    def __hash__(self):
+        return self.value
+
+
+@pytest.mark.parametrize("text", ["a", "b", "key", "name", "of"])
+def test_a_key_that_is_equal_to_a_text_is_found_by_it(text):
+    def fn(x, names):
+        table = {text: 3}
+        same = hash(Name(text)) == hash(text), hash(Hashed(-1)), hash(Hashed(2**61)), hash(Hashed(2**80))
+        return x + table.get(Name(text), 1), names.get(text, 1), Name(text) in table, same
+
+    check(fn, X, {Name(text): 2})
+
+
 def test_keys_that_are_changed_after_they_were_stored():
     def fn(x):
         key = Modulo(1)

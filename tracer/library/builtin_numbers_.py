@@ -12,6 +12,7 @@ from tracer.library.registry import models
 from tracer.variables import symbolic
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, ConstantVariable, boolean, fold
+from tracer.variables.hashed import as_hash
 from tracer.variables.lookups import rely_on_process
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sequences import TupleVariable
@@ -147,6 +148,8 @@ def _hash(tx: Tracer, value: Value, /) -> Value:
         value = value.specialize(tx)
     if isinstance(value, UserObjectVariable):
         result = value.call_special(tx, "__hash__")
+        if result is not None and result.is_constant() and isinstance(result.constant(), int):
+            return fold(tx, as_hash, result.constant())
         if result is not None:
             return result
     value.hash_key(tx)  # raises TypeError for what has no hash

@@ -95,7 +95,20 @@ def _hash(tx: Tracer, value: VariableTracker) -> int:
         hashed = value.call_special(tx, "__hash__")  # type: ignore[attr-defined]
     if not (hashed.is_constant() and isinstance(hashed.constant(), int)):
         unsupported("unhashable-in-trace", value=value.describe())
-    return hash(hashed.constant())
+    return as_hash(hashed.constant())
+
+
+def as_hash(number: int) -> int:
+    """What hash() makes of the number that a `__hash__` returned: not what it makes of the number itself."""
+    return hash(_Answering(number))
+
+
+class _Answering:
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __hash__(self) -> int:
+        return self._number
 
 
 def _equal(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
