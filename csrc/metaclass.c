@@ -9,7 +9,9 @@ py_drop_metaclass(PyObject *Py_UNUSED(module), PyObject *cls)
         PyErr_SetString(PyExc_TypeError, "drop_metaclass: a class whose metaclass only adds methods to its base");
         return NULL;
     }
-    Py_INCREF(base);
+    if (PyType_HasFeature(base, Py_TPFLAGS_HEAPTYPE)) { /* only such are held by what is of them */
+        Py_INCREF(base);
+    }
     Py_SET_TYPE(cls, base);
     PyType_Modified((PyTypeObject *)cls);
     Py_DECREF(present);

@@ -2,6 +2,8 @@
 
 import abc
 import functools
+import gc
+import sys
 import typing
 
 import pytest
@@ -480,3 +482,19 @@ def test_only_a_metaclass_that_was_derived_can_be_dropped():
     for value in (1, int, X):
         with pytest.raises(TypeError, match="drop_metaclass"):
             _C.drop_metaclass(value)
+
+
+def test_a_metaclass_is_held_by_its_classes_alone():
+    def counts():
+        gc.collect()
+        return sys.getrefcount(type), sys.getrefcount(Meta)
+
+    def make():
+        for metaclass in (type, Meta):
+            bare_class(metaclass, "Made", (Watched,), {})
+
+    make()
+    before = counts()
+    for _ in range(100):
+        make()
+    assert all(abs(now - then) < 50 for now, then in zip(counts(), before))

@@ -29,7 +29,7 @@ from tracer.variables.arrays import NdarrayVariable
 from tracer.variables.base import ObservedException, VariableTracker, invoke
 from tracer.variables.callables import CallableVariable
 from tracer.variables.constant import fold
-from tracer.variables.exceptions import ExceptionVariable, HandledOutsideVariable
+from tracer.variables.exceptions import ExceptionVariable, HandledOutsideVariable, refuse_fields
 from tracer.variables.functions import CellVariable, FunctionVariable, UserFunctionVariable, cell_of
 from tracer.variables.generators import GeneratorVariable
 from tracer.variables.iterators import ItemIterator
@@ -77,6 +77,7 @@ class Calls:
 
     def new_exception(self, cls: type[BaseException], *args: VariableTracker) -> ExceptionVariable:
         tx: Any = self
+        refuse_fields(cls)
         made = ExceptionVariable(cls)
         made.initialize(tx, cls, list(args), {})
         return made

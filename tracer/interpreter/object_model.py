@@ -1,7 +1,6 @@
 """Classes and instances: class attributes with their guards, instantiation, methods of built-in base classes."""
 from __future__ import annotations
 
-import builtins
 import collections
 import enum
 import sys
@@ -33,7 +32,7 @@ from tracer.variables.constant import ConstantVariable, fold
 from tracer.variables.deques import DequeVariable
 from tracer.variables.enums import member_of_value, members
 from tracer.variables.exception_groups import new_group
-from tracer.variables.exceptions import ExceptionVariable, new_os_error
+from tracer.variables.exceptions import ExceptionVariable, new_os_error, refuse_fields
 from tracer.variables.functions import UserFunctionVariable
 from tracer.variables.instance_dict import InstanceDictVariable
 from tracer.variables.iterators import SequenceIterator
@@ -236,8 +235,7 @@ class ObjectModel(BaseMethods):
         if issubclass(value, BaseException):
             if issubclass(value, OSError):
                 return new_os_error(tx, value, args)
-            if storage_base(value) not in _PLAIN_EXCEPTIONS:
-                unsupported("unsupported-call", value=f"exception class {value.__qualname__}")
+            refuse_fields(value)
             return ExceptionVariable(value, args=args)
         if issubclass(value, torch.Tensor):
             return tx.new_tensor(value, args)  # type: ignore[no-any-return]
@@ -392,12 +390,6 @@ _MODULE_FILE = "torch.nn.modules.module"
 _GLOBAL_HOOK_TABLES = (
     "_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks",
 )  # fmt: skip
-# Exceptions that hold nothing but `args`, and the few whose other fields follow from them.
-_PLAIN_EXCEPTIONS = frozenset(
-    cls
-    for cls in vars(builtins).values()
-    if isinstance(cls, type) and issubclass(cls, BaseException) and cls.__basicsize__ == BaseException.__basicsize__
-) | {StopIteration, SystemExit, AttributeError, NameError, ImportError}
 
 
 def _existed(tx: Any, owner: VariableTracker, name: str) -> bool:

@@ -1,6 +1,7 @@
 """Exceptions: what the classes of C keep beside the instance dict, how `raise` links them, and their tracebacks."""
 from __future__ import annotations
 
+import builtins
 import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from tracer.sources import GenericAttrSource, HandledSource
 from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import FALSE, NONE, TRUE, ConstantVariable
-from tracer.variables.lookups import MISSING, lookup
+from tracer.variables.lookups import MISSING, lookup, storage_base
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sequences import ListVariable, TupleVariable
 from tracer.variables.text import form
@@ -126,6 +127,9 @@ class ExceptionVariable(UserObjectVariable):
             self.storage = value
         else:
             self.fields[name] = value
+
+    def _delete_through(self, tx: Tracer, name: str, owner: Any, static: Any) -> bool:
+        return not is_field(static) and super()._delete_through(tx, name, owner, static)
 
     def set_cause(self, tx: Tracer, cause: VariableTracker) -> None:
         self.set_field(tx, "__cause__", cause)
@@ -268,6 +272,20 @@ def new_os_error(tx: Tracer, cls: type, args: list[VariableTracker]) -> Exceptio
     error = ExceptionVariable(cls, args=args[:2] if named else args)
     error.fields.update(zip(OS_ERROR_FIELDS, [*args[:2], *files]))
     return error
+
+
+# Exceptions that hold nothing but `args`, and the few whose other fields follow from them.
+_PLAIN = frozenset(
+    cls
+    for cls in vars(builtins).values()
+    if isinstance(cls, type) and issubclass(cls, BaseException) and cls.__basicsize__ == BaseException.__basicsize__
+) | {StopIteration, SystemExit, AttributeError, NameError, ImportError}
+
+
+def refuse_fields(cls: type) -> None:
+    """Breaks the graph for an exception that keeps more in its C structure than is known here."""
+    if storage_base(cls) not in _PLAIN:
+        unsupported("unsupported-call", value=f"exception class {cls.__qualname__}")
 
 
 def is_field(static: Any) -> bool:
