@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
+from torch._C._functorch import TransformType
 
 from tracer import user_marks
+from tracer.graph.fake_tensors import storage_of
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph.traced_function import Layout, applied, run_traced_function
 from tracer.graph_breaks import unsupported
@@ -33,14 +35,36 @@ _NO_SETUP = torch.autograd.Function.setup_context
 
 @models(_APPLY.__func__)
 def _apply(tx: Tracer, cls: Value, *args: Value, **kwargs: Value) -> Value:
-    if not isinstance(cls, ClassVariable) or torch._C._are_functorch_transforms_active():
-        unsupported("autograd-in-trace", name="autograd.Function under a function transform")
+    if not isinstance(cls, ClassVariable):
+        unsupported("unsupported-call", value=cls.describe())
+    _refuse_own_rules(cls.value)
     if user_marks.is_allowed(cls.value) and not kwargs:
         return tx.call_in_graph(applied(cls.value), list(args), {})
     call = _Call(tx, cls, args, kwargs)
-    if torch.is_grad_enabled() and any(tensor.fake.requires_grad for tensor in call.tensors):
-        return call.with_backward()
-    return call.forward_only()
+    return call.with_backward() if torch.is_grad_enabled() and call.needs_gradients else call.forward_only()
+
+
+def _refuse_own_rules(function: Any) -> None:
+    """Transforms of torch.func take forward and backward apart, unless the class has other rules for them."""
+    levels = torch._C._functorch.get_interpreter_stack() or []
+    if not levels:
+        return
+    name = f"{function.__qualname__}.apply under a transform of torch.func"
+    if function.setup_context is _NO_SETUP or user_marks.is_allowed(function):
+        unsupported("autograd-in-trace", name=f"{name}, without a setup_context,")
+    own_rule = not function.generate_vmap_rule or function.vmap is not torch.autograd.Function.vmap
+    for kind in {level.key() for level in levels}:
+        if kind == TransformType.Vmap and own_rule or kind not in (TransformType.Vmap, TransformType.Grad):
+            unsupported("autograd-in-trace", name=f"{name}, with a rule of its own for {kind.name},")
+
+
+def _requires_grad(tensor: torch.Tensor) -> bool:
+    """At any of the levels that transforms of torch.func have wrapped it for."""
+    while not tensor.requires_grad:
+        if not torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            return False
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return True
 
 
 class _Call:
@@ -55,8 +79,10 @@ class _Call:
             unsupported("call-arguments", error=f"{self.name} takes keywords only where setup_context is defined")
         self.inputs = _bound(tx, function.forward, args, kwargs) if self.separate else list(args)
         self.tensors = [arg for arg in self.inputs if isinstance(arg, TensorVariable)]
-        needs = [boolean(isinstance(arg, TensorVariable) and arg.fake.requires_grad) for arg in self.inputs]
-        self.context = FunctionContextVariable(function._backward_cls, {"needs_input_grad": TupleVariable(needs)})
+        needs = [isinstance(arg, TensorVariable) and _requires_grad(arg.fake) for arg in self.inputs]
+        self.needs_gradients = any(needs)
+        told = TupleVariable([boolean(need) for need in needs])
+        self.context = FunctionContextVariable(function._backward_cls, {"needs_input_grad": told})
 
     def forward_only(self) -> Value:
         with _no_grad(self.tx):
@@ -119,18 +145,20 @@ class _Call:
             read=tuple(numbers[node] for node in backward.read),
             not_differentiable=tuple(outputs.index(node) for node in outputs if node in self._told("non_differentiable")),
         )
+        if torch._C._are_functorch_transforms_active() and not all(isinstance(n.meta[EXAMPLE], torch.Tensor) for n in results):
+            unsupported("autograd-in-trace", name=f"{self.name}, which keeps a size under a transform of torch.func,")
         modules = tx.output.add_module("forward", forward.module), tx.output.add_module("backward", backward.module)
         captured = tuple(forward.read[len(inputs) :])
         return tx.output.call_function(run_traced_function, (*modules, tuple(layout), captured, tuple(inputs)), {})
 
     def _differentiable(self, output: Value) -> list[fx.Node]:
         """The nodes of forward's results, where they are new tensors or inputs, which PyTorch makes views of."""
-        storages = {tensor.fake.untyped_storage()._cdata for tensor in self.tensors}
+        storages = {storage_of(tensor.fake) for tensor in self.tensors}
         tensors = self._check_outputs(output)
         for tensor in tensors:
             if isinstance(tensor, TensorVariable) and self._is_input(tensor):
                 continue
-            if not isinstance(tensor, TensorVariable) or tensor.fake.untyped_storage()._cdata in storages:
+            if not isinstance(tensor, TensorVariable) or storage_of(tensor.fake) in storages:
                 unsupported("autograd-in-trace", name=f"{self.name}, which returns something else than new tensors,")
         nodes = _nodes(tensors)
         if len(set(nodes)) != len(nodes) or not self._materializes_gradients():
