@@ -83,6 +83,18 @@ def told_by_metadata(func: Any) -> bool:
 _LIFTING = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default, torch.ops.aten.lift.default)
 
 
+@functools.cache
+def takes_one_for_all(function: Any, position: int | str) -> bool:
+    """Whether a plain number may stand, as an argument of an operator, for a list of them (`kernel_size=3`). A symbolic one
+    may not: torch refuses it."""
+    if isinstance(function, torch._ops.OpOverloadPacket):
+        return any(takes_one_for_all(getattr(function, name), position) for name in function.overloads())
+    if not isinstance(function, torch._ops.OpOverload):
+        return False
+    arguments = enumerate(function._schema.arguments)
+    return any(each.N is not None for index, each in arguments if position in (index, each.name))
+
+
 def is_compliant(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether the author of an operator says that compilers may take it as its schema says; True of what is no operator."""
     if isinstance(function, torch._ops.OpOverloadPacket):

@@ -10,6 +10,7 @@ import torch
 
 from tracer import user_marks
 from tracer.graph.array_twins import numpy_dtype
+from tracer.graph.operator_effects import takes_one_for_all
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.binding import bind
 from tracer.interpreter.real_values import real_value
@@ -39,6 +40,7 @@ from tracer.variables.mappings import DictVariable, pairs_of
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.overrides import base_method
 from tracer.variables.sequences import SequenceVariable, TupleVariable
+from tracer.variables.symbolic import SymNodeVariable
 from tracer.variables.tensor import TensorVariable, writes, writing
 
 _UNSUPPORTED_KINDS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
@@ -249,12 +251,17 @@ class Calls:
         self, function: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
         tx: Any = self
-        graph_args = tuple(self.as_graph_arg(arg) for arg in args)
-        graph_kwargs = {key: self.as_graph_arg(value) for key, value in kwargs.items()}
+        graph_args = tuple(self._argument_of(function, index, arg) for index, arg in enumerate(args))
+        graph_kwargs = {key: self._argument_of(function, key, value) for key, value in kwargs.items()}
         if writes(getattr(function, "__name__", ""), kwargs):
             with writing(tx, *args, *kwargs.values()):
                 return tx.output.call_function(function, graph_args, graph_kwargs)
         return tx.output.call_function(function, graph_args, graph_kwargs)
+
+    def _argument_of(self, function: Any, position: int | str, value: VariableTracker) -> Any:
+        if isinstance(value, SymNodeVariable) and takes_one_for_all(function, position):
+            value = value.specialize(self)  # type: ignore[arg-type]
+        return self.as_graph_arg(value)
 
     def as_graph_arg(self, value: VariableTracker) -> Any:
         """An argument of a graph operation; containers are passed by value."""

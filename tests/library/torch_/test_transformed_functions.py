@@ -15,7 +15,7 @@ W = torch.linspace(0.5, 1.5, 3)
 
 
 class Scaled(Function):
-    """A number among the inputs, a result that has no gradient, gradients only where they are wanted; both are made wrong, so that
+    """A number among the inputs, a result that has no gradient, gradients only where they are wanted; both made wrong, so that
     those that autograd would find by itself are told apart."""
 
     generate_vmap_rule = True
