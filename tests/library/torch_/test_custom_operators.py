@@ -101,3 +101,16 @@ def test_operators_that_are_not_compliant_break_the_graph_where_that_is_asked_fo
             assert breaks(program, torch.ones(3)).break_ids == ["operator-not-compliant"]
         with pytest.raises(tracer.exc.Unsupported, match="failed to match"):
             tracer.compile(lambda x: two_overloads(x, x, x), fullgraph=True)(torch.ones(3))
+
+
+def _pooled(x, kernel):
+    return torch.ops.aten.max_pool2d_with_indices(x, kernel)[0], torch.ops.aten.sum.dim_IntList(x, kernel)
+
+
+def test_a_number_may_stand_for_a_list_of_them_in_an_operator():
+    graphs = []
+    traced = optimize(lambda gm, _: (graphs.append(gm), gm.forward)[1], dynamic=True)(_pooled)
+    for kernel in (1, 2, 3):
+        x = torch.randn(2, 3, 6, 6)
+        assert all(map(torch.equal, traced(x, kernel), _pooled(x, kernel)))
+    assert len(graphs) == 3
