@@ -116,14 +116,17 @@ class IdVariable(VariableTracker):
 
 def refuse_unknown(hashed: Any, entries: Iterable[Any]) -> None:
     """Whether an id is among other ints, or an int among ids, shows only when the program runs."""
-    cls = type(hashed)
-    if cls is Identity:
-        strangers = any(isinstance(key, int) and not isinstance(key, bool) for key in entries)
-    elif cls is int:
-        strangers = any(type(key) is Identity for key in entries)
-    elif cls is tuple:
-        strangers = any(type(part) is Identity for part in hashed)
-    else:
-        return
-    if strangers:
+    if type(hashed) in (Identity, int, tuple) and any(_open(hashed, key) for key in entries):
         unsupported("unhashable-in-trace", value="id(...) among other numbers")
+
+
+def _open(one: Any, other: Any) -> bool:
+    """Whether nobody knows if two keys are equal: where one has an id, the other has a number."""
+    first, second = type(one), type(other)
+    if first is second is tuple:
+        return len(one) == len(other) and any(map(_open, one, other))
+    return (first is Identity and _is_int(other)) or (second is Identity and _is_int(one))
+
+
+def _is_int(key: Any) -> bool:
+    return isinstance(key, int) and not isinstance(key, bool)

@@ -252,6 +252,22 @@ class SpectralNorm(nn.Module):
         return self.linear(x)
 
 
+class Symmetric(nn.Module):
+    def forward(self, weight):
+        return weight.triu() + weight.triu(1).mT
+
+
+@captured
+class CachedParametrization(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.utils.parametrize.register_parametrization(nn.Linear(4, 4), "weight", Symmetric())
+
+    def forward(self, x):
+        with nn.utils.parametrize.cached():
+            return self.linear(x) + self.linear(x * 2) + len(nn.utils.parametrize._cache)
+
+
 @captured
 class Checkpointed(WithLinear):
     def forward(self, x):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
-from torch._C._functorch import TransformType
 
 from tracer import user_marks
 from tracer.graph.fake_tensors import storage_of
@@ -53,9 +52,9 @@ def _refuse_own_rules(function: Any) -> None:
     if function.setup_context is _NO_SETUP or user_marks.is_allowed(function):
         unsupported("autograd-in-trace", name=f"{name}, without a setup_context,")
     own_rule = not function.generate_vmap_rule or function.vmap is not torch.autograd.Function.vmap
-    for kind in {level.key() for level in levels}:
-        if kind == TransformType.Vmap and own_rule or kind not in (TransformType.Vmap, TransformType.Grad):
-            unsupported("autograd-in-trace", name=f"{name}, with a rule of its own for {kind.name},")
+    for kind in {level.key().name for level in levels}:
+        if kind == "Vmap" and own_rule or kind not in ("Vmap", "Grad"):
+            unsupported("autograd-in-trace", name=f"{name}, with a rule of its own for {kind},")
 
 
 def _requires_grad(tensor: torch.Tensor) -> bool:

@@ -35,7 +35,6 @@ _ALWAYS_FALSE: tuple[Any, ...] = (
     torch.jit.is_scripting,
     torch.jit.is_tracing,
     torch._jit_internal.is_scripting,
-    torch._C._get_tracing_state,
     torch.fx._symbolic_trace.is_fx_tracing,
     torch.fx._symbolic_trace.is_fx_symbolic_tracing,
 )
@@ -58,7 +57,7 @@ def _annotate(tx: Tracer, annotation: Value, value: Value) -> Value:
     return value
 
 
-@models(torch.compiler.cudagraph_mark_step_begin, torch._C._log_api_usage_once)
+@models(torch.compiler.cudagraph_mark_step_begin, torch._C._log_api_usage_once, torch._C._get_tracing_state)
 def _nothing(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     return NONE
 
