@@ -137,6 +137,7 @@ class FrameConversion:
         trace = Trace(policy, world, break_at, runs_as_written=self.region.compiler_fn.runs_as_written)
         current = weakref.ref(trace)
         trace.output.check_time = self.limit.check
+        trace.output.loops_carry_only_tensors = self.region.compiler_fn.loops_carry_only_tensors
         if declared is not None:
             trace.output.declare_sizes(declared.domain, declared.sizes())
             for each in declared.ints.values():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import config
-from tracer.backends.registry import REAL_INPUTS, RUNS_AS_WRITTEN, CompilerFn, lookup_backend
+from tracer.backends.registry import REAL_INPUTS, RUNS_AS_WRITTEN, TENSORS_IN_LOOPS, CompilerFn, lookup_backend
 from tracer.backends.verify import verify
 from tracer.exc import BackendCompilerFailed, UserError
 
@@ -33,6 +33,10 @@ class Backend:
     @property
     def runs_as_written(self) -> bool:
         return bool(getattr(_function_of(self.compiler_fn), RUNS_AS_WRITTEN, False))
+
+    @property
+    def loops_carry_only_tensors(self) -> bool:
+        return bool(getattr(_function_of(self.compiler_fn), TENSORS_IN_LOOPS, False))
 
     def compile_graph(self, gm: torch.fx.GraphModule, inputs: list[GraphInput]) -> Callable[..., Any]:
         """What the backend makes of a captured graph. Raises BackendCompilerFailed."""

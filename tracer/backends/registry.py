@@ -20,15 +20,16 @@ ENTRY_POINT_GROUP = "tracer.backends"
 # Attributes of a compiler function.
 REAL_INPUTS = "needs_real_inputs"  # it wants tensors with data, not fakes
 RUNS_AS_WRITTEN = "runs_as_written"  # it looks at no input, and its callable runs the operations of the graph in order
+TENSORS_IN_LOOPS = "loops_carry_only_tensors"  # `while_loop` must not carry ints
 
 
 class LazyCompiler:
     """A compiler function that is imported at its first graph: torch's compilers take seconds to load."""
 
-    def __init__(self, name: str, module: str, runs_as_written: bool = False) -> None:
+    def __init__(self, name: str, module: str, **attributes: bool) -> None:
         self.__name__ = name
         self.module = module
-        self.runs_as_written = runs_as_written
+        self.__dict__.update(attributes)
 
     def __call__(self, gm: Any, example_inputs: list[Any], **options: Any) -> Callable[..., Any]:
         return getattr(importlib.import_module(self.module), self.__name__)(gm, example_inputs, **options)
@@ -40,7 +41,7 @@ class LazyCompiler:
 _BUILT_IN: dict[str, CompilerFn] = {
     "eager": LazyCompiler("eager", "tracer.backends.eager", runs_as_written=True),
     "aot_eager": LazyCompiler("aot_eager", "tracer.backends.torch_compilers"),
-    "inductor": LazyCompiler("inductor", "tracer.backends.torch_compilers"),
+    "inductor": LazyCompiler("inductor", "tracer.backends.torch_compilers", loops_carry_only_tensors=True),
 }
 _registered: dict[str, CompilerFn] = {}
 

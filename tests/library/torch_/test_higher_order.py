@@ -144,7 +144,10 @@ def test_a_loop_goes_on_while_its_condition_holds():
 
 
 LOOPS = {
-    "a carried number": lambda x: while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x + i), (0, x)),
+    "a carried bool": lambda x: while_loop(lambda b, x: x.sum() < 3, lambda b, x: (True, x + 1), (False, x)),
+    "an int that becomes a float": lambda x: while_loop(lambda i, x: i < 3, lambda i, x: (i + 0.5, x + i), (0, x)),
+    "a branch on a carried int": lambda x: while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x + 1 if i else x + 2), (0, x)),
+    "a size that it gives": lambda x: torch.zeros(while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x + 1), (0, x))[0]) + 1,
     "another shape": lambda x: while_loop(lambda x: x.sum() < 3, lambda x: (x.sum(),), (x,)),
     "a condition of several": lambda x: while_loop(lambda x: x < 3, lambda x: (x + 1,), (x,)),
 }
@@ -154,6 +157,37 @@ LOOPS = {
 def test_loops_that_are_no_graphs_are_refused(kind):
     with pytest.raises(tracer.exc.Unsupported):
         tracer.export(LOOPS[kind])(X)
+
+
+COUNTING = {
+    "an int": lambda x, n: while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y + i), (0, x)),
+    "a dict": lambda x, n: while_loop(lambda d: d["i"] < n, lambda d: ({"i": d["i"] + 1, "x": d["x"] * 2},), ({"i": 0, "x": x},)),
+    "bounded by a size": lambda x, n: while_loop(lambda i, y: 2 * i < x.shape[0], lambda i, y: (i + 1, y + n), (0, x)),
+    "a constant later": lambda x, n: while_loop(lambda i, k, y: y.sum() < 9, lambda i, k, y: (i + k, 3, y + i), (1, n, x + 1)),
+}
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_a_loop_carries_ints(name):
+    def program(x, n):
+        result = COUNTING[name](x, n)
+        last = result[0] if isinstance(result[0], int) else result[0]["i"]
+        return result, x * last
+
+    assert "while_loop" in captured(program, ROWS, 3).operations
+    graphs = []
+    traced = tracer.optimize(lambda gm, _: (graphs.append(gm), gm.forward)[1], dynamic=True)(program)
+    for rows, n in ((4, 3), (5, 4), (7, 6), (2, 5)):
+        x = torch.linspace(0, 1, rows * 3).reshape(rows, 3)
+        expected, seen = program(x, n), traced(x, n)
+        torch.testing.assert_close(seen, expected, rtol=0, atol=0)
+        assert type(seen[0][0]) is type(expected[0][0])
+    assert len(graphs) == 1
+
+
+def test_inductor_which_cannot_compile_such_a_loop_is_not_given_it():
+    program = COUNTING["an int"]
+    torch.testing.assert_close(tracer.optimize("inductor")(program)(X, 3), program(X, 3))
 
 
 def test_a_scan_carries_and_stacks():

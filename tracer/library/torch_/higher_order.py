@@ -27,13 +27,14 @@ from tracer.sources import Source
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder, tracks_subclasses
 from tracer.variables.callables import CallableVariable
-from tracer.variables.symbolic import SymNodeVariable
+from tracer.variables.symbolic import SymNodeVariable, is_number
 from tracer.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 Value = VariableTracker
+_Argument = TensorVariable | SymNodeVariable
 _OPERATORS: Any = torch.ops.higher_order
 
 
@@ -87,20 +88,34 @@ class HigherOrderCall:
         tx.output.track(example, tensor)
         return tensor
 
+    def number(self) -> SymNodeVariable:
+        """An int that a function is called with while it is traced: it stands for all."""
+        output = self.tx.output
+        example = output.world.torch_env.create_unbacked_symint()
+        return SymNodeVariable(output.create_node("call_function", argument_of_function, (), {}, example), example)
+
     def body(
-        self, function: Value, args: Sequence[Value], arguments: Sequence[TensorVariable] = (), *, makes: bool = True
+        self,
+        function: Value,
+        args: Sequence[Value],
+        arguments: Sequence[_Argument] = (),
+        *,
+        makes: bool = True,
+        numbers: bool = False,
     ) -> _Body:
-        """`function(*args)` as a graph. `arguments` are its first inputs. `makes`: it returns tensors that it made."""
+        """`function(*args)` as a graph. `arguments` are its first inputs. `makes`: it returns tensors that it made. `numbers`: it
+        may give numbers, too, and the graph gives all that it does."""
         tx = self.tx
         with recording(tx, self.name, args) as part:
             result = function.call(tx, list(args), {})
             leaves, gives = pytree.tree_flatten(containers_of(tx, result))
         tensors = [leaf for leaf in leaves if isinstance(leaf, TensorVariable)]
-        if len(tensors) + sum(leaf.is_constant() for leaf in leaves) != len(leaves):
+        if not all(isinstance(leaf, TensorVariable) or leaf.is_constant() or numbers and is_number(leaf) for leaf in leaves):
             self.refuse("it returns something else than tensors and constants")
         if makes:
             self._check_new(part.nodes(), tensors)
-        subgraph = part.cut([tensor.node for tensor in tensors], [argument.node for argument in arguments])
+        given = leaves if numbers else tensors
+        subgraph = part.cut([leaf.graph_arg() for leaf in given], [argument.node for argument in arguments])
         refuse_new_symbols(subgraph, self.name)
         return _Body(subgraph, leaves, gives)
 
@@ -121,19 +136,20 @@ class HigherOrderCall:
         name: str,
         body: _Body,
         captured: Sequence[fx.Node],
-        arguments: Sequence[TensorVariable] = (),
+        arguments: Sequence[_Argument] = (),
         *,
         single: bool = False,
     ) -> fx.Node:
-        """The graph of a function, which takes `arguments`, then all of `captured`. It gives a tuple, or one tensor: `single`."""
-        if single and len(body.tensors) != 1:
-            self.refuse("it does not return one tensor")
+        """The graph of a function, which takes `arguments`, then all of `captured`. It gives a tuple, or one value: `single`."""
+        if single and len(body.leaves) != 1:
+            self.refuse("it does not return one value")
         read = [*(argument.node for argument in arguments), *captured]
         module = rearranged(body.subgraph, read, single=single)
         _note_operator(module, (self.operator.__name__, self.operator))
         return self.tx.output.add_module(name, module)
 
-    def forget(self, arguments: Sequence[TensorVariable]) -> None:
+    def forget(self, arguments: Sequence[_Argument]) -> None:
+        self.tx.output.forget_symbol_nodes({argument.node for argument in arguments})
         for argument in reversed(arguments):
             self.tx.output.graph.erase_node(argument.node)
 
@@ -141,18 +157,24 @@ class HigherOrderCall:
         self,
         operator: Any,
         args: tuple[Any, ...],
-        likes: Sequence[torch.Tensor],
+        likes: Sequence[Any],
         read: Iterable[fx.Node],
         differentiable: int | None = None,
     ) -> list[Value]:
-        """The node of the operator, and its results; `read` are the tensors on which the first `differentiable` depend."""
+        """The node of the operator, and its results; `read` are the tensors on which the first `differentiable` depend.
+        A result that is like `int` is one that nobody knows."""
         tx = self.tx
         fakes = [node.meta[EXAMPLE] for node in read]
         tensors = [fake for fake in fakes if isinstance(fake, torch.Tensor)]
         sources = [tensors if differentiable is None or index < differentiable else [] for index in range(len(likes))]
-        examples = tuple(tx.output.run_fake(result_of, pair, {}, self.name) for pair in zip(likes, sources))
+        examples = tuple(self._result_like(*pair) for pair in zip(likes, sources))
         node = tx.output.create_node("call_function", operator, args, {}, examples)
         return [tx.output.wrap(tx.output.item(node, index, example), example) for index, example in enumerate(examples)]
+
+    def _result_like(self, like: Any, sources: list[torch.Tensor]) -> Any:
+        if like is int:
+            return self.tx.output.world.torch_env.create_unbacked_symint()
+        return self.tx.output.run_fake(result_of, (like, sources), {}, self.name)
 
     def like(self, body: _Body, results: Iterable[Value]) -> Value:
         """What the function returned, with `results` in place of its tensors."""
@@ -217,23 +239,48 @@ def _constants(body: _Body) -> list[Any]:
 
 @models(_OPERATORS.while_loop)
 def _while_loop(tx: Tracer, cond_fn: Value, body_fn: Value, carried: Value, additional: Value) -> Value:
+    """Ints that the loop carries are symbols inside of it, and new ones behind it."""
     call = HigherOrderCall(tx, _OPERATORS.while_loop)
-    before, others = call.tensors(carried), additional.unpack(tx)
-    arguments = [call.argument(tensor.fake) for tensor in before]
-    bodies = [call.body(function, [*arguments, *others], arguments) for function in (cond_fn, body_fn)]
-    decision = bodies[0].fakes
-    if len(decision) != 1 or len(bodies[0].leaves) != 1 or decision[0].dtype is not torch.bool or decision[0].dim():
-        call.refuse("its condition is no tensor of one bool")
-    call.check_alike(bodies[1].fakes, [tensor.fake for tensor in before], "it is called with")
-    if len(bodies[1].leaves) != len(before):
-        call.refuse("it returns something else than tensors")
-    nodes = tuple(tensor.node for tensor in before)
+    before, others = carried.unpack(tx), additional.unpack(tx)
+    arguments = [_carried(call, value) for value in before]
+    bodies = [call.body(function, [*arguments, *others], arguments, numbers=True) for function in (cond_fn, body_fn)]
+    if len(bodies[0].leaves) != 1 or not _is_condition(bodies[0].leaves[0]):
+        call.refuse("its condition is no bool, and no tensor of one")
+    if list(map(_kind_of, bodies[1].leaves)) != list(map(_kind_of, before)):
+        call.refuse("it returns other kinds of values than it is called with")
+    given = tuple(value.graph_arg() for value in before)
+    nodes = [node for node in given if isinstance(node, fx.Node)]
     read = call.captured(bodies, len(arguments))
     cond_module = call.module("cond_fn", bodies[0], read, arguments, single=True)
     body_module = call.module("body_fn", bodies[1], read, arguments)
     call.forget(arguments)
-    results = call.result(_OPERATORS.while_loop, (cond_module, body_module, nodes, tuple(read)), bodies[1].fakes, [*nodes, *read])
-    return call.like(bodies[1], results)
+    likes = [_example(leaf) for leaf in bodies[1].leaves]
+    results = call.result(_OPERATORS.while_loop, (cond_module, body_module, given, tuple(read)), likes, [*nodes, *read])
+    return tracked(tx, pytree.tree_unflatten(results, bodies[1].gives), lambda leaf: leaf)
+
+
+def _carried(call: HigherOrderCall, value: Value) -> _Argument:
+    if isinstance(value, TensorVariable):
+        return call.argument(value.fake)
+    if value.python_type() is not int or not is_number(value):
+        call.refuse("it is called with something else than tensors and ints")
+    if call.tx.output.loops_carry_only_tensors:
+        call.refuse("it is called with an int, which the backend cannot compile")
+    return call.number()
+
+
+def _is_condition(value: Value) -> bool:
+    if isinstance(value, TensorVariable):
+        return value.fake.dtype is torch.bool and not value.fake.dim()
+    return isinstance(value, SymNodeVariable) and value.python_type() is bool
+
+
+def _kind_of(value: Value) -> Any:
+    return _kind(value.fake) if isinstance(value, TensorVariable) else value.python_type()
+
+
+def _example(value: Value) -> Any:
+    return value.fake if isinstance(value, TensorVariable) else int
 
 
 @models(_OPERATORS.scan)
