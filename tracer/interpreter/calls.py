@@ -13,6 +13,7 @@ from tracer.graph.array_twins import numpy_dtype
 from tracer.graph.operator_effects import takes_one_for_all
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.binding import bind
+from tracer.interpreter.object_model import MODULE_CALLS
 from tracer.interpreter.real_values import real_value
 from tracer.library import all_models  # noqa: F401  (registers them)
 from tracer.library.registry import (
@@ -174,6 +175,8 @@ class Calls:
             unsupported("coroutine", function=code.co_qualname)
         if not allows_inlining(function):
             unsupported("skipped-function", function=code.co_qualname, file=code.co_filename)
+        if args and any(code is each for each in MODULE_CALLS):
+            tx.refuse_backward_hooks(args[0], args[1:])
         locals_: dict[str, Any] = dict(bind(tx, function, args, kwargs))
         cells = dict(zip(code.co_freevars, function.closure(tx)))
         for name in code.co_cellvars:

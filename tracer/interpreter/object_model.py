@@ -370,6 +370,23 @@ class ObjectModel(BaseMethods):
                 return None
         return module.get_attr(tx, "forward")
 
+    def refuse_backward_hooks(self, module: VariableTracker, args: list[VariableTracker]) -> None:
+        """The nodes of autograd on which torch sets backward hooks of a module do not exist while tracing: CPython makes the
+        call, of which the module's `forward` is a frame of its own."""
+        tx: Any = self
+        real = getattr(module, "value", None)
+        if not isinstance(module, UserObjectVariable) or not isinstance(real, torch.nn.Module) or not torch.is_grad_enabled():
+            return
+        tables = [module.instance_attr(tx, table) for table in _HOOK_TABLES if "backward" in table]
+        for table in _GLOBAL_HOOK_TABLES:
+            if "backward" in table:
+                tables.append(tx.wrap(getattr(torch.nn.modules.module, table), ModuleGlobalsSource(_MODULE_FILE, table)))
+        if not any(table is not None and table.truth(tx) for table in tables):
+            return
+        needs = any(isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args)
+        if needs or any(parameter.requires_grad for parameter in real.parameters()):
+            unsupported("unsupported-module", value=f"{module.describe()}, which has backward hooks,")
+
     def _call_stood_for(self, made: UserObjectVariable) -> VariableTracker:
         """What the user wrote, of an object that the tracer's decorators made of it."""
         tx: Any = self
@@ -386,6 +403,7 @@ _ENUM_GETITEM = enum.EnumMeta.__dict__["__getitem__"]
 _TYPE_CALL = type.__dict__["__call__"]
 _MODULE_CALL = torch.nn.Module.__dict__["__call__"]
 _MODULE_CALL_IMPL = torch.nn.Module.__dict__["_call_impl"]
+MODULE_CALLS = (_MODULE_CALL.__code__, _MODULE_CALL_IMPL.__code__)
 _MODULE_FILE = "torch.nn.modules.module"
 _GLOBAL_HOOK_TABLES = (
     "_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks",

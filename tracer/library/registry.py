@@ -178,11 +178,13 @@ def may_be_root(name: str | None) -> bool:
         return name is None
     package = name.partition(".")[0]
     if package == "torch":
-        return name.startswith(_TRACED_PARTS_OF_TORCH) and name != "torch.nn.modules.module"  # its calls of any module
+        return name.startswith(_TRACED_PARTS_OF_TORCH) and name not in _NO_ROOTS
     return package not in sys.stdlib_module_names and package != "typing_extensions"
 
 
 _TRACED_PARTS_OF_TORCH = ("torch.nn.modules", "torch.nn.utils", "torch.optim", "torch.distributions", "torch.ao")
+# Calls of any module, and what autograd calls.
+_NO_ROOTS = ("torch.nn.modules.module", "torch.nn.modules._functions")
 _OPAQUE = frozenset(_OPAQUE_MODULES)
 _TRANSPARENT = frozenset(
     (
