@@ -81,7 +81,10 @@ def write_state(state: State) -> None:
 
 def shows_operations() -> bool:
     """Whether somebody on this thread is shown every operation and may change it: a torch-dispatch or torch-function mode
-    of the program's, a transform of torch.func. Tracing would show them its own."""
+    of the program's, a transform of torch.func. Tracing would show them its own. Nor are fakes told from tensors where
+    dispatch to Python is switched off."""
+    if torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python):
+        return True
     if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack() is not None:
         return True
     return has_function_modes()

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.soundness.watching import Watched
-from tests.support import captured, check
+from tests.support import captured, captured_made, check
 from tracer.graph.fake_rules import fake_form
 
 
@@ -95,3 +95,12 @@ def test_what_is_written_to_the_result_of_a_dropout_that_drops_nothing_is_writte
 @pytest.mark.parametrize("p", [-0.5, 2.0, float("nan")])
 def test_a_dropout_whose_share_is_none_is_refused(p):
     assert check(lambda x: F.dropout(x, p, False), torch.ones(2)).error is not None
+
+
+def test_a_native_dropout_that_drops_nothing_is_a_copy():
+    captured(lambda x: torch.native_dropout(x, 0.5, False)[0] is x, torch.ones(3))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_one_hot_is_contiguous_however_its_indices_lie(dynamic):
+    captured_made(lambda x: F.one_hot(x, 2).stride(), lambda: ((torch.ones(3, 4, dtype=torch.int64).t(),), {}), dynamic=dynamic)

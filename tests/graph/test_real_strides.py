@@ -48,3 +48,62 @@ def test_strides_are_those_of_the_operator(layout: str, dynamic: bool) -> None:
         return [operation(y, z).stride() for operation in OPERATIONS.values()]
 
     captured_made(f, lambda: ((LAYOUTS[layout](), LAYOUTS[layout]().contiguous()), {}), dynamic=dynamic)
+
+
+NOT_ALIKE = {
+    "floor division": lambda x, y: x // y,
+    "floor division by a tensor without dims": lambda x, y: x // torch.tensor(2.0),
+    "rounded division": lambda x, y: torch.div(x, torch.tensor(2.0), rounding_mode="floor"),
+    "sign": torch.copysign,
+    "logic": torch.logical_and,
+    "logarithm": torch.xlogy,
+    "another shape": lambda x, y: x // y[:, :1].abs(),
+    "filled": lambda x, y: x.masked_fill(y > 0, 1.0),
+    "filled by a mask of another shape": lambda x, y: x.masked_fill(y[:, :1] > 0, 1.0),
+    "normal numbers": torch.normal,
+    "log-sigmoid": lambda x, y: torch.nn.functional.logsigmoid(x),
+}
+
+
+@pytest.mark.parametrize("name", NOT_ALIKE)
+def test_operands_that_do_not_lie_alike(name: str) -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> Any:
+        results = NOT_ALIKE[name](x, y), NOT_ALIKE[name](y, x)
+        return [(each.stride(), each.is_contiguous()) for each in results]
+
+    captured_made(f, lambda: ((torch.ones(3, 2, 4), torch.ones(4, 2, 3).permute(2, 1, 0)), {}), dynamic=False)
+
+
+@pytest.mark.parametrize("strides", [(1, 7, 2), (2, 9, 1), (4, 4, 2), (1, 2, 2)])
+def test_an_operand_without_gaps_gives_its_strides_to_the_result(strides: tuple[int, ...]) -> None:
+    def f(x: torch.Tensor) -> Any:
+        results = torch.sigmoid(x), x * x, torch.nn.functional.gelu(x), x.pow(2), torch.where(x > 0, x, x), x + 1
+        return [each.stride() for each in results]
+
+    captured_made(f, lambda: ((torch.empty_strided((2, 1, 2), strides).fill_(1.0),), {}), dynamic=False)
+
+
+OF_CHANNELS = {
+    "rows turned": lambda: torch.ones(2, 4, 3).transpose(1, 2),
+    "channels last": lambda: torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last),
+    "channels last in space": lambda: torch.ones(2, 3, 4, 5, 2).to(memory_format=torch.channels_last_3d),
+    "turned around": lambda: torch.ones(5, 4, 3, 2).permute(3, 2, 1, 0),
+    "with gaps": lambda: torch.ones(2, 3, 8)[..., ::2],
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("layout", OF_CHANNELS)
+def test_normalised_batches_are_contiguous_or_have_their_channels_last(layout: str, dynamic: bool) -> None:
+    def f(x: torch.Tensor) -> Any:
+        statistics = torch.zeros(3), torch.ones(3)
+        results = (
+            torch.nn.functional.batch_norm(x, *statistics),
+            torch.nn.functional.batch_norm(x, *statistics, torch.ones(3), torch.zeros(3), training=True),
+            torch.nn.functional.batch_norm(x, None, None, training=True),
+            x.roll(1, 1),
+        )
+        return [(each.stride(), each.is_contiguous()) for each in results]
+
+    captured_made(f, lambda: ((OF_CHANNELS[layout](),), {}), dynamic=dynamic)
+    captured_made(f, lambda: ((OF_CHANNELS[layout]().requires_grad_(),), {}), dynamic=dynamic)

@@ -175,6 +175,15 @@ def test_a_mode_sees_the_operations_of_the_program_and_no_others(mode, warm):
         assert seen.seen == expected.seen
 
 
+def test_nothing_is_traced_where_dispatch_to_python_is_switched_off():
+    fn = lambda x, w: torch.relu(x @ w)
+    watched, weight = Watched(fn), torch.randn(3, 3, requires_grad=True)
+    for _ in range(2):
+        with torch._C._DisableTorchDispatch():
+            assert torch.equal(watched.compiled(X, weight), fn(X, weight))
+    assert torch.equal(watched.compiled(X, weight), fn(X, weight)) and watched.traces == 1
+
+
 def test_fake_tensors_of_the_program():
     fn = lambda x: torch.relu(x @ x).sum()
     watched = Watched(fn)

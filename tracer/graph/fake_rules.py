@@ -77,6 +77,11 @@ def _has_items(tensor: torch.Tensor) -> bool:
     return not any(type(size) is int and size == 0 for size in tensor.shape)
 
 
+def _one_hot(tensor: torch.Tensor, num_classes: int = -1) -> Any:
+    """PyTorch's decomposition keeps strides that the function does not."""
+    return F.one_hot(tensor, num_classes).contiguous()
+
+
 def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
@@ -89,6 +94,7 @@ _RULES: dict[Any, Callable[..., Any]] = {
     F.max_pool1d: _max_pool1d,
     F.dropout: _dropout,
     torch.dropout: _torch_dropout,
+    F.one_hot: _one_hot,
 }
 
 

@@ -1,4 +1,4 @@
-"""Operators whose results have plain metadata, which PyTorch works out by running a long decomposition on fakes.
+"""Operators whose results have plain metadata, which PyTorch works out by running a long decomposition on fakes, or gets wrong.
 
 A rule runs below autograd. It gives what the operator gives on real tensors, or NotImplemented.
 """
@@ -30,6 +30,14 @@ def _normalised_by_statistics(
     return torch.empty_like(data), mean.new_empty((0,)), variance.new_empty((0,))
 
 
+def _native_dropout(data: torch.Tensor, p: float, train: Any) -> Any:
+    """Where nothing is dropped, a copy; PyTorch's decomposition gives the argument."""
+    if train is None or train:
+        return NotImplemented
+    return torch.clone(data), torch.ones_like(data, dtype=torch.bool)
+
+
 META_RULES: dict[Any, Callable[..., Any]] = {
     aten._native_batch_norm_legit_no_training.default: _normalised_by_statistics,
+    aten.native_dropout.default: _native_dropout,
 }

@@ -1,8 +1,8 @@
-"""How the result of an elementwise operator lies in memory where dims of size 0 or 1 leave a choice.
+"""How the result of an operator lies in memory, where PyTorch's rules for fake tensors say it otherwise.
 
-In C, contiguous operands of one shape give a contiguous result; where shapes differ (that of a number does, too), dims are sorted
-by the strides of the operands, contiguous or not. PyTorch's rules for fake tensors keep strides in the first case, or
-take the result to be contiguous in the second. Only the strides of dims of size 0 or 1 differ, but a program can ask for them.
+In C, an elementwise operator goes through operands of one shape as they lie, if they lie alike without gaps, and its result
+lies so too; else, and where shapes differ (that of a number does, too), dims are sorted by the strides of the operands.
+PyTorch's rules differ for dims of size 0 or 1, and those of some operators for others.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from tracer.graph import layout
 from tracer.graph.dispatch_cache import NewTensor, dispatch_keys
 
 if TYPE_CHECKING:
@@ -20,10 +21,16 @@ if TYPE_CHECKING:
 
 _ALSO = frozenset((torch.ops.aten.floor_divide.default,))  # elementwise, too
 _KINDS: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+_CHANNELS_LAST = (1, 3, 2, 0)
+_OF_CHANNELS = {4: ("channels_last_strides_2d", _CHANNELS_LAST), 5: ("channels_last_strides_3d", (1, 4, 3, 2, 0))}
 _SORTS, _FLATTENS = "sorts", "flattens"
-_PROBED = ((1, 1), (7, 1))  # strides of an operand of shape (1, 2)
-_OUTCOMES: dict[Any, str] = {((1, 1), (2, 1)): _SORTS, ((2, 1), (2, 1)): _FLATTENS}
+# Shapes and strides of operands, and what becomes of these.
+_PROBES = ((1, 2), (1, 1)), ((1, 2), (7, 1)), ((2, 1, 2), (1, 7, 2))
+_OUTCOMES: dict[Any, str] = {((1, 1), (2, 1), (1, 4, 2)): _SORTS, ((2, 1), (2, 1), (1, 7, 2)): _FLATTENS}
 
+
+_known: dict[Any, str | None] = {}
+_OF_NO_LAYOUT = frozenset(("alpha", "value", "rounding_mode", "approximate"))  # arguments by keyword
 
 _aten = torch.ops.aten
 _LIKE = frozenset(
@@ -39,16 +46,33 @@ _LIKE = frozenset(
 )  # keep the strides of their argument, where it has no gaps
 
 
+_SUGGESTED = frozenset(
+    (
+        _aten.native_batch_norm,
+        _aten._native_batch_norm_legit,
+        _aten._native_batch_norm_legit_no_training,
+        _aten._batch_norm_with_update,
+        _aten.max_unpool2d,
+        _aten.upsample_nearest1d,
+        _aten.roll,
+    )
+)  # the first result is contiguous, or has its channels last if those of the first argument are
+_CONTIGUOUS = frozenset((_aten.log_sigmoid_forward, _aten.normal, _aten.nll_loss2d_forward))  # the first result is
+
+
 class _Undecided(Exception):
     """Sizes would have to be compared that may be in either order."""
 
 
 def with_real_strides(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
     """`result`, with the strides that C gives it."""
-    like_one = getattr(func, "overloadpacket", None) in _LIKE and kwargs.get("memory_format") in (None, torch.preserve_format)
-    if not like_one and (torch.Tag.pointwise not in getattr(func, "tags", ()) and func not in _ALSO or func.is_view or kwargs):
+    packet = getattr(func, "overloadpacket", None)
+    if packet in _SUGGESTED or packet in _CONTIGUOUS:
+        return _with_suggested(mode, args, result, packet in _CONTIGUOUS)
+    like_one = packet in _LIKE and kwargs.get("memory_format") in (None, torch.preserve_format)
+    if not like_one and (not _is_elementwise(func) or not kwargs.keys() <= _OF_NO_LAYOUT):
         return result
-    if type(result) is not FakeTensor or result.dim() < 2 or not any(type(n) is int and n < 2 for n in result.shape):
+    if type(result) is not FakeTensor or result.dim() < 2:
         return result
     tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
     if any(arg is result or arg.layout is not torch.strided or arg.device.type != "cpu" for arg in tensors):
@@ -57,11 +81,43 @@ def with_real_strides(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Ma
         if like_one:
             strides = tuple(args[0].stride()) if _is_dense(args[0]) else None
         else:
-            strides = _strides(mode, func, args, tensors, tuple(result.shape))
+            strides = _strides(mode, func, args, kwargs, tensors, tuple(result.shape))
         if strides is None or _same(mode, strides, result.stride()):
             return result
     except _Undecided:
         return result
+    return _laid_out(mode, args, result, strides)
+
+
+def _with_suggested(mode: FakeMode, args: Sequence[Any], result: Any, contiguous: bool) -> Any:
+    first = result[0] if isinstance(result, tuple) else result
+    shape = tuple(first.shape)
+    if first.device.type != "cpu" or any(type(size) is int and size == 0 for size in shape):
+        return result
+    try:
+        last = None if contiguous else _channels_last(mode, args[0])
+        strides = _filled(mode, shape, last or range(len(shape) - 1, -1, -1))
+        if _same(mode, strides, first.stride()):
+            return result
+    except _Undecided:
+        return result
+    first = _laid_out(mode, args, first, strides)
+    return (first, *result[1:]) if isinstance(result, tuple) else first
+
+
+def _channels_last(mode: FakeMode, tensor: torch.Tensor) -> Sequence[int] | None:
+    """The order of dims, the innermost first, of a tensor whose channels come last; None for others."""
+    if tensor.dim() not in _OF_CHANNELS:
+        return None
+    question, order = _OF_CHANNELS[tensor.dim()]
+    sizes, strides = [[_expr(mode, number) for number in numbers] for numbers in (tensor.shape, tensor.stride())]
+    known = mode.torch_env.env.statically_known(layout.answer(mode.torch_env, question, sizes, strides))
+    if known is None:
+        raise _Undecided
+    return order if known else None
+
+
+def _laid_out(mode: FakeMode, args: Sequence[Any], result: FakeTensor, strides: tuple[Any, ...]) -> FakeTensor:
     like = NewTensor(
         tuple(result.shape), strides, 0, result.dtype, result.fake_device, result.requires_grad, result.is_conj(),
         result.is_neg(), dispatch_keys(result), None,
@@ -69,35 +125,69 @@ def with_real_strides(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Ma
     return like.make(mode, args)
 
 
+def _is_elementwise(func: Any) -> bool:
+    return (torch.Tag.pointwise in getattr(func, "tags", ()) or func in _ALSO) and not func.is_view
+
+
 def _strides(
-    mode: FakeMode, func: Any, args: Sequence[Any], tensors: Sequence[torch.Tensor], sizes: tuple[Any, ...]
+    mode: FakeMode,
+    func: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    tensors: Sequence[torch.Tensor],
+    sizes: tuple[Any, ...],
 ) -> tuple[Any, ...] | None:
     """None where PyTorch's rule is right."""
     shaped = [tensor for tensor in tensors if tensor.dim()]
     plain = _filled(mode, sizes, range(len(sizes) - 1, -1, -1))
-    if all(_same(mode, tensor.shape, sizes) for tensor in shaped):
-        if all(_same(mode, tensor.stride(), plain) for tensor in shaped):
-            return plain
-        how = _how(func, args)
-        if how is _FLATTENS:
-            return plain if all(_is_contiguous(mode, tensor) for tensor in shaped) else None
-        if how is not _SORTS:
-            return None
-    return _filled(mode, sizes, _sorted_dims(mode, sizes, [_broadcast(mode, tensor, sizes) for tensor in shaped]))
+    of_one_shape = all(_same(mode, tensor.shape, sizes) for tensor in shaped)
+    if of_one_shape and all(_same(mode, tensor.stride(), plain) for tensor in shaped):
+        return plain
+    how = _how(func, args, kwargs)
+    if how is None:
+        return None
+    kept = _flattened(mode, shaped, plain) if of_one_shape and how is _FLATTENS else None
+    return kept or _filled(mode, sizes, _sorted_dims(mode, sizes, [_broadcast(mode, tensor, sizes) for tensor in shaped]))
 
 
-def _how(func: Any, args: Sequence[Any]) -> str | None:
-    """What becomes of operands of one shape: asked of the operator itself, on two elements."""
-    found = []
-    for strides in _PROBED:
-        try:
-            with torch.utils._python_dispatch._disable_current_modes():
-                small = [_stand_in(arg, strides) if isinstance(arg, torch.Tensor) else _plain(arg) for arg in args]
-                result = func(*small)
-        except Exception:
-            return None
-        found.append(result.stride() if isinstance(result, torch.Tensor) else None)
-    return _OUTCOMES.get(tuple(found))
+def _flattened(mode: FakeMode, operands: Sequence[torch.Tensor], plain: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Of operands of one shape that are gone through as they lie in memory; None where they are not."""
+    if all(_is_contiguous(mode, tensor) for tensor in operands):
+        return plain
+    first = operands[0]
+    if first.dim() == 4 and all(_is_contiguous(mode, tensor, _CHANNELS_LAST) for tensor in operands):
+        return _filled(mode, first.shape, _CHANNELS_LAST)
+    strides = tuple(first.stride())
+    if all(_same(mode, tensor.stride(), strides) and _is_dense(tensor) for tensor in operands):
+        return strides
+    return None
+
+
+def _how(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+    """What becomes of operands of one shape: asked of the operator itself, on a few elements."""
+    key = func, tuple(map(_kind_of, args)), tuple(map(_kind_of, kwargs.values()))
+    if key not in _known:
+        _known[key] = _OUTCOMES.get(tuple([_probed(func, args, kwargs, *probe) for probe in _PROBES]))
+    return _known[key]
+
+
+def _kind_of(arg: Any) -> Any:
+    """What the layout may depend on."""
+    if isinstance(arg, torch.Tensor):
+        return arg.dtype, arg.dim() > 0
+    return arg if arg is None or isinstance(arg, (str, bool, torch.dtype)) else type(arg)
+
+
+def _probed(
+    func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], shape: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    try:
+        with torch.utils._python_dispatch._disable_current_modes():
+            small = [_stand_in(arg, shape, strides) if isinstance(arg, torch.Tensor) else _plain(arg) for arg in args]
+            result = func(*small, **{name: _plain(value) for name, value in kwargs.items()})
+    except Exception:
+        return None
+    return result.stride() if isinstance(result, torch.Tensor) else None
 
 
 def _plain(number: Any) -> Any:
@@ -106,10 +196,10 @@ def _plain(number: Any) -> Any:
     return number if kind is None else kind(1)
 
 
-def _stand_in(tensor: torch.Tensor, strides: tuple[int, int]) -> torch.Tensor:
+def _stand_in(tensor: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> torch.Tensor:
     if not tensor.dim():
         return torch.ones((), dtype=tensor.dtype)
-    return torch.empty_strided((1, 2), strides, dtype=tensor.dtype).fill_(1)
+    return torch.empty_strided(shape, strides, dtype=tensor.dtype).fill_(1)
 
 
 def _broadcast(mode: FakeMode, tensor: torch.Tensor, sizes: Sequence[Any]) -> list[Any]:
@@ -123,6 +213,8 @@ def _is_dense(tensor: torch.Tensor) -> bool:
     """Without gaps or overlaps, in some order of the dims."""
     if not all(type(number) is int for number in (*tensor.shape, *tensor.stride())):
         raise _Undecided
+    if 0 in tensor.shape:
+        return True
     step = 1
     for stride, size in sorted((stride, size) for size, stride in zip(tensor.shape, tensor.stride()) if size > 1):
         if stride != step:
@@ -131,11 +223,13 @@ def _is_dense(tensor: torch.Tensor) -> bool:
     return True
 
 
-def _is_contiguous(mode: FakeMode, tensor: torch.Tensor) -> bool:
+def _is_contiguous(mode: FakeMode, tensor: torch.Tensor, order: Sequence[int] = ()) -> bool:
+    """`order`: of the dims, from the innermost on, if it is not that of the shape."""
     step: Any = 1
-    if any(_is(mode, "eq", size, 0) for size in tensor.shape):
+    if not order and any(_is(mode, "eq", size, 0) for size in tensor.shape):
         return True
-    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride())):
+    for dim in order or range(tensor.dim() - 1, -1, -1):
+        size, stride = tensor.shape[dim], tensor.stride(dim)
         if not _is(mode, "eq", size, 1):
             if not _is(mode, "eq", stride, step):
                 return False
@@ -190,9 +284,12 @@ def _is(mode: FakeMode, relation: str, a: Any, b: Any) -> bool:
     """Known without asking, or nobody knows."""
     if type(a) is type(b) is int:
         return a == b if relation == "eq" else a < b
-    algebra = mode.torch_env.algebra
-    left, right = [algebra.integer(each) if type(each) is int else each.node.reduced() for each in (a, b)]
-    known = mode.torch_env.env.statically_known(algebra.relation(relation, left, right))
+    left, right = _expr(mode, a), _expr(mode, b)
+    known = mode.torch_env.env.statically_known(mode.torch_env.algebra.relation(relation, left, right))
     if known is None:
         raise _Undecided
     return known
+
+
+def _expr(mode: FakeMode, number: Any) -> Any:
+    return mode.torch_env.algebra.integer(number) if type(number) is int else number.node.reduced()
