@@ -448,3 +448,26 @@ def test_a_cache_that_is_asked_for_a_number_that_math_computes():
     for number in (7, 8, 10, 17, 10, -9):
         watched(X, number)
         assert counts(plain) == counts(traced)
+
+
+def test_the_graph_breaks_at_a_method_with_a_cache_alone():
+    class Counted:
+        calls, by = 0, 3
+
+        @functools.cache
+        def times(self, number):
+            return [self.by * number]
+
+    def program():
+        counted = Counted()
+
+        def fn(x):
+            counted.calls += 1
+            return (x + 1) * len(counted.times(2)), counted.calls
+
+        return fn
+
+    watched = Watched(program(), plain=program())
+    for _ in range(3):
+        watched(X)
+    assert watched.traces and watched.hits

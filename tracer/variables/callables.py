@@ -82,11 +82,13 @@ class BoundMethodVariable(VariableTracker):
         return super().call_method(tx, name, args, kwargs)
 
     def reconstruct(self, cg: Any) -> None:
-        python = self.function.python_type() is types.FunctionType
-        if self.source is None and python:
+        if self.source is None and self.function.python_type() in _BOUND_AS_METHODS:
             cg.call_object(types.MethodType, lambda: cg.load(self.function), lambda: cg.load(self.owner))
         else:
             unsupported("cannot-reconstruct", value=self.describe())
+
+
+_BOUND_AS_METHODS = (types.FunctionType, functools._lru_cache_wrapper)
 
 
 def bound_by_get(
