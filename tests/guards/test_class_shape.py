@@ -2,6 +2,7 @@
 
 import abc
 import collections.abc
+import enum
 
 import torch
 
@@ -162,3 +163,24 @@ def test_templates():
     changed = make()
     changed.method = lambda self: 2
     assert not template.fits(changed)
+
+
+def test_the_guard_runs_no_repr_of_the_program():
+    shown = []
+
+    class Kind(enum.Enum):
+        ONE = 1
+
+        def __repr__(self):
+            shown.append(self)
+            return "one"
+
+    def fn(x):
+        class Made:
+            _kind, _kinds = Kind.ONE, frozenset([Kind.ONE])
+
+        made = Made()
+        outside()
+        return x + made._kind.value, made, len(made._kinds)
+
+    assert _runs(fn, [()] * 3) and not shown

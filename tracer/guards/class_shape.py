@@ -7,7 +7,7 @@ from types import FunctionType
 from typing import Any, ClassVar
 
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
-from tracer.guards.constants import is_guardable_constant
+from tracer.guards.constants import constant_key, is_guardable_constant
 from tracer.guards.references import class_name
 from tracer.sources import Source
 from tracer.sources.reading import type_dict
@@ -46,8 +46,8 @@ def _kind(name: str, value: Any) -> tuple[Any, ...]:
         return kind, *(_kind("", part) for part in (value.fget, value.fset, value.fdel))
     if kind in (staticmethod, classmethod):
         return kind, _kind("", value.__func__)
-    if name.startswith("_") and (is_guardable_constant(value) or kind is frozenset):  # which the tracer itself may have looked at
-        return kind, repr(value)
+    if name.startswith("_") and is_guardable_constant(value):  # which the tracer itself may have looked at
+        return kind, constant_key(value)
     return (kind,)
 
 
