@@ -11,6 +11,7 @@ from tracer.effects.draws import Draw
 from tracer.effects.kept import Kept
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
+from tracer.variables.lifetimes import give_up, give_up_attribute, give_up_object
 
 
 class Deleted:
@@ -53,6 +54,7 @@ class Effects:
             self.observer(target)
 
     def store_attribute(self, target: VariableTracker, name: str, value: AttributeValue) -> None:
+        self._give_up_attribute(target, name)
         self.mutate(target)
         attributes = self._attributes.setdefault(target, {})
         if attributes.get(name) is DELETED:
@@ -62,11 +64,19 @@ class Effects:
 
     def delete_attribute(self, target: VariableTracker, name: str, existed: bool) -> None:
         """`existed`: before the frame ran; what the trace itself has stored is forgotten."""
+        self._give_up_attribute(target, name)
         self.mutate(target)
         attributes = self._attributes.setdefault(target, {})
         attributes.pop(name, None)
         if existed:
             attributes[name] = DELETED
+
+    def _give_up_attribute(self, target: VariableTracker, name: str) -> None:
+        stored = self._attributes.get(target, {}).get(name)
+        if stored is None:
+            give_up_attribute(target, name)
+        elif isinstance(stored, VariableTracker):
+            give_up((stored,), f"the attribute {name!r}")
 
     def is_set_again(self, target: VariableTracker, name: str) -> bool:
         """Whether an attribute that existed was deleted, then stored."""
@@ -98,6 +108,11 @@ class Effects:
         return [*target.children(), *(value for value in stored if isinstance(value, VariableTracker))]
 
     def store_global(self, globals_: dict[str, Any], name: str, value: AttributeValue) -> None:
+        stored = self._globals.get((id(globals_), name))
+        if stored is None:
+            give_up_object(globals_.get(name), f"the global {name!r}")
+        elif isinstance(stored, VariableTracker):
+            give_up((stored,), f"the global {name!r}")
         self._tell(None)
         self._global_dicts[id(globals_)] = globals_
         self._globals[id(globals_), name] = value

@@ -179,6 +179,10 @@ class VariableTracker:
         """The tracked values that this one holds."""
         return ()
 
+    def holdings(self) -> Iterable[Any]:
+        """As `children`, with what it holds and nobody has read yet."""
+        return self.children()
+
 
 class NullVariable(VariableTracker):
     """The NULL that CPython keeps on the stack below a callee."""

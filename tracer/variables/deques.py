@@ -10,6 +10,7 @@ from tracer.variables.base import Models, VariableTracker, held, whole
 from tracer.variables.constant import NONE, ONE, ConstantVariable
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.lazy import Unwrapped
+from tracer.variables.lifetimes import give_up
 from tracer.variables.ranges import NOT_AN_INDEX, as_int, index_of
 from tracer.variables.sequence_base import Item, SequenceVariable
 from tracer.variables.text import form
@@ -126,6 +127,7 @@ class DequeVariable(SequenceVariable):
     def _trim(self, from_left: bool) -> None:
         excess = 0 if self.maxlen is None else len(self._items) - self.maxlen
         if excess > 0:
+            self.keep_only(self._items[excess:] if from_left else self._items[:-excess])
             del self._items[slice(excess) if from_left else slice(-excess, None)]
 
     def extend(self, tx: Tracer, other: VariableTracker) -> None:
@@ -137,11 +139,13 @@ class DequeVariable(SequenceVariable):
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         index = self.position(tx, key, "")
+        give_up((self._items[index],), "an item of a deque")
         tx.effects.mutate(self)  # iterators do not mind
         self._items[index] = value
 
     def del_item(self, tx: Tracer, key: VariableTracker) -> None:
         index = self.position(tx, key, "")
+        give_up((self._items[index],), "an item of a deque")
         self._change(tx)
         del self._items[index]
 
@@ -258,6 +262,7 @@ def _extendleft(tx: Tracer, self: DequeVariable, other: VariableTracker, /) -> V
 def _popped(tx: Tracer, self: DequeVariable, index: int) -> VariableTracker:
     if not self._items:
         tx.raise_error(IndexError, "pop from an empty deque")
+    give_up((self._items[index],), "an item of a deque")
     item = self.item(tx, index)
     self._change(tx)
     del self._items[index]
@@ -303,6 +308,7 @@ def _remove(tx: Tracer, self: DequeVariable, item: VariableTracker, /) -> Variab
     position = self._find(tx, item, 0, len(self._items))
     if position is None:
         unsupported("exception-in-trace", error="deque.remove(x): x not in deque")
+    give_up((self._items[position],), "an item of a deque")
     self._change(tx)
     del self._items[position]
     return NONE
@@ -324,6 +330,7 @@ def _reverse(tx: Tracer, self: DequeVariable, /) -> VariableTracker:
 
 @_deque("clear")
 def _clear(tx: Tracer, self: DequeVariable, /) -> VariableTracker:
+    self.keep_only(())
     self.replace(tx, [])
     return NONE
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 import gc
 import types
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
+from tracer import _C
+from tracer.graph_breaks import unsupported
 from tracer.sources.reading import type_dict, type_mro
 from tracer.variables.base import VariableTracker
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.opaque import OpaqueVariable
+from tracer.variables.lazy import Unwrapped
 
 _MOST = 64  # objects looked at: what is behind more of them is somebody else's, too
 _LASTING = (type, types.ModuleType, types.CodeType, types.FrameType, torch.Tensor, torch.nn.Module)
@@ -43,7 +45,51 @@ def may_run_code(value: Any) -> bool:
 
 def ends_with_code(value: VariableTracker) -> bool:
     """Of a tracked value, without what it leads to."""
-    return isinstance(value, (OpaqueVariable, UserObjectVariable)) and is_finalised(value.cls)
+    cls = getattr(value, "cls", None)
+    return isinstance(cls, type) and is_finalised(cls)
+
+
+def leads_to_code(value: VariableTracker | Unwrapped) -> bool:
+    """Of a tracked value, and of what it leads to."""
+    todo, seen = deque([value]), set[VariableTracker]()
+    while todo and len(seen) < _MOST:
+        part = todo.popleft()
+        if isinstance(part, Unwrapped):
+            if may_run_code(part.value):
+                return True
+        elif part not in seen:
+            seen.add(part)
+            if ends_with_code(part):
+                return True
+            todo.extend(part.holdings())
+    return False
+
+
+def give_up(values: Iterable[VariableTracker | Unwrapped], what: str) -> None:
+    """A container is about to hold no more what it held. If code of the program may run then, it runs behind a break."""
+    if any(leads_to_code(value) for value in values):
+        unsupported("abandoned-generator", value=what)
+
+
+def give_up_attribute(target: VariableTracker, name: str) -> None:
+    """As `give_up`, of what an object that existed before the frame ran has in an attribute."""
+    owner = getattr(target, "value", None)
+    if target.source is None or owner is None:
+        return
+    if isinstance(owner, type):
+        give_up_object(type_dict(owner).get(name), f"the attribute {name!r}")
+    else:
+        try:
+            held = _C.raw_attr(owner, name)
+        except AttributeError:
+            return
+        give_up_object(held, f"the attribute {name!r}")
+
+
+def give_up_object(held: Any, what: str) -> None:
+    """As `give_up`, of an object that existed before the frame ran."""
+    if gc.is_tracked(held) and may_run_code(held):
+        unsupported("abandoned-generator", value=what)
 
 
 def _parts(value: Any) -> list[Any]:

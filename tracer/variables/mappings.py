@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from tracer.variables.base import Models, VariableTracker, held, invoke
 from tracer.variables.constant import NONE, ConstantVariable, boolean
 from tracer.variables.identities import refuse_unknown
 from tracer.variables.lazy import Unwrapped
+from tracer.variables.lifetimes import give_up
 from tracer.variables.lookups import defines, type_name
 from tracer.variables.read_by_key import ReadByKey
 from tracer.variables.text import form, formatted
@@ -93,6 +95,9 @@ class DictVariable(VariableTracker):
         if self.default_factory is not None:
             yield self.default_factory
 
+    def holdings(self) -> Iterable[Any]:
+        return itertools.chain.from_iterable(self.entries.values()) if self.unread is None else self.unread.holdings()
+
     def graph_arg(self) -> Any:
         result = {}
         for key, value in self.entries.values():
@@ -172,6 +177,8 @@ class DictVariable(VariableTracker):
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         hashed = self.key_of(tx, key)
         old = self.entries.get(hashed)
+        if old is not None:
+            give_up((old[1],), "an item of a dict")
         self._mutate(tx, keys=old is None)
         before = self.changed.setdefault(hashed, None if old is None else old[1])
         if value is before:
@@ -182,10 +189,12 @@ class DictVariable(VariableTracker):
         hashed = self.key_of(tx, key)
         if hashed not in self.entries:
             self.missing(tx, key)
+        give_up(self.entries[hashed], "an item of a dict")
         self._mutate(tx, keys=True)
         del self.entries[hashed]
 
     def clear(self, tx: Tracer) -> None:
+        give_up(self.holdings(), "the items of a dict")
         self._mutate(tx, keys=True)
         self.entries.clear()
 

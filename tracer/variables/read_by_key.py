@@ -1,7 +1,7 @@
 """What a dict that existed before the frame was asked by key: such reads rely on nothing but these keys."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tracer import guards
@@ -40,6 +40,10 @@ class ReadByKey:
 
     def _pair(self, key: Any) -> tuple[VariableTracker, Any]:
         return ConstantVariable(key), Unwrapped(self._held[key], ItemSource(self._source, key))
+
+    def holdings(self) -> Iterator[Unwrapped]:
+        """All values, which nobody is to rely on."""
+        return (Unwrapped(value, self._source) for value in self._held.values())
 
     def whole(self) -> dict[Any, tuple[VariableTracker, Any]]:
         """All entries, in order, with a guard on all keys."""

@@ -9,6 +9,7 @@ from tracer.variables.base import Models, VariableTracker, held, invoke
 from tracer.variables.constant import COMPARE, ConstantVariable, boolean
 from tracer.variables.iterators import ReversedIterator, SequenceIterator
 from tracer.variables.lazy import Unwrapped, realize
+from tracer.variables.lifetimes import give_up
 from tracer.variables.ranges import NOT_AN_INDEX, as_int, index_of
 from tracer.variables.text import form, formatted
 
@@ -50,6 +51,9 @@ class SequenceVariable(VariableTracker):
     def children(self) -> Iterable[VariableTracker]:
         return (item for item in self._items if isinstance(item, VariableTracker))
 
+    def holdings(self) -> Iterable[Item]:
+        return self._items
+
     def is_constant(self) -> bool:
         return False
 
@@ -58,6 +62,11 @@ class SequenceVariable(VariableTracker):
 
     def text(self, tx: Tracer, kind: str) -> str:
         return repr(form(tx, self))
+
+    def keep_only(self, items: Iterable[Item]) -> None:
+        """All others are about to be given up."""
+        kept = set(map(id, items))
+        give_up((item for item in self._items if id(item) not in kept), f"an item of a {self._error_name()}")
 
     def graph_arg(self) -> Any:
         args = [item.graph_arg() for item in self._realized()]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import Models, ObservedException, VariableTracker
 from tracer.variables.constant import FALSE, NONE, ConstantVariable
+from tracer.variables.lifetimes import give_up
 from tracer.variables.lookups import defines
 from tracer.variables.ranges import RangeVariable, SliceVariable, as_int, index_of
 from tracer.variables.sequence_base import LONGEST, Item, SequenceVariable, type_name
@@ -55,6 +56,9 @@ class ListVariable(SequenceVariable):
     def children(self) -> Iterable[VariableTracker]:
         return (item for item in self._held if isinstance(item, VariableTracker))
 
+    def holdings(self) -> Iterable[Item]:
+        return self._held
+
     def hash_key(self, tx: Tracer) -> Any:
         tx.raise_error(TypeError, "unhashable type: 'list'")
 
@@ -68,13 +72,16 @@ class ListVariable(SequenceVariable):
                 items[index] = new
             except ValueError as error:
                 tx.raise_error(ValueError, *error.args)
+            self.keep_only(items)
             self.replace(tx, items)
             return
+        give_up((self._items[index],), "an item of a list")
         tx.effects.mutate(self)
         self._items[index] = value
 
     def del_item(self, tx: Tracer, key: VariableTracker) -> None:
         index = self.position(tx, key, "assignment index")
+        give_up(self._items[index] if isinstance(index, slice) else (self._items[index],), "an item of a list")
         tx.effects.mutate(self)
         del self._items[index]
 
@@ -103,6 +110,7 @@ class ListVariable(SequenceVariable):
         if op == "*":
             times = as_int(tx, other)
             if times is not None:
+                self.keep_only(self._items if times > 0 else ())
                 self.replace(tx, self.repeated(tx, times))
                 return self
         return None
@@ -190,6 +198,7 @@ def _pop(tx: Tracer, self: ListVariable, position: VariableTracker = LAST, /) ->
         tx.raise_error(IndexError, "pop from empty list")
     if not -len(self._items) <= index < len(self._items):
         tx.raise_error(IndexError, "pop index out of range")
+    give_up((self._items[index],), "an item of a list")
     item = self.item(tx, index % len(self._items))
     tx.effects.mutate(self)
     del self._items[index]
@@ -201,6 +210,7 @@ def _remove(tx: Tracer, self: ListVariable, item: VariableTracker, /) -> Variabl
     position = self._find(tx, item, 0, len(self._items))
     if position is None:
         tx.raise_error(ValueError, "list.remove(x): x not in list")
+    give_up((self._items[position],), "an item of a list")
     tx.effects.mutate(self)
     del self._items[position]
     return NONE
@@ -208,6 +218,7 @@ def _remove(tx: Tracer, self: ListVariable, item: VariableTracker, /) -> Variabl
 
 @_list("clear")
 def _clear(tx: Tracer, self: ListVariable, /) -> VariableTracker:
+    self.keep_only(())
     self.replace(tx, [])
     return NONE
 

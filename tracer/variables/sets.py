@@ -18,6 +18,7 @@ from tracer.variables.base import Models, VariableTracker, held, invoke, whole
 from tracer.variables.constant import ConstantVariable, boolean
 from tracer.variables.identities import refuse_unknown
 from tracer.variables.iterators import IteratorVariable
+from tracer.variables.lifetimes import give_up
 from tracer.variables.lookups import rely_on_process
 from tracer.variables.set_history import Changed, Existing, History, Listed, Made, Step
 from tracer.variables.text import form
@@ -202,6 +203,7 @@ class SetVariable(VariableTracker):
 
     def discard(self, tx: Tracer, key: Any) -> None:
         if key in self.entries:
+            give_up((self.entries[key],), "an element of a set")
             self.changed(tx, "discard", self.entries[key])
             del self.entries[key]
             if self.twin is not None:
@@ -212,6 +214,7 @@ class SetVariable(VariableTracker):
         if len(self.entries) > 1 and self.source is not None:
             unsupported("set-order", value=self.describe())
         item = self.ordered(tx)[0]
+        give_up((item,), "an element of a set")
         self.changed(tx, "pop")
         del self.entries[item.hash_key(tx)]
         if self.twin is not None:
@@ -219,6 +222,7 @@ class SetVariable(VariableTracker):
         return item
 
     def clear(self, tx: Tracer) -> None:
+        give_up(self.entries.values(), "the elements of a set")
         self.changed(tx, "clear")
         self.entries.clear()
         if self.twin is None and self.source is None:
