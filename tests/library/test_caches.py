@@ -361,6 +361,36 @@ def test_a_cached_function_reads_what_the_frame_has_stored(store, clears):
             plain.cache_clear(), traced.cache_clear()
 
 
+def flagged():
+    return flagged.flag + len(flagged.flags)
+
+
+flagged.flags = []
+
+
+def test_a_cached_function_reads_what_the_frame_has_stored_at_a_function():
+    @functools.cache
+    def get(number):
+        return flagged() * number
+
+    def fn(x, value):
+        flagged.flag = value
+        return x * get(3)
+
+    def adding(x, value):
+        flagged.flags.append(value)
+        return x * get(3)
+
+    for program, given in ((fn, 2), (fn, 5), (adding, 1)):
+        traced = compiled(program, Settings(backend="eager"))
+        for _ in range(3):
+            flagged.flag, flagged.flags = 1, []
+            get.cache_clear()
+            seen = traced(X, given)
+            assert get(3) == 3 * flagged.flag + 3 * len(flagged.flags) > 3
+            assert seen.tolist() == [float(get(3))] * 3
+
+
 def test_a_cached_function_that_stores_once_more_where_the_frame_has_stored():
     def program():
         setting = Setting()

@@ -198,3 +198,17 @@ def test_a_field_that_is_kept_is_not_read_as_it_was():
         return x + Made().value, kept.name, Made
 
     check(fn, X)
+
+
+def test_a_call_of_a_dataclass_with_wrong_arguments_names_the_class():
+    def fn(x):
+        @dataclass
+        class Pair:
+            first: int
+
+        try:
+            return x, Pair(1, 2)
+        except TypeError as error:
+            return x + 1, str(error)
+
+    captured(fn, X)

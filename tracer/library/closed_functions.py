@@ -25,44 +25,52 @@ _MODULES = (math, operator, re, torch)
 _REACH_ALL = frozenset(["globals", "locals", "vars", "eval", "exec", "__import__"])
 
 
-def is_closed(tx: Tracer, value: Any, known: dict[int, Any] | None = None) -> bool:
+def is_closed(tx: Tracer, value: Any) -> bool:
     """Whether a value, called or read, gives what it would have given before the trace changed anything."""
-    known = {} if known is None else known
-    if id(value) in known or is_guardable_constant(value):
-        return True
-    known[id(value)] = value
-    if isinstance(value, functools._lru_cache_wrapper):
-        return is_closed(tx, value.__wrapped__, known)
-    if type(value) is types.FunctionType:
-        return _is_closed_function(tx, value, known)
-    if type(value) is types.BuiltinFunctionType or is_class(value):
-        return lasts(value)
-    return type(value) is types.ModuleType and value in _MODULES
+    return _Reach(tx).is_closed(value)
 
 
-def _is_closed_function(tx: Tracer, function: types.FunctionType, known: dict[int, Any]) -> bool:
-    if function.__closure__ and any(isinstance(target, CellVariable) for target in tx.effects.mutated):
-        return False
-    names: set[str] = set()
-    for code in _codes(function.__code__):
-        if any(each.opname == "IMPORT_NAME" for each in dis.get_instructions(code)):
+class _Reach:
+    """What is found on the way from a value."""
+
+    def __init__(self, tx: Tracer) -> None:
+        self.effects = tx.effects
+        self.changed = {id(target.identity()) for target in tx.effects.mutated}
+        self.cells_changed = any(isinstance(target, CellVariable) for target in tx.effects.mutated)
+        self.seen: set[int] = set()
+
+    def is_closed(self, value: Any) -> bool:
+        if id(value) in self.changed:
             return False
-        names.update(code.co_names)
-    if names & _REACH_ALL:
-        return False
-    reached: list[Any] = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    for name in names:
-        if tx.effects.global_value(function.__globals__, name) is not None:
-            return False
-        if name in function.__globals__:
-            reached.append(function.__globals__[name])
-        elif name in vars(builtins):
-            reached.append(vars(builtins)[name])
-    try:
-        reached += [cell.cell_contents for cell in function.__closure__ or ()]
-    except ValueError:  # an empty cell
-        return False
-    return all(is_closed(tx, each, known) for each in reached)
+        if id(value) in self.seen or is_guardable_constant(value):
+            return True
+        self.seen.add(id(value))
+        if isinstance(value, functools._lru_cache_wrapper):
+            return all(map(self.is_closed, vars(value).values()))  # __wrapped__ among them
+        if type(value) is types.FunctionType:
+            reached = self._reached(value)
+            return reached is not None and all(map(self.is_closed, reached))
+        if type(value) is types.BuiltinFunctionType or is_class(value):
+            return lasts(value)
+        return type(value) is types.ModuleType and value in _MODULES
+
+    def _reached(self, function: types.FunctionType) -> list[Any] | None:
+        """What a function leads to; None if that may be anything, or something that was stored."""
+        names: set[str] = set()
+        for code in _codes(function.__code__):
+            if any(each.opname == "IMPORT_NAME" for each in dis.get_instructions(code)):
+                return None
+            names.update(code.co_names)
+        stored = any(self.effects.global_value(function.__globals__, name) is not None for name in names)
+        if stored or names & _REACH_ALL or (function.__closure__ and self.cells_changed):
+            return None
+        reached = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values(), *vars(function).values()]
+        known = {**vars(builtins), **function.__globals__}
+        reached += [known[name] for name in names if name in known]
+        try:
+            return reached + [cell.cell_contents for cell in function.__closure__ or ()]
+        except ValueError:  # an empty cell
+            return None
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:

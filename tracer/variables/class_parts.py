@@ -92,6 +92,7 @@ class MadeFunctionVariable(FunctionVariable):
         self.code = value.__code__
         self.globals = value.__globals__
         self.name = value.__name__
+        self.qualname = value.__qualname__
 
     def describe(self) -> str:
         return f"MadeFunctionVariable({self.value.__qualname__})"
