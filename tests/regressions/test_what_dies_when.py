@@ -342,3 +342,26 @@ def test_a_change_that_gives_nothing_up_breaks_no_graph(change: Any) -> None:
         return (X.clone(), [_closing(1, log), _Finalised(log)], log), {}
 
     captured_made(f, make)
+
+
+def test_a_local_that_is_read_no_more_is_looked_at_in_each_call() -> None:
+    def f(x: torch.Tensor, make: Any, log: list[Any]) -> Any:
+        value = make(log)
+        tracer.graph_break()
+        log.append("a")
+        value = None  # noqa: F841
+        log.append("b")
+        return x + 1
+
+    def started(log: list[Any]) -> Any:
+        iterator = _closing(1, log)
+        next(iterator)
+        return iterator
+
+    traced = tracer.optimize()(f)
+    for make in (lambda _: 3, started, lambda _: [1], lambda log: [started(log)], _Finalised, lambda _: X, _Box, started):
+        expected: list[Any] = []
+        seen: list[Any] = []
+        f(X, make, expected)
+        traced(X, make, seen)
+        assert seen == expected

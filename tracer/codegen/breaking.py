@@ -11,13 +11,14 @@ from tracer.codegen.codegen import Codegen, Extras
 from tracer.codegen.instruction import Ran, push, run_instruction
 from tracer.codegen.tracebacks import frame_left_out, shown_as
 from tracer.graph_breaks import unsupported
+from tracer.guards.lifetimes import may_run_code
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.sources import LocalSource
 from tracer.variables.base import NullVariable, VariableTracker
 from tracer.variables.constant import NONE
 from tracer.variables.exceptions import HandledBefore
 from tracer.variables.lazy import Unwrapped
-from tracer.variables.lifetimes import ends_with_code, may_run_code
+from tracer.variables.lifetimes import ends_with_code
 from tracer.variables.made_classes import MadeClassVariable
 
 Held = VariableTracker | Unwrapped | str  # a tracked value, or the local of the output code that holds it

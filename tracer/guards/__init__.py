@@ -34,6 +34,7 @@ from tracer.guards.identity import (
     WeakrefAlive,
 )
 from tracer.guards.iterators import ItemsLeft
+from tracer.guards.lifetimes import EndsQuietly
 from tracer.guards.manager import CheckFunctionManager, GuardFailure
 from tracer.guards.memory import FillsStorage, MemoryApart, MemoryShared, fills_storage
 from tracer.guards.reading import argument_slots
@@ -55,6 +56,7 @@ __all__ = [
     "DictContains",
     "DictKeysMatch",
     "Distinct",
+    "EndsQuietly",
     "EqualsMatch",
     "FillsStorage",
     "Findings",

@@ -6,6 +6,7 @@ They are bound once, at import, so that a program that replaces `builtins.len` c
 from __future__ import annotations
 
 import builtins
+import gc
 import math
 import operator
 import weakref
@@ -14,6 +15,7 @@ from typing import Any
 from tracer import _C
 from tracer.guards.constants import same_constant
 from tracer.guards.containers import keys_match, ordered_keys_match, set_match
+from tracer.guards.lifetimes import may_run_code
 from tracer.guards.tensors import marks_within
 from tracer.sources import reading
 
@@ -54,6 +56,8 @@ HELPERS: dict[str, Any] = {
     "___set_match": set_match,
     "___weakref_alive": _weakref_alive,
     "___has_attr": _has_attr,
+    "___is_tracked": gc.is_tracked,
+    "___may_run_code": may_run_code,
     "___class_has_attr": _class_has_attr,
     "___marks_within": marks_within,
     "___raw_attr": _C.raw_attr,

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction, is_resume_code, is_stack_argument
 from tracer.graph_breaks import unsupported
-from tracer.guards import argument_slots
+from tracer.guards import EndsQuietly, argument_slots
+from tracer.guards.lifetimes import may_run_code
 from tracer.interpreter.registry import handles
 from tracer.sources import LocalSource
 from tracer.variables.base import NULL
 from tracer.variables.lazy import Unwrapped
-from tracer.variables.lifetimes import ends_with_code, may_run_code
+from tracer.variables.lifetimes import ends_with_code
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
@@ -40,10 +41,12 @@ def drop_local(tx: Frame, name: str) -> None:
     if not is_resume_code(frames[0].code) or value.source.local_name not in slots:
         return
     held = [each for frame in frames for each in (*frame.stack, *frame.locals.values())]
-    if sum(each is value for each in held) == 1 and may_run_code(
-        tx.trace.builder.arguments[slots.index(value.source.local_name)]
-    ):
+    if sum(each is value for each in held) != 1:
+        return
+    if may_run_code(tx.trace.builder.arguments[slots.index(value.source.local_name)]):
         unsupported("abandoned-generator", value=f"the local {name!r}")
+    if isinstance(value, Unwrapped):
+        tx.guard(EndsQuietly(value.source))
 
 
 def drop_contents(tx: Frame, name: str) -> None:

@@ -1,0 +1,65 @@
+"""Whether code of the program may run when the last reference to an object goes, and the guard on that."""
+
+from __future__ import annotations
+
+import gc
+import types
+from collections import deque
+from typing import Any, ClassVar
+
+import torch
+
+from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
+from tracer.sources import Source
+from tracer.sources.reading import type_dict, type_mro
+
+MOST = 64  # objects looked at: what is behind more of them is somebody else's, too
+_LASTING = (type, types.ModuleType, types.CodeType, types.FrameType, torch.Tensor, torch.nn.Module)
+
+
+def is_finalised(cls: type) -> bool:
+    return cls is types.GeneratorType or any("__del__" in type_dict(base) for base in type_mro(cls))
+
+
+def may_run_code(value: Any) -> bool:
+    """Of an object that may be held by nothing else, and of what it leads to. Runs no code of the program."""
+    todo, seen = deque([] if issubclass(type(value), _LASTING) else [value]), {id(value)}
+    while todo and len(seen) < MOST:
+        part = todo.popleft()
+        if is_finalised(type(part)):
+            return True
+        for inner in _parts(part):
+            if gc.is_tracked(inner) and id(inner) not in seen and not issubclass(type(inner), _LASTING):
+                seen.add(id(inner))
+                todo.append(inner)
+                if len(seen) == MOST:
+                    break
+    return False
+
+
+def _parts(value: Any) -> list[Any]:
+    if type(value) is types.FunctionType:
+        return [*(value.__closure__ or ()), *(value.__defaults__ or ())]
+    return gc.get_referents(value)
+
+
+@guard_kind
+class EndsQuietly(Guard):
+    """No code of the program runs when a local is given up that nobody has read."""
+
+    source: Source
+    kind: ClassVar[str] = "ENDS_QUIETLY"
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self.source,)
+
+    def check(self, code: CheckScope) -> str | None:
+        value = code.read(self.source)
+        return f"not (___is_tracked({value}) and ___may_run_code({value}))"
+
+    def lines(self) -> list[str]:
+        return [f"{self.source.name} ends without code of the program"]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        words = f"code of the program runs when {self.source.name} is given up"
+        return Mismatch(words, "an object without a finaliser", shown(seen[0]))
