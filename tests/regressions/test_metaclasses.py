@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from tests.support import captured, check
+from tracer.api.callables import compiled
+from tracer.api.settings import Settings
 
 X = torch.ones(2)
 
@@ -111,3 +113,29 @@ def test_what_is_no_mapping_and_no_iterable_is_refused_where_it_is_unpacked(valu
         return x + 1, messages
 
     check(f, X)
+
+
+class Doubling(type):
+    def __setattr__(cls, name: str, value: Any) -> None:
+        super().__setattr__(name, value * 2)
+
+    def __delattr__(cls, name: str) -> None:
+        super().__delattr__(name)
+        super().__setattr__("deleted", name)
+
+
+class OfDoubling(metaclass=Doubling):
+    pass
+
+
+def test_a_store_through_the_setattr_of_a_metaclass_happens_once() -> None:
+    def f(x: torch.Tensor) -> Any:
+        OfDoubling.number = 1  # type: ignore[attr-defined]
+        OfDoubling.number += 1  # type: ignore[attr-defined]
+        OfDoubling.other = 3  # type: ignore[attr-defined]
+        del OfDoubling.other  # type: ignore[attr-defined]
+        return x + OfDoubling.number, OfDoubling.deleted  # type: ignore[attr-defined]
+
+    for run in (f, compiled(f, Settings(backend="eager"))):
+        assert run(X)[0].tolist() == [7.0] * 2
+        assert OfDoubling.number == 6 and OfDoubling.deleted == "other" and not hasattr(OfDoubling, "other")  # type: ignore[attr-defined]

@@ -264,14 +264,15 @@ class Codegen:
         loads: list[Load] = [lambda: self.load(value), lambda: self.asm.load_const(name)]
         if item is not None:
             loads.append(lambda: self.load(item))
-        self.call_object(object.__delattr__ if item is None else object.__setattr__, *loads)
+        base: Any = type if isinstance(value, ClassVariable) else object
+        self.call_object(base.__delattr__ if item is None else base.__setattr__, *loads)
         self.asm.pop()
 
     def _stores_plainly(self, value: VariableTracker) -> bool:
-        if not isinstance(value, UserObjectVariable):
+        if not isinstance(value, (UserObjectVariable, ClassVariable)):
             return True
-        plain = (object, BaseException)
-        return lookup(value.cls, "__setattr__")[0] in plain and lookup(value.cls, "__delattr__")[0] in plain
+        cls = value.python_type()
+        return all(lookup(cls, name)[0] in (object, BaseException, type) for name in ("__setattr__", "__delattr__"))
 
     def store_attributes_of_function(self, value: VariableTracker) -> None:
         if not isinstance(value, (UserObjectVariable, CellVariable)) and self.effects.attributes(value):

@@ -46,7 +46,7 @@ class _Reach:
             return True
         self.seen.add(id(value))
         if isinstance(value, functools._lru_cache_wrapper):
-            return all(map(self.is_closed, vars(value).values()))  # __wrapped__ among them
+            return all(map(self.is_closed, _attributes(value)))  # __wrapped__ among them
         if type(value) is types.FunctionType:
             reached = self._reached(value)
             return reached is not None and all(map(self.is_closed, reached))
@@ -64,13 +64,17 @@ class _Reach:
         stored = any(self.effects.global_value(function.__globals__, name) is not None for name in names)
         if stored or names & _REACH_ALL or (function.__closure__ and self.cells_changed):
             return None
-        reached = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values(), *vars(function).values()]
+        reached = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values(), *_attributes(function)]
         known = {**vars(builtins), **function.__globals__}
         reached += [known[name] for name in names if name in known]
         try:
             return reached + [cell.cell_contents for cell in function.__closure__ or ()]
         except ValueError:  # an empty cell
             return None
+
+
+def _attributes(function: Any) -> list[Any]:
+    return [value for name, value in vars(function).items() if name != "__annotations__"]
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
