@@ -66,6 +66,7 @@ class OutputGraph:
         self.attributes: dict[str, Any] = {}  # constants of the graph module
         self.runtime_asserts = RuntimeAsserts(self)
         self.check_time: Callable[[], None] = lambda: None  # raises when the trace has taken too long
+        self.runs_as_written = True  # by the backend
         self.loops_carry_only_tensors = False  # as the backend wants it
         self.location: Callable[[], Any] = lambda: None  # the traced program's present line
         self.module_stack: Callable[[], Any] = lambda: None  # the modules whose code that is in

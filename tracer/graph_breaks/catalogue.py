@@ -383,6 +383,13 @@ register(
     topic=_TORCH,
 )
 register(
+    "offset-in-storage",
+    "{operator} counts from the beginning of a storage that its input does not begin with",
+    "Inductor counts a storage offset from where the input begins, and so finds other elements; `eager` runs the graph as it is.",
+    "clone the input first, or leave storage_offset out to begin where the input does.",
+    topic=_TORCH,
+)
+register(
     "operator-not-compliant",
     "Operator {operator} is not PT2 compliant",
     "config.only_allow_pt2_compliant_ops is set, and the operator's author did not tag it `torch.Tag.pt2_compliant_tag`.",

@@ -54,6 +54,7 @@ class Trace:
         self.output = OutputGraph(world, wrap_result)
         self.output.location = self.location
         self.output.module_stack = self.module_stack
+        self.output.runs_as_written = runs_as_written
         self.output.memory = None if runs_as_written else InputMemory()
         self.effects = Effects()
         self.torch_state = TorchState(self.output)
