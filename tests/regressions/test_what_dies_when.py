@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import operator
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -365,3 +366,46 @@ def test_a_local_that_is_read_no_more_is_looked_at_in_each_call() -> None:
         f(X, make, expected)
         traced(X, make, seen)
         assert seen == expected
+
+
+@pytest.mark.parametrize("kind", [weakref.ref, weakref.finalize])
+@pytest.mark.parametrize(
+    "put, change",
+    [
+        (_Box, lambda box: setattr(box, "held", None)),
+        (_Box, lambda box: box.held is not None and setattr(box, "held", None)),
+        (lambda held: {"k": held}, lambda d: d.clear()),
+        (lambda held: [held], lambda items: items.__setitem__(0, 2)),
+    ],
+)
+def test_what_weak_references_call_is_called_where_their_object_is_given_up(kind: Any, put: Any, change: Any) -> None:
+    def f(x: torch.Tensor, holder: Any, log: list[Any]) -> Any:
+        log.append("before")
+        change(holder)
+        log.append(len(log))
+        return x + 1
+
+    logs = []
+    for call in (f, tracer.optimize()(f)):
+        log: list[Any] = []
+        held = _Box()
+        kept = kind(held, lambda *_, log=log: log.append("gone"))
+        holder = put(held)
+        del held
+        call(X, holder, log)
+        logs.append(log)
+        del kept
+    assert logs[0] == logs[1] == ["before", "gone", 2]
+
+
+def test_what_a_weak_reference_to_a_local_calls_is_called_where_it_is_given_up() -> None:
+    def f(x: torch.Tensor, log: list[Any]) -> Any:
+        value: Any = _Box()
+        reference = weakref.ref(value, lambda _: log.append("gone"))
+        tracer.graph_break()
+        log.append("a")
+        value = None
+        log.append("b")
+        return x + 1, reference() is None
+
+    check(f, X, [])

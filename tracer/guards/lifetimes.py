@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import types
+import weakref
 from collections import deque
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from tracer.sources import Source
 from tracer.sources.reading import type_dict, type_mro
 
 MOST = 64  # objects looked at: what is behind more of them is somebody else's, too
+_OWN = __name__.partition(".")[0]
 _LASTING = (type, types.ModuleType, types.CodeType, types.FrameType, torch.Tensor, torch.nn.Module)
 
 
@@ -21,12 +23,26 @@ def is_finalised(cls: type) -> bool:
     return cls is types.GeneratorType or any("__del__" in type_dict(base) for base in type_mro(cls))
 
 
+_callback_of = weakref.ref.__dict__["__callback__"].__get__
+
+
+def has_callback(value: Any) -> bool:
+    """Whether a weak reference to an object calls a function when it dies; not one of the guards'."""
+    return any(_is_of_the_program(_callback_of(reference)) for reference in weakref.getweakrefs(value))
+
+
+def _is_of_the_program(callback: Any) -> bool:
+    if type(callback) is not types.FunctionType:
+        return callback is not None
+    return str(callback.__globals__.get("__name__")).partition(".")[0] != _OWN
+
+
 def may_run_code(value: Any) -> bool:
     """Of an object that may be held by nothing else, and of what it leads to. Runs no code of the program."""
     todo, seen = deque([] if issubclass(type(value), _LASTING) else [value]), {id(value)}
     while todo and len(seen) < MOST:
         part = todo.popleft()
-        if is_finalised(type(part)):
+        if is_finalised(type(part)) or has_callback(part):
             return True
         for inner in _parts(part):
             if gc.is_tracked(inner) and id(inner) not in seen and not issubclass(type(inner), _LASTING):

@@ -12,7 +12,7 @@ from typing import Any
 
 from tracer import _C
 from tracer.graph_breaks import unsupported
-from tracer.guards.lifetimes import MOST, is_finalised, may_run_code
+from tracer.guards.lifetimes import MOST, has_callback, is_finalised, may_run_code
 from tracer.sources.reading import type_dict
 from tracer.variables.base import VariableTracker
 from tracer.variables.lazy import Unwrapped
@@ -20,8 +20,8 @@ from tracer.variables.lazy import Unwrapped
 
 def ends_with_code(value: VariableTracker) -> bool:
     """Of a tracked value, without what it leads to."""
-    cls = getattr(value, "cls", None)
-    return isinstance(cls, type) and is_finalised(cls)
+    cls, real = getattr(value, "cls", None), getattr(value, "value", None)
+    return isinstance(cls, type) and (is_finalised(cls) or has_callback(real))
 
 
 def leads_to_code(value: VariableTracker | Unwrapped) -> bool:
