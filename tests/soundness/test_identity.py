@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import enum
 
+import numpy as np
 import pytest
 import torch
 
@@ -113,3 +114,63 @@ def test_numbers_that_vary_are_not_told_apart_by_identity():
     for left, right in ([[big], [big]], [[big], [5]], [[5], [5]], [[big + 1], [big + 1]], [(big, 0.5), (big, 0.5)]):
         with tracer.config.patch(suppress_errors=False):
             assert torch.equal(compiled(X, left, right), f(X, left, right))
+
+
+VALUES = {
+    "floats": lambda: float("1.5"),
+    "ints": lambda: int("1000"),
+    "texts": lambda: "".join(["two ", "words"]),
+    "bytes": lambda: bytes([1, 2, 3]),
+    "complex numbers": lambda: complex("1+2j"),
+    "tuples": lambda: tuple([1, 2]),
+    "devices": lambda: torch.device("cpu"),
+    "nans": lambda: float("nan"),
+    "numbers of NumPy": lambda: np.int64(7),
+    "small ints": lambda: int("7"),
+    "ranges": lambda: range(int("3")),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("first", ["one", "two"])
+def test_equal_values_are_one_object_in_one_call_and_two_in_another(kind, first):
+    def program(x, a, b):
+        return x + 1 if a is b else x
+
+    compiled, value, other = tracer.compile(program, dynamic=False), VALUES[kind](), VALUES[kind]()
+    calls = [(value, value), (value, other), (other, other)]
+    for a, b in calls if first == "one" else calls[::-1]:
+        assert torch.equal(compiled(X, a, b), program(X, a, b))
+
+
+def test_a_value_is_told_from_a_literal_that_is_equal_to_it():
+    def program(x, kind):
+        return x + 1 if kind is LITERAL else x
+
+    compiled = tracer.compile(program)
+    for kind in (LITERAL, "".join(["lite", "ral"]), LITERAL):
+        assert torch.equal(compiled(X, kind), program(X, kind))
+
+
+LITERAL = "".join(["lit", "eral"])
+ASKED_OF_NANS = {
+    "in a list": lambda a, b: a in [b],
+    "lists": lambda a, b: [a] == [b],
+    "tuples": lambda a, b: (a,) == (b,),
+    "values of dicts": lambda a, b: {1: a} == {1: b},
+    "keys": lambda a, b: {a: 1}.get(b, 0),
+    "sets": lambda a, b: len({a, b}),
+    "count": lambda a, b: [a].count(b),
+}
+
+
+@pytest.mark.parametrize("question", ASKED_OF_NANS)
+@pytest.mark.parametrize("first", ["one", "two"])
+def test_a_nan_is_equal_to_itself_alone_in_containers(question, first):
+    def program(x, a, b):
+        return x + ASKED_OF_NANS[question](a, b)
+
+    compiled, nan, other = tracer.compile(program), float("nan"), float("nan")
+    calls = [(nan, nan), (nan, other)]
+    for a, b in calls if first == "one" else calls[::-1]:
+        assert torch.equal(compiled(X, a, b), program(X, a, b))

@@ -5,12 +5,14 @@ import collections
 import types
 from typing import Any
 
+import numpy as np
+
 from tracer import guards
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import DUNDER, boolean
+from tracer.variables.constant import DUNDER, ConstantVariable, boolean, is_nan
 from tracer.variables.functions import UserFunctionVariable
-from tracer.variables.identities import might_be_one
+from tracer.variables.identities import COPIED, constants_are_one, might_be_one
 from tracer.variables.lookups import lookup
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.opaque import OpaqueVariable
@@ -19,7 +21,6 @@ from tracer.variables.symbolic import SymNodeVariable
 _MIRROR = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
 _REPEATED = (str, bytes, bytearray, list, tuple, collections.deque)
 _VALUE_TYPES = (int, float, complex, str, bytes, tuple, frozenset)
-_COPIED = (*_VALUE_TYPES, range, slice)  # of which two may be equal
 
 
 class _SortKey:
@@ -82,6 +83,8 @@ class Operators:
         for side in (left, right):
             if isinstance(side, UserFunctionVariable):
                 tx.guard_identity(side)
+        if left.is_constant() and right.is_constant() and is_nan(left.constant()) and is_nan(right.constant()):
+            return constants_are_one(tx, left, right)
         if left.identity() is right.identity():
             return True
         if might_be_one(tx, left, right):
@@ -100,11 +103,15 @@ class Operators:
             if other.is_constant() and not isinstance(other.constant(), _VALUE_TYPES):
                 return False
             unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
+        if issubclass(left.python_type(), np.generic) and left.python_type() is right.python_type():
+            unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
+        if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
+            return constants_are_one(tx, left, right)
         if self._is_one(left, right):
             return True
-        if left.is_constant() and right.is_constant():
+        if left.is_constant() and right.is_constant():  # of which no object is at hand
             mine, theirs = left.constant(), right.constant()
-            if type(mine) is type(theirs) and isinstance(mine, _COPIED) and not isinstance(mine, bool) and mine == theirs:
+            if type(mine) is type(theirs) and isinstance(mine, COPIED) and not isinstance(mine, bool) and mine == theirs:
                 unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
         return False
 

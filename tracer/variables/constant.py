@@ -69,6 +69,11 @@ def refuse_large(op: str, left: Any, right: Any) -> None:
                 unsupported("constant-too-large", value=f"a {type(sequence).__name__} of {size} characters")
 
 
+def is_nan(value: Any) -> bool:
+    """Whether a number is not equal to itself."""
+    return isinstance(value, (float, complex)) and value != value
+
+
 def is_constant_value(value: Any) -> bool:
     """Whether `value` is immutable all the way down and safe to fold."""
     cls = type(value)
@@ -110,6 +115,8 @@ class ConstantVariable(VariableTracker):
             hash(self.value)
         except TypeError as error:
             tx.raise_error(TypeError, *error.args)
+        if is_nan(self.value):
+            unsupported("identity-of-a-value", left=self.describe(), right="a key")
         return self.value
 
     def identity(self) -> Any:

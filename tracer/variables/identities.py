@@ -1,6 +1,7 @@
 """`id(obj)`: an int that is known only when the program runs, but of which a trace knows what it is equal to."""
 from __future__ import annotations
 
+import enum
 import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ import torch
 
 from tracer import guards
 from tracer.graph_breaks import unsupported
+from tracer.guards.constants import same_constant
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import boolean
 
@@ -28,6 +30,37 @@ def might_be_one(tx: Any, left: VariableTracker, right: VariableTracker) -> bool
         return False  # a number that varies: nobody knows which object it is
     cls = left.python_type()
     return cls is right.python_type() and not issubclass(cls, ALWAYS_APART)
+
+
+COPIED = (int, float, complex, str, bytes, tuple, frozenset, range, slice, torch.device)  # of which two may be equal
+
+
+def constants_are_one(tx: Any, left: VariableTracker, right: VariableTracker) -> bool:
+    """Whether two constants are one object. Guards say only what they are equal to, so that what is so now is guarded, too."""
+    mine, theirs = left.constant(), right.constant()
+    if type(mine) is not type(theirs) or not isinstance(mine, COPIED) or isinstance(mine, (bool, enum.Enum)):
+        return mine is theirs
+    if not same_constant(mine, theirs):
+        return False
+    if mine is theirs and (_is_shared(mine) or left.source == right.source):
+        return True
+    if left.source is not None and right.source is not None:
+        sources = left.source, right.source
+        tx.guard(guards.SameObject(*sources) if mine is theirs else guards.Distinct(sources))
+        return mine is theirs
+    if mine is not theirs:
+        unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
+    source = left.source or right.source
+    if source is not None:
+        tx.guard(guards.IdMatch(source, mine))
+    return True
+
+
+def _is_shared(value: Any) -> bool:
+    """Whether CPython has one object for all that are equal."""
+    if isinstance(value, int):
+        return -5 <= value <= 256
+    return isinstance(value, (str, bytes, tuple)) and not value
 
 
 class Identity:
