@@ -150,6 +150,47 @@ def test_what_looks_at_the_whole_relies_on_all_keys_and_their_order(name):
     assert compiles(WHOLE[name], *given) == 4
 
 
+STORED = {
+    "a new key": lambda x, d: d.__setitem__("new", x * d["k"]),
+    "two new keys": lambda x, d: (d.__setitem__("z", x), d.__setitem__("new", 2), d.__setitem__("z", 3), d["z"], d["new"])[3:],
+    "a key that was read": lambda x, d: (d.__setitem__("k", x * d["k"]), d["k"])[1],
+    "a key that was not read": lambda x, d: d.__setitem__("k", x),
+    "setdefault": lambda x, d: (x * d.setdefault("k", 9), d.setdefault("new", 8), "new" in d),
+    "updated": lambda x, d: (x * d["k"], d.update(k=3, new=4), d.update({"new": 5})),
+    "stored back": lambda x, d: (x, d.__setitem__("k", 3), d.__setitem__("k", 2)),
+}
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_what_is_stored_by_key_leaves_the_other_keys_unasked(name):
+    given = [{"k": 2}, {"k": 2, "a": 1}, {"a": 1, "k": 2}, {"b": 0, "a": 1, "k": 2, "c": 3}]
+    assert compiles(STORED[name], *given) == 1
+
+
+def test_a_dict_that_was_stored_in_is_looked_at_as_a_whole():
+    def f(x, d):
+        d["new"] = x + d["k"]
+        d["k"] = 7
+        before = list(d.items())
+        d["newer"] = 1
+        del d["k"]
+        d["k"] = d.pop("new")
+        return before, len(d), d.copy()
+
+    given = [{"k": 2, "a": 1}, {"a": 1, "k": 2}, {"k": 2, "a": 1, "b": 3}, {"k": 2, "a": 1}]
+    assert compiles(f, *given) == 3
+
+
+def test_a_dict_that_was_stored_in_is_kept_over_a_break():
+    def f(x, d):
+        d["new"] = x + d["k"]
+        print(end="")
+        d["k"] = d["new"] * 2
+        return d.get("other", 1)
+
+    assert compiles(f, {"k": 2}, {"a": 1, "k": 2}) == 2
+
+
 CHANGED = {
     "a new key": lambda x, d: d.__setitem__("new", x * d["k"]),
     "a key that was read": lambda x, d: d.__setitem__("k", x * d["k"]),

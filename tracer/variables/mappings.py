@@ -29,7 +29,7 @@ Pair = tuple[VariableTracker, Any]
 
 class DictVariable(VariableTracker):
     """A dict: `entries` maps the hash key of each key to (key, value), in insertion order. As long as it has an `unread`, it was
-    read by key alone; who looks at `entries` relies on all of them.
+    read and stored in by key alone; who looks at `entries` relies on all of them.
 
     `version` changes with the keys. Of a dict that existed before the frame, `original` holds the keys that it had and
     `changed` those that got a new value, with the old one."""
@@ -59,6 +59,8 @@ class DictVariable(VariableTracker):
     def entries(self) -> dict[Any, Pair]:
         assert self.unread is not None
         unread, self.unread = self.unread, None
+        if self.changed:
+            self.original = unread.keys()  # type: ignore[assignment]
         return unread.whole()
 
     def python_type(self) -> type:
@@ -176,14 +178,24 @@ class DictVariable(VariableTracker):
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         hashed = self.key_of(tx, key)
-        old = self.entries.get(hashed)
-        if old is not None:
-            give_up((old[1],), "an item of a dict")
-        self._mutate(tx, keys=old is None)
+        old = self._store(tx, hashed, (key, value))
         before = self.changed.setdefault(hashed, None if old is None else old[1])
         if value is before:
             del self.changed[hashed]
-        self.entries[hashed] = (key if old is None else old[0], value)
+
+    def _store(self, tx: Tracer, hashed: Any, pair: Pair) -> Pair | None:
+        """What the key had before."""
+        tx.effects.mutate(self)
+        if self.unread is not None and can_be_key(hashed):
+            old = self.unread.store(hashed, pair)
+            self.version += old is None
+        else:
+            old = self.entries.get(hashed)
+            self._mutate(tx, keys=old is None)
+            self.entries[hashed] = pair if old is None else (old[0], pair[1])
+        if old is not None:
+            give_up((old[1],), "an item of a dict")
+        return old
 
     def del_item(self, tx: Tracer, key: VariableTracker) -> None:
         hashed = self.key_of(tx, key)
@@ -208,8 +220,9 @@ class DictVariable(VariableTracker):
         if self.cls is types.MappingProxyType:
             unsupported("mutation-of-input", value="a mappingproxy")
         tx.effects.mutate(self)
+        entries = self.entries  # which may set `original`
         if self.source is not None and self.original is None:
-            self.original = {hashed: pair[0] for hashed, pair in self.entries.items()}
+            self.original = {hashed: pair[0] for hashed, pair in entries.items()}
         if keys:
             self.version += 1
 
@@ -329,6 +342,8 @@ class DictVariable(VariableTracker):
 
     def _difference(self) -> tuple[list[VariableTracker], list[Pair]]:
         """The keys to delete and the pairs to store."""
+        if self.unread is not None:
+            return [], self.unread.stored(self.changed)
         original = self.original or {}
         kept = self._keys_in_place(list(original))
         deleted = [key for hashed, key in original.items() if hashed not in kept]
