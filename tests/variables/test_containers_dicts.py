@@ -59,6 +59,36 @@ def test_key_order_after_deletion_and_insertion():
     captured(f, X, {"a": 1, "b": 2, "c": 3, "d": 4})
 
 
+def test_a_key_that_is_replaced_by_an_equal_one_of_another_type():
+    def f(x, d):
+        d[True] = d.pop(1)
+        d[0.0] = 5
+        return x + 1, [type(key) for key in d], d.setdefault(2.0, d.pop(2, 7))
+
+    captured(f, X, {0: 0, 1: 1})
+    captured(f, X, {1: 1, 2: 2, 0: 0})
+
+
+class Noting:
+    def __init__(self, name, log):
+        self.name, self.log = name, log
+
+    def __eq__(self, other):
+        self.log.append(self.name)
+        return True
+
+
+def test_dicts_are_compared_key_by_key():
+    def f(x):
+        log = []
+        a, b = Noting("a", log), Noting("b", log)
+        one = {1: a, 2: 0, 3: a} == {1: b, 4: 0, 3: b}
+        two = {1: a, 2: a} == {2: b, 1: b}
+        return x + 1, one, two, {1: a} != {1: b, 2: 0}, log
+
+    captured(f, X)
+
+
 def test_missing_keys():
     def f(x, d):
         errors = []

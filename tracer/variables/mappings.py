@@ -262,8 +262,8 @@ class DictVariable(VariableTracker):
         other = held(other)
         if op not in ("==", "!=") or not isinstance(other, DictVariable):
             return None
-        equal = self.entries.keys() == other.entries.keys() and all(
-            tx.same_or_equal(self.value(tx, key), other.value(tx, key)) for key in list(self.entries)
+        equal = len(self.entries) == len(other.entries) and all(
+            key in other.entries and tx.same_or_equal(self.value(tx, key), other.value(tx, key)) for key in list(self.entries)
         )
         if equal and self.cls is other.cls is collections.OrderedDict:
             equal = list(self.entries) == list(other.entries)
@@ -357,10 +357,15 @@ class DictVariable(VariableTracker):
         for hashed in self.entries:
             while position < len(before) and before[position] != hashed:
                 position += 1
-            if position == len(before):
+            if position == len(before) or self._is_other_key(hashed):
                 break
             kept.add(hashed)
         return kept
+
+    def _is_other_key(self, hashed: Any) -> bool:
+        """Whether a key has been replaced by one that is equal and of another type."""
+        old, new = (self.original or {})[hashed], self.entries[hashed][0]
+        return old is not new and old.is_constant() and new.is_constant() and type(old.constant()) is not type(new.constant())
 
     def _build(self, cg: Any) -> None:
         cg.asm.emit("BUILD_MAP", 0)
