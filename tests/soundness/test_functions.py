@@ -635,3 +635,11 @@ def test_a_global_function_that_dies_as_it_is_replaced_is_named_as_the_reason(ot
     exec("def inner(x): return x - 2", vars(other_module))
     with tracer.set_stance("fail_on_recompile"), pytest.raises(tracer.errors.RecompileError, match="is gone"):
         watched.compiled(X)
+
+
+@pytest.mark.parametrize("name", ["__name__", "__qualname__", "__module__", "__doc__"])
+def test_the_names_and_the_docstring_of_a_function(name):
+    def named():
+        """Before."""
+
+    noticed(lambda x: (x + 1, getattr(named, name)), (X,), lambda: setattr(named, name, "after"))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
+from tracer.guards.references import lasts
 from tracer.sources import (
     AttrSource,
     CellContentsSource,
@@ -179,7 +180,7 @@ class UserFunctionVariable(FunctionVariable):
         if pending is not None:
             return pending
         if name in READABLE:
-            return ConstantVariable(getattr(self.value, name))
+            return self._text(tx, name)
         if name == "__code__":
             return ConstantVariable(self.code)
         if name == "__dict__":
@@ -194,6 +195,13 @@ class UserFunctionVariable(FunctionVariable):
             return found
         tx.guard_absent(self, name)
         tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
+
+    def _text(self, tx: Tracer, name: str) -> VariableTracker:
+        """One of its names, or its docstring: guarded, but where nobody is expected to change it."""
+        text = getattr(self.value, name)
+        if self.source is None or lasts(self.value):
+            return ConstantVariable(text)
+        return tx.wrap(text, GenericAttrSource(self.source, name))
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         if _of_every_function(name) is not _MISSING and not _is_settable(name, value):
