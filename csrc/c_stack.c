@@ -6,10 +6,7 @@
 
 #include <pthread.h>
 
-static _Thread_local struct {
-    CStackLimits limits;
-    int known;
-} stack;
+_Thread_local CStackLimits c_stack_limits = {(const char *)UINTPTR_MAX, (const char *)UINTPTR_MAX};
 
 /* The lowest address and the size of this thread's stack; size 0 if the system does not say. */
 static void
@@ -32,25 +29,31 @@ stack_bounds(const char **lowest, size_t *size)
 #endif
 }
 
-const CStackLimits *
-c_stack_limits(void)
+static void
+find_limits(void)
 {
-    if (!stack.known) {
+    if (c_stack_limits.low == (const char *)UINTPTR_MAX) {
         const size_t megabyte = 1 << 20;
         const char *lowest;
         size_t size;
         stack_bounds(&lowest, &size);
-        stack.limits.low = lowest + Py_MIN(size / 3, 2 * megabyte);
-        stack.limits.exhausted = lowest + Py_MIN(size / 6, megabyte);
-        stack.known = 1;
+        c_stack_limits.low = lowest + Py_MIN(size / 3, 2 * megabyte);
+        c_stack_limits.exhausted = lowest + Py_MIN(size / 6, megabyte);
     }
-    return &stack.limits;
 }
 
 int
-c_stack_check(void)
+c_stack_is_low_here(const char *here)
 {
-    if ((const char *)__builtin_frame_address(0) < c_stack_limits()->exhausted) {
+    find_limits();
+    return here < c_stack_limits.low;
+}
+
+int
+c_stack_check_here(const char *here)
+{
+    find_limits();
+    if (here < c_stack_limits.exhausted) {
         PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded: the C stack is used up by nested "
                                               "calls of traced functions");
         return -1;

@@ -10,15 +10,26 @@ typedef struct {
     const char *exhausted; /* below this address: RecursionError */
 } CStackLimits;
 
-const CStackLimits *c_stack_limits(void);
+/* Those of this thread; before they are asked for, every address is below them. */
+extern _Thread_local CStackLimits c_stack_limits __attribute__((visibility("hidden")));
+
+/* What to do below a limit: asks for the limits, if that was not done yet. */
+int c_stack_is_low_here(const char *here);
+int c_stack_check_here(const char *here);
 
 static inline int
 c_stack_is_low(void)
 {
-    return (const char *)__builtin_frame_address(0) < c_stack_limits()->low;
+    const char *here = (const char *)__builtin_frame_address(0);
+    return here < c_stack_limits.low && c_stack_is_low_here(here);
 }
 
 /* 0, or -1 with RecursionError. */
-int c_stack_check(void);
+static inline int
+c_stack_check(void)
+{
+    const char *here = (const char *)__builtin_frame_address(0);
+    return here < c_stack_limits.exhausted ? c_stack_check_here(here) : 0;
+}
 
 #endif

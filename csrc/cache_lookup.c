@@ -236,7 +236,7 @@ look_up(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry)
 LookupResult
 cache_lookup(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry)
 {
-    if (!frame_eval_is_shared()) {
+    if (!frame_eval_is_shared(context)) {
         return look_up(context, site, bucket, entry);
     }
     frame_eval_begin_quiet(context);
@@ -261,7 +261,7 @@ run(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
 PyObject *
 run_entry(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
 {
-    if (!frame_eval_is_shared()) {
+    if (!frame_eval_is_shared(context)) {
         return run(context, site, entry, keep);
     }
     frame_eval_begin_quiet(context);

@@ -162,7 +162,7 @@ parse_groups(Checklist *self, PyObject *groups)
     return self->groups == NULL ? -1 : 0;
 }
 
-/* (feature, low, high, soft) */
+/* (feature, low, high) */
 static int
 parse_ranges(Checklist *self, PyObject *ranges)
 {
@@ -171,7 +171,7 @@ parse_ranges(Checklist *self, PyObject *ranges)
         Range *range = &self->ranges[i];
         long long low, high;
         PyObject *item = PyTuple_GET_ITEM(ranges, i);
-        if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "nLLp", &range->feature, &low, &high, &range->soft)
+        if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "nLL", &range->feature, &low, &high)
             || range->feature < 0 || range->feature >= self->features.count) {
             return bad_list("range", i);
         }
@@ -244,16 +244,18 @@ parse_reads(Checklist *self, PyObject *reads)
 
 /* The objects that are called in C are of the types that these calls are for. */
 static int
-take_objects(Checklist *self, PyObject *state, PyObject *unchanged, PyObject *match)
+take_objects(Checklist *self, PyObject *state, PyObject *counter, PyObject *unchanged, PyObject *match)
 {
     self->state = state == Py_None ? NULL : state;
+    self->counter = counter == Py_None ? NULL : (Counter *)counter;
     self->unchanged = unchanged == Py_None ? NULL : unchanged;
     self->match = match == Py_None ? NULL : match;
     if ((self->state != NULL && !is_global_state(state))
+        || (self->counter != NULL && !Py_IS_TYPE(counter, &Counter_Type))
         || (self->unchanged != NULL && !Py_IS_TYPE(unchanged, &Unchanged_Type))
         || (self->match != NULL && tensor_match_count(match) != self->tensors.count)) {
-        PyErr_SetString(PyExc_TypeError, "Checklist: state, unchanged and match are a GlobalState, an Unchanged and a "
-                                         "TensorMatch for as many tensors, or None");
+        PyErr_SetString(PyExc_TypeError, "Checklist: state, counter, unchanged and match are a GlobalState, a Counter, an "
+                                         "Unchanged and a TensorMatch for as many tensors, or None");
         return -1;
     }
     return 0;
@@ -264,19 +266,21 @@ take_objects(Checklist *self, PyObject *state, PyObject *unchanged, PyObject *ma
 static PyObject *
 checklist_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {"slots", "state", "unchanged", "reads", "groups", "features", "ranges", "equals", "match",
-                               "tensors", "apart", "known_apart", "fetched", "rest", "whole", NULL};
-    PyObject *state, *unchanged, *reads, *groups, *features, *ranges, *equals, *match, *tensors, *apart, *fetched;
+    static char *keywords[] = {"slots", "state", "counter", "count", "unchanged", "reads", "groups", "features",
+                               "ranges", "equals", "match", "tensors", "apart", "known_apart", "fetched", "rest", "whole", NULL};
+    PyObject *state, *counter, *unchanged, *reads, *groups, *features, *ranges, *equals, *match, *tensors, *apart, *fetched;
     PyObject *rest = Py_None, *whole = Py_None;
     Py_ssize_t slots, known_apart;
+    long long count;
     PyTypeObject *tuple = &PyTuple_Type;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nOOO!O!O!O!O!OO!O!nO|$OO:Checklist", keywords, &slots, &state, &unchanged,
-                                     tuple, &reads, tuple, &groups, tuple, &features, tuple, &ranges, tuple, &equals,
-                                     &match, tuple, &tensors, tuple, &apart, &known_apart, &fetched, &rest, &whole)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nOOLOO!O!O!O!O!OO!O!nO|$OO:Checklist", keywords, &slots, &state,
+                                     &counter, &count, &unchanged, tuple, &reads, tuple, &groups, tuple, &features,
+                                     tuple, &ranges, tuple, &equals, &match, tuple, &tensors, tuple, &apart, &known_apart,
+                                     &fetched, &rest, &whole)) {
         return NULL;
     }
-    if (PyTuple_GET_SIZE(args) != 13 || (fetched != Py_None && !PyTuple_Check(fetched))) {
-        PyErr_SetString(PyExc_TypeError, "Checklist takes 13 positional arguments; fetched is a tuple or None");
+    if (PyTuple_GET_SIZE(args) != 15 || (fetched != Py_None && !PyTuple_Check(fetched))) {
+        PyErr_SetString(PyExc_TypeError, "Checklist takes 15 positional arguments; fetched is a tuple or None");
         return NULL;
     }
     Checklist *self = (Checklist *)type->tp_alloc(type, 0);
@@ -291,12 +295,13 @@ checklist_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->rest = self->has_rest ? Py_NewRef(rest) : NULL;
     self->whole = Py_NewRef(whole);
     self->known_apart = known_apart;
+    self->count = count;
     if (parse_reads(self, reads) < 0 || features_parse(&self->features, features, self->read_count) < 0
         || parse_groups(self, groups) < 0 || parse_ranges(self, ranges) < 0 || parse_equals(self, equals) < 0
         || parse_indices(self, tensors, &self->tensors) < 0 || parse_indices(self, apart, &self->apart) < 0
         || (self->fetches && parse_indices(self, fetched, &self->fetched) < 0)
         || (known_apart >= self->group_count && bad_list("group", known_apart) < 0)
-        || take_objects(self, state, unchanged, match) < 0) {
+        || take_objects(self, state, counter, unchanged, match) < 0) {
         Py_CLEAR(self);
     }
     return (PyObject *)self;

@@ -3,6 +3,7 @@
 #define TRACER_CHECKLIST_H
 
 #include "compat.h"
+#include "counter.h"
 #include "feature.h"
 
 typedef enum { UNSURE = -1, FAILS = 0, HOLDS = 1 } Outcome;
@@ -11,7 +12,6 @@ typedef enum { UNSURE = -1, FAILS = 0, HOLDS = 1 } Outcome;
 typedef struct {
     Py_ssize_t feature;
     int64_t low, high;
-    int soft; /* if it does not, that says nothing */
 } Range;
 
 /* A value has to be this text, or a dict with these keys in this order. */
@@ -38,6 +38,8 @@ typedef struct {
     vectorcallfunc vectorcall;
     PyObject *plan; /* what all the borrowed references lie in */
     PyObject *state, *unchanged, *match; /* borrowed; may be NULL */
+    const Counter *counter;              /* borrowed, or NULL; while it stands at `count`, guards that only it may fail hold */
+    long long count;
     PyObject *rest;  /* called with the slots: the guards that are not on the list; NULL: none */
     PyObject *whole; /* called with the slots: all guards */
     Read *reads;

@@ -59,14 +59,11 @@ range_holds(const Checklist *self, const Range *range, PyObject *const *values)
     for (Py_ssize_t i = 0; i < feature->term_count; i++) {
         ReadResult found = term_add(&feature->terms[i], values[feature->terms[i].read], &sum);
         if (found != READ_FOUND) {
-            return range->soft ? UNSURE : outcome_of(found);
+            return outcome_of(found);
         }
     }
     sum = feature_of_sum(feature, sum);
-    if (range->low <= sum && sum <= range->high) {
-        return HOLDS;
-    }
-    return range->soft ? UNSURE : FAILS;
+    return range->low <= sum && sum <= range->high ? HOLDS : FAILS;
 }
 
 static int
@@ -175,5 +172,9 @@ checklist_holds(const Checklist *self, PyObject *const *slots, PyObject **values
     if (outcome == HOLDS) {
         outcome = tensors_hold(self, values);
     }
-    return outcome == HOLDS ? all_apart(self, values) : outcome;
+    if (outcome == HOLDS) {
+        outcome = all_apart(self, values);
+    }
+    int counted = self->counter == NULL || self->counter->count == self->count;
+    return outcome == HOLDS && !counted ? UNSURE : outcome;
 }

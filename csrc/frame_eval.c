@@ -62,9 +62,9 @@ frame_eval_release(void)
 }
 
 int
-frame_eval_is_shared(void)
+frame_eval_is_shared(const ThreadContext *context)
 {
-    _PyFrameEvalFunction found = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get());
+    _PyFrameEvalFunction found = _PyInterpreterState_GetEvalFrameFunc(context->thread->interp);
     return (found == hook_evaluate ? hook.next : found) != _PyEval_EvalFrameDefault;
 }
 

@@ -13,7 +13,7 @@ void frame_eval_release(void);
 
 /* Whether frames go through somebody else's evaluation function too. Between begin and end, ours hands the frames of this
  * thread to CPython instead: torch.compile would trace the tracer, and what the tracer has made. */
-int frame_eval_is_shared(void);
+int frame_eval_is_shared(const ThreadContext *context);
 void frame_eval_begin_quiet(ThreadContext *context);
 void frame_eval_end_quiet(ThreadContext *context);
 

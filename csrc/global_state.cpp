@@ -19,6 +19,10 @@
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/PyInterpreter.h>
 
+#include "thread_places.h"
+
+using tracer::ThreadPlaces;
+
 namespace {
 
 /* ---- settings that are one number ---- */
@@ -193,12 +197,12 @@ remember_stack()
 
 template <class Stack>
 bool
-same_stack(const std::vector<Mode> &modes)
+same_stack(const std::vector<Mode> &modes, size_t present)
 {
-    if (static_cast<int64_t>(modes.size()) != Stack::size()) {
+    if (modes.size() != present) {
         return false;
     }
-    for (size_t i = 0; i < modes.size(); i++) {
+    for (size_t i = 0; i < present; i++) {
         if (!is_same(modes[i], Stack::at(static_cast<int64_t>(i)))) {
             return false;
         }
@@ -270,7 +274,7 @@ template <class Stack>
 int
 append_stack_change(PyObject *list, const char *name, const std::vector<Mode> &modes)
 {
-    if (same_stack<Stack>(modes)) {
+    if (same_stack<Stack>(modes, static_cast<size_t>(Stack::size()))) {
         return 0;
     }
     PyObject *was = remembered_words(modes), *is = present_words<Stack>();
@@ -317,27 +321,33 @@ state_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
 /* As all the settings would be read, with fewer calls. */
 bool
-same_settings(const std::array<int64_t, settings.size()> &values)
+same_settings(const std::array<int64_t, settings.size()> &values, const ThreadPlaces &here)
 {
-    const c10::AutogradState &autograd = c10::AutogradState::get_tls_state();
-    const at::Context &context = at::globalContext();
-    const bool transformed = c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+    static const at::Context *const context = &at::globalContext();
+    const c10::AutogradState &autograd = here.autograd();
+    const c10::impl::LocalDispatchKeySet keys = here.keys();
+    const auto autocast_off = [&keys](at::DeviceType device) {
+        return keys.excluded_.has(at::autocast::get_autocast_dispatch_key_from_device_type(device));
+    };
+    const bool transformed = keys.included_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
     return values[0] == int64_t(autograd.get_grad_mode()) && values[1] == int64_t(autograd.get_inference_mode())
            && values[2] == int64_t(c10::get_default_dtype_as_scalartype())
-           && values[3] == int64_t(context.deterministicAlgorithms())
-           && values[4] == int64_t(context.deterministicAlgorithmsWarnOnly())
-           && values[5] == autocast_enabled<at::kCPU>() && values[6] == autocast_dtype<at::kCPU>()
-           && values[7] == autocast_enabled<at::kCUDA>() && values[8] == autocast_dtype<at::kCUDA>()
+           && values[3] == int64_t(context->deterministicAlgorithms())
+           && values[4] == int64_t(context->deterministicAlgorithmsWarnOnly())
+           && values[5] == int64_t(!autocast_off(at::kCPU)) && values[6] == autocast_dtype<at::kCPU>()
+           && values[7] == int64_t(!autocast_off(at::kCUDA)) && values[8] == autocast_dtype<at::kCUDA>()
            && values[9] == int64_t(at::autocast::is_autocast_cache_enabled())
-           && values[10] == int64_t(at::impl::PythonTorchFunctionTLS::get_disabled_state())
+           && values[10] == int64_t(here.functions_disabled())
            && values[11] == (transformed ? functorch("level") : -1) && values[12] == (transformed ? functorch("key") : -1);
 }
 
 bool
 same_state(const GlobalState *self)
 {
-    return same_settings(self->values) && same_stack<FunctionModes>(*self->function_modes)
-           && same_stack<DispatchModes>(*self->dispatch_modes);
+    const ThreadPlaces &here = ThreadPlaces::here();
+    return same_settings(self->values, here)
+           && same_stack<FunctionModes>(*self->function_modes, here.function_mode_count())
+           && same_stack<DispatchModes>(*self->dispatch_modes, here.dispatch_mode_count());
 }
 
 PyObject *

@@ -44,26 +44,39 @@ graph_call_bind(const GraphCall *self, PyObject *check_fn, CallSite *site)
 
 /* ---- running ---- */
 
-/* Whether a call takes references to its arguments before anything else runs. */
+/* A function takes references to its arguments before anything else runs. */
 static int
-takes_references(PyObject *callable)
+is_plain_function(PyObject *callable)
 {
-    PyObject *function = PyMethod_Check(callable) ? PyMethod_GET_FUNCTION(callable) : callable;
-    return PyFunction_Check(function) && ((PyFunctionObject *)function)->vectorcall == _PyFunction_Vectorcall;
+    return PyFunction_Check(callable) && ((PyFunctionObject *)callable)->vectorcall == _PyFunction_Vectorcall;
 }
 
 static PyObject *
-call_graph(const GraphCall *self, PyObject **inputs)
+call_holding_inputs(PyObject *callable, PyObject **inputs, Py_ssize_t count)
 {
-    PyObject *graph = Py_NewRef(self->graph);
-    Py_ssize_t held = takes_references(graph) ? 0 : self->input_count;
-    for (Py_ssize_t i = 0; i < held; i++) {
+    for (Py_ssize_t i = 0; i < count; i++) {
         Py_INCREF(inputs[i]);
     }
-    PyObject *results = PyObject_Vectorcall(graph, inputs, (size_t)self->input_count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
-    for (Py_ssize_t i = 0; i < held; i++) {
+    PyObject *results = PyObject_Vectorcall(callable, inputs, (size_t)count, NULL);
+    for (Py_ssize_t i = 0; i < count; i++) {
         Py_DECREF(inputs[i]);
     }
+    return results;
+}
+
+/* There is room before the inputs: for the object of a method, whose function is called as the method would call it. */
+static PyObject *
+call_graph(const GraphCall *self, PyObject **inputs)
+{
+    PyObject *graph = Py_NewRef(self->graph), *function = graph;
+    Py_ssize_t count = self->input_count;
+    if (PyMethod_Check(graph)) {
+        function = PyMethod_GET_FUNCTION(graph);
+        *--inputs = PyMethod_GET_SELF(graph);
+        count++;
+    }
+    PyObject *results = is_plain_function(function) ? _PyFunction_Vectorcall(function, inputs, (size_t)count, NULL)
+                                                    : call_holding_inputs(function, inputs, count);
     Py_DECREF(graph);
     return results;
 }

@@ -3,6 +3,7 @@
 
 #include "cache_lookup.h"
 #include "checklist.h"
+#include "counter.h"
 #include "decision.h"
 #include "dispatcher.h"
 #include "entry.h"
@@ -44,7 +45,7 @@ fill_module(PyObject *module)
         || PyModule_AddType(module, &Dispatcher_Type) < 0 || PyModule_AddType(module, &Unchanged_Type) < 0
         || PyModule_AddType(module, &Steady_Type) < 0 || PyModule_AddType(module, &Decision_Type) < 0
         || PyModule_AddType(module, &Checklist_Type) < 0 || PyModule_AddType(module, &SteadyCall_Type) < 0
-        || PyModule_AddType(module, &Value_Type) < 0) {
+        || PyModule_AddType(module, &Value_Type) < 0 || PyModule_AddType(module, &Counter_Type) < 0) {
         return -1;
     }
     if (PyModule_AddFunctions(module, guard_check_methods) < 0) {

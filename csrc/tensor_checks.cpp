@@ -3,14 +3,11 @@
 
 #include <structmember.h>
 
-#include <algorithm>
-
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/version.h>
 
-#include "tensor_image.h"
 #include "tensor_spec.h"
 
 using tracer::compare;
@@ -19,7 +16,6 @@ using tracer::Field;
 using tracer::kOpen;
 using tracer::Mismatch;
 using tracer::Spec;
-using tracer::TensorImage;
 
 namespace {
 
@@ -30,7 +26,6 @@ struct QuickSpec {
     at::ScalarType dtype = at::ScalarType::Undefined;
     c10::Device device = c10::Device(c10::DeviceType::CPU);
     bool requires_grad = false;
-    bool fixed = false; /* no size or stride is open */
     uint32_t dim_count = 0, first_dim = 0;
 };
 
@@ -41,8 +36,6 @@ struct TensorMatch {
     std::vector<Spec> *parsed;
     std::vector<QuickSpec> *quick;
     std::vector<int64_t> *dims;
-    std::vector<TensorImage> *images; /* of a tensor that matched, for each spec; under the keys of `image_keys` */
-    c10::impl::LocalDispatchKeySet image_keys;
 };
 
 QuickSpec
@@ -62,7 +55,6 @@ quick_spec(const Spec &spec, std::vector<int64_t> &dims)
     quick.first_dim = static_cast<uint32_t>(dims.size());
     dims.insert(dims.end(), spec.sizes.begin(), spec.sizes.end());
     dims.insert(dims.end(), spec.strides.begin(), spec.strides.end());
-    quick.fixed = std::find(dims.begin() + quick.first_dim, dims.end(), kOpen) == dims.end();
     return quick;
 }
 
@@ -107,64 +99,23 @@ matches_quickly(const QuickSpec &spec, const int64_t *dims, PyObject *object,
            && requires_grad(impl) == spec.requires_grad;
 }
 
-/* Images say what they do as long as the thread includes and excludes the same keys. */
-void
-use_images_under(TensorMatch *self, const c10::impl::LocalDispatchKeySet &local)
-{
-    if (self->image_keys.included_ == local.included_ && self->image_keys.excluded_ == local.excluded_) {
-        return;
-    }
-    self->image_keys = local;
-    for (TensorImage &image : *self->images) {
-        image.forget();
-    }
-}
-
-/* What matched, and looks as what matched before: then only what does not lie in the tensor itself is asked. */
-bool
-looks_the_same(const QuickSpec &spec, const TensorImage &image, PyObject *object)
-{
-    if (Py_TYPE(object) != spec.cls) {
-        return false;
-    }
-    const c10::TensorImpl *impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
-    return image.is_of(impl) && requires_grad(impl) == spec.requires_grad;
-}
-
-bool
-matches_and_is_remembered(const QuickSpec &spec, const int64_t *dims, TensorImage &image, PyObject *object,
-                          const c10::impl::LocalDispatchKeySet &local)
-{
-    if (!matches_quickly(spec, dims, object, local)) {
-        return false;
-    }
-    if (spec.fixed) {
-        image.take(THPVariable_Unpack(object).unsafeGetTensorImpl());
-    }
-    return true;
-}
-
 /* Whether each tensor of the specs matches; `tensors` are as many. */
 bool
-all_match(TensorMatch *self, PyObject *const *tensors)
+all_match(const TensorMatch *self, PyObject *const *tensors)
 {
     const c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
-    const size_t count = self->quick->size();
-    const QuickSpec *quick = self->quick->data();
-    TensorImage *images = self->images->data();
-    use_images_under(self, local);
+    const std::vector<QuickSpec> &quick = *self->quick;
+    const int64_t *dims = self->dims->data();
     size_t i = 0;
     try {
-        while (i < count
-               && (looks_the_same(quick[i], images[i], tensors[i])
-                   || matches_and_is_remembered(quick[i], self->dims->data(), images[i], tensors[i], local))) {
+        while (i < quick.size() && matches_quickly(quick[i], dims, tensors[i], local)) {
             i++;
         }
     }
     catch (...) {
         PyErr_Clear();
     }
-    for (; i < count; i++) {
+    for (; i < quick.size(); i++) {
         if (compare((*self->parsed)[i], tensors[i], local).field != Field::None) {
             return false;
         }
@@ -248,8 +199,6 @@ match_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     for (const Spec &spec : *parsed) {
         self->quick->push_back(quick_spec(spec, *self->dims));
     }
-    self->images = new std::vector<TensorImage>(parsed->size());
-    self->image_keys = c10::impl::tls_local_dispatch_key_set();
     return reinterpret_cast<PyObject *>(self);
 }
 
@@ -269,7 +218,6 @@ match_dealloc(PyObject *object)
     delete self->parsed;
     delete self->quick;
     delete self->dims;
-    delete self->images;
     Py_CLEAR(self->specs);
     Py_TYPE(object)->tp_free(object);
 }

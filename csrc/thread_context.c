@@ -8,7 +8,7 @@
 
 #define CAPSULE_NAME "tracer._C.ThreadContext"
 
-static _Thread_local ThreadContext *current = NULL;
+_Thread_local ThreadContext *thread_context_last = NULL;
 static PyObject *dict_key = NULL;
 
 int
@@ -22,8 +22,8 @@ static void
 free_context(PyObject *capsule)
 {
     ThreadContext *context = PyCapsule_GetPointer(capsule, CAPSULE_NAME);
-    if (context == current) {
-        current = NULL;
+    if (context == thread_context_last) {
+        thread_context_last = NULL;
     }
     Py_XDECREF(thread_context_exchange(context, NULL));
     PyMem_Free(context);
@@ -57,12 +57,8 @@ make_context(PyThreadState *thread, PyObject *dict)
 }
 
 ThreadContext *
-thread_context_get(void)
+thread_context_find(PyThreadState *thread)
 {
-    PyThreadState *thread = PyThreadState_Get();
-    if (current != NULL && current->thread == thread) {
-        return current;
-    }
     PyObject *dict = PyThreadState_GetDict();
     if (dict == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "tracer: this thread has no state dict; Python is shutting down");
@@ -73,7 +69,7 @@ thread_context_get(void)
         context = PyErr_Occurred() ? NULL : make_context(thread, dict);
     }
     if (context != NULL) {
-        current = context;
+        thread_context_last = context;
     }
     return context;
 }
@@ -81,8 +77,8 @@ thread_context_get(void)
 ThreadContext *
 thread_context_peek(PyThreadState *thread)
 {
-    if (current == NULL || current->thread == thread) {
-        return current;
+    if (thread_context_last == NULL || thread_context_last->thread == thread) {
+        return thread_context_last;
     }
     ThreadContext *context = find_context(PyThreadState_GetDict()); /* several thread states in one system thread */
     if (context == NULL) {

@@ -31,8 +31,19 @@ typedef struct {
 
 int thread_context_init(void);
 
+/* The one last used by this system thread, or NULL. */
+extern _Thread_local ThreadContext *thread_context_last __attribute__((visibility("hidden")));
+
+ThreadContext *thread_context_find(PyThreadState *thread);
+
 /* The context of the current thread, made at the first call. NULL with an exception. */
-ThreadContext *thread_context_get(void);
+static inline ThreadContext *
+thread_context_get(void)
+{
+    PyThreadState *thread = PyThreadState_Get();
+    ThreadContext *last = thread_context_last;
+    return last != NULL && last->thread == thread ? last : thread_context_find(thread);
+}
 
 /* The context of `thread`, which is the current one; NULL, without an exception, when it has none yet. */
 ThreadContext *thread_context_peek(PyThreadState *thread);

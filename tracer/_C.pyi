@@ -89,6 +89,15 @@ class Decision:
     def candidates(self, *slots: Any) -> tuple[Any, ...]: ...
 
 @final
+class Counter:
+    """How often something has happened."""
+
+    def __new__(cls) -> Counter: ...
+    @property
+    def count(self) -> int: ...
+    def note(self) -> None: ...
+
+@final
 class Checklist:
     """A check_fn of which most is done in C."""
 
@@ -96,11 +105,13 @@ class Checklist:
         cls,
         slots: int,
         state: GlobalState | None,
+        counter: Counter | None,
+        count: int,
         unchanged: Unchanged | None,
         reads: tuple[tuple[int, int, Any], ...],
         groups: tuple[tuple[Steady, TensorMatch | None, int], ...],
         features: tuple[tuple[int, tuple[tuple[int, int, int, int], ...]], ...],
-        ranges: tuple[tuple[int, int, int, bool], ...],
+        ranges: tuple[tuple[int, int, int], ...],
         equals: tuple[tuple[int, Any], ...],
         match: TensorMatch | None,
         tensors: tuple[int, ...],

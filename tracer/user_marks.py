@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import weakref
 from collections.abc import Iterator
 from typing import Any
+
+from tracer import _C
 
 
 class IdentityMap:
@@ -77,20 +78,7 @@ class DimMark:
 DIMS = "_tracer_dims"  # the attribute of a tensor that holds its marks
 
 
-class Changes:
-    """How often a dim was marked in this process: a guard on marks looks at tensors only if that went up."""
-
-    __slots__ = ("count", "_next")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._next = itertools.count(1)
-
-    def note(self) -> None:
-        self.count = next(self._next)
-
-
-changes = Changes()
+changes = _C.Counter()  # of the dims that were marked in this process: a guard on marks looks at tensors only if that went up
 
 
 def dim_marks(tensor: object) -> dict[int, DimMark]:

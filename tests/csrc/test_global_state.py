@@ -47,6 +47,13 @@ def default_device(device):
     torch.set_default_device(None)
 
 
+@contextlib.contextmanager
+def autocast_cuda():
+    torch.set_autocast_enabled("cuda", True)
+    yield
+    torch.set_autocast_enabled("cuda", False)
+
+
 SETTINGS = {
     "grad_mode": (torch.no_grad, ["grad_mode was True, is False"]),
     "inference_mode": (torch.inference_mode, None),
@@ -58,6 +65,7 @@ SETTINGS = {
         lambda: torch.autocast("cpu", dtype=torch.float16),
         ["autocast_cpu was False, is True", "autocast_cpu_dtype was torch.bfloat16, is torch.float16"],
     ),
+    "autocast of another device": (autocast_cuda, ["autocast_cuda was False, is True"]),
     "autocast cache": (lambda: torch.autocast("cpu", cache_enabled=False), None),
     "torch function": (torch._C.DisableTorchFunction, ["torch_function_disabled was 0, is 2"]),
     "torch function of subclasses": (torch._C.DisableTorchFunctionSubclass, ["torch_function_disabled was 0, is 1"]),
@@ -139,6 +147,22 @@ def test_it_is_of_the_thread():
         thread.join()
         assert not state.check()
     assert seen == [True]
+
+
+def test_threads_that_come_and_go_have_settings_of_their_own():
+    outside, seen = GlobalState(), []
+
+    def inside(enter):
+        seen.append(outside.check())
+        with enter():
+            seen.append(not outside.check())
+        seen.append(outside.check())
+
+    for enter, _ in [*SETTINGS.values()] * 2:
+        thread = threading.Thread(target=inside, args=(enter,))
+        thread.start()
+        thread.join()
+    assert outside.check() and len(seen) == 6 * len(SETTINGS) and all(seen)
 
 
 def test_it_takes_no_arguments():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import sys
+import types
 
 import pytest
 import torch
@@ -117,6 +118,20 @@ def test_inputs_live_as_long_as_a_graph_that_is_no_function():
         if graphs:
             graphs[0].holder = holder
         assert torch.equal(compiled(torch.ones(3), holder), torch.full((3,), 2.0))
+
+
+def test_methods_of_all_kinds_of_callables_get_their_object_first():
+    class Calling:
+        def __call__(self, *arguments):
+            return forward(*arguments)
+
+    def forward(gm, *inputs):
+        return gm.forward(*inputs)
+
+    for function in (forward, functools.partial(forward), Calling()):
+        compiled = tracer.compile(scaled, backend=lambda gm, _, function=function: types.MethodType(function, gm))
+        for _ in range(3):
+            assert torch.equal(compiled(torch.ones(3), make_holder()), torch.full((3,), 2.0))
 
 
 def test_results_that_are_no_tuple_are_indexed():

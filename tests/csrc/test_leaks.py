@@ -90,7 +90,7 @@ def listed(argument):
     match = TensorMatch(((torch.Tensor, _C.dispatch_keys(x), x.dtype, "cpu", -1, False, (2,), None),))
     reads = ((0, -1, 0), (0, -1, 1), (3, 1, 0), (1, -1, argument))
     features = ((0, ((1, 7, 0, 2),)),)
-    parts = [GlobalState(), None, reads, (), features, ((0, 2, 9, False),), (), match, (2,), (0, 2), -1]
+    parts = [GlobalState(), _C.Counter(), 0, None, reads, (), features, ((0, 2, 9),), (), match, (2,), (0, 2), -1]
 
     def asked(*slots):
         return slots[1] is argument

@@ -1,7 +1,5 @@
 """TENSOR_MATCH and the guards beside it: marks, torch's global state, sizes."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
@@ -132,7 +130,10 @@ def test_what_hangs_off_a_tensor_is_read_after_the_tensor_was_checked():
 def test_marks_count_if_the_trace_knew_them():
     plain, marked = torch.ones(3), torch.ones(3)
     marked._tracer_dims = {0: "dynamic"}
-    changes = SimpleNamespace(count=3)
+    changes, at_first = _C.Counter(), _C.Counter()
+    changes.note()
+    changes.note()
+    changes.note()
     none = MarksMatch.of("_tracer_dims", {X: {}}, changes, 2)
     known = MarksMatch.of("_tracer_dims", {X: {0: "dynamic", 1: "static"}}, changes, 2)
     assert holds(none, plain) and not holds(none, marked) and holds(known, plain) and holds(known, marked)
@@ -140,8 +141,10 @@ def test_marks_count_if_the_trace_knew_them():
     assert not holds(known, marked)
     assert known.lines() == ["marks of L['x'] within {0: dynamic, 1: static}"]
     assert manager_of(none).explain((marked,)).message == "marks of L['x'] changed"
-    changes.count = 2  # none was set since the trace
-    assert holds(none, marked)
+    untouched = MarksMatch.of("_tracer_dims", {X: {}}, at_first, 0)
+    assert holds(untouched, marked)  # nothing was set since the trace
+    at_first.note()
+    assert not holds(untouched, marked)
 
 
 def test_global_state_is_checked_first_and_its_change_is_named():

@@ -26,7 +26,7 @@ from tracer.guards.state import GlobalStateMatch
 from tracer.guards.steady import CONSTANTS, Group
 from tracer.guards.tensors import LeafMatch, MarksMatch, TensorMatch
 from tracer.guards.unchanged import Unchanged
-from tracer.sources import AttrSource, ItemSource, ObjectSource, Source
+from tracer.sources import ItemSource, Source
 
 # Of a class that derives from one of these, the list knows nothing.
 _KINDS = (GlobalStateMatch, Unchanged, TensorMatch, Distinct, MarksMatch, TypeMatch, IdMatch, FunctionMatch, ModuleMatch,
@@ -42,12 +42,13 @@ class ListBuilder:
         self._code = code
         self._reads = Reads(code, globals)
         self._state: Any = None
+        self._counter: tuple[_C.Counter | None, int] = None, 0
         self._unchanged: Any = None
         self._groups: list[tuple[Any, Any, int]] = []
         self._held: dict[Source, tuple[int, int]] = {}  # leaf -> its group, and which of its tensors
         self._known_apart = -1
         self._features: dict[Feature, int] = {}
-        self._ranges: dict[tuple[Feature, bool], Interval] = {}
+        self._ranges: dict[Feature, Interval] = {}
         self._equals: list[tuple[int, Any]] = []
         self._tensors: list[TensorMatch] = []
         self._apart: tuple[Source, ...] = ()
@@ -87,9 +88,8 @@ class ListBuilder:
                 if self._apart or not all(source in self._held or readable(source) for source in sources):
                     return False
                 self._apart = sources
-            case MarksMatch():
-                count = AttrSource(ObjectSource(guard.changes, ""), "count")
-                self._range(Feature(((1, Word(count, WORD_INT)),)), (guard.count, guard.count), soft=True)
+            case MarksMatch() if type(guard.changes) is _C.Counter and self._counter[0] is None:
+                self._counter = guard.changes, guard.count
             case _:
                 return self._take_words(guard)
         return True
@@ -104,9 +104,9 @@ class ListBuilder:
             self._types[guard.source] = guard.cls.get()
         return True
 
-    def _range(self, feature: Feature, interval: Interval, soft: bool = False) -> None:
-        low, high = self._ranges.get((feature, soft), (LEAST, MOST))
-        self._ranges[feature, soft] = max(low, interval[0]), min(high, interval[1])
+    def _range(self, feature: Feature, interval: Interval) -> None:
+        low, high = self._ranges.get(feature, (LEAST, MOST))
+        self._ranges[feature] = max(low, interval[0]), min(high, interval[1])
 
     def _exactly(self, guard: Guard) -> list[tuple[Feature, Interval]] | None:
         """Intervals that say all that the guard says; None if that takes more. Texts are noted aside."""
@@ -171,15 +171,15 @@ class ListBuilder:
         handed = None if fetched is None else [self._value(source) for source in fetched]
         features = tuple([
             (feature.modulus, tuple([(factor, w.kind, w.dim, self._reads.of(w.source)) for factor, w in feature.terms]))
-            for feature in dict.fromkeys(feature for feature, _ in self._ranges)
+            for feature in self._ranges
         ])  # fmt: skip
-        index = {feature: i for i, feature in enumerate(dict.fromkeys(feature for feature, _ in self._ranges))}
-        ranges = [(index[feature], low, high, soft) for (feature, soft), (low, high) in self._ranges.items()]
+        ranges = [(index, low, high) for index, (low, high) in enumerate(self._ranges.values())]
         placed = self._placed
         match = _C.TensorMatch(tuple([guard.spec for guard in self._tensors])) if tensors else None
         return _C.Checklist(
             len(argument_slots(self._code)) + bool(self._code.co_freevars),
             self._state,
+            *self._counter,
             self._unchanged,
             tuple(self._reads.steps),
             tuple(self._groups),

@@ -128,7 +128,8 @@ def _key_names(keys: int) -> str:
 class Changes(Protocol):
     """Counts the marks that were set in this process."""
 
-    count: int
+    @property
+    def count(self) -> int: ...
 
 
 Marks = frozenset[tuple[int, Any]]
