@@ -66,6 +66,7 @@ class FrameConversion:
         self.snapshot = snapshot  # of what is set for the whole process, before anything was traced
         self.limit = limit
         self.calls_instead: tuple[Any, Any] | None = None  # at the break, of what looks at its callers
+        self.relies_on: tuple[Any, ...] = ()  # the guards of the break
         self.declared = region.declared(function, args)
         self.state = region.frame_state(function)
         self.history = self.state.history
@@ -110,6 +111,7 @@ class FrameConversion:
                 break_at = self._next_break(trace, error, break_at)
                 at_fault = trace.frame is not None and trace.frame.step == break_at
                 self.calls_instead = error.calls_instead if at_fault else None
+                self.relies_on = error.relies_on if at_fault else ()
                 reason = error
             except RecursionError:
                 reason = errors.Unsupported(graph_breaks.reason("inline-depth"), {"function": code_name(trace.frame)})
@@ -152,6 +154,8 @@ class FrameConversion:
             trace.frame = at.frame
             if self.calls_instead is not None:
                 at.frame.stack[:] = [instead_of(value, *self.calls_instead) for value in at.frame.stack]
+            for guard in self.relies_on:
+                trace.guard(guard)
             body = builder.breaking(at.frame)
         except ObservedException as raised:
             errors.forget_frames(raised)

@@ -65,11 +65,13 @@ class Unsupported(TracerError):
         *,
         stack: Iterable[UserLocation] = (),
         calls_instead: tuple[Any, Any] | None = None,
+        relies_on: tuple[Any, ...] = (),
     ) -> None:
         self.reason = reason
         self.details = details or {}
         self.break_step: int | None = None  # where to break the graph, if that is not where the trace stands
         self.calls_instead = calls_instead  # a function, and what is called for it where the graph breaks
+        self.relies_on = relies_on  # guards: where they do not hold, the instruction may well be traced
         super().__init__(reason.title(self.details), hint=reason.hint, stack=stack)
 
     @property

@@ -80,6 +80,14 @@ def an_assumption_of_an_operator(x, n):
     return total * 2 if k == x.shape[0] else total * 3
 
 
+def a_view_that_begins_at_a_number(x, n):
+    return x.narrow(0, n.item(), 2) * 2, torch.narrow(x, 0, n, 1), x.narrow(0, start=n, length=1) + 1
+
+
+def a_split_at_numbers(x, n):
+    return torch.tensor_split(x, torch.stack([n, n + 1]))[1:], torch.tensor_split(x, [n.item()])[0] + 1
+
+
 OF = {
     two_bounds: [2, 3, 5, 0, 1],
     branch_on_what_was_checked: [2, 4],
@@ -91,17 +99,21 @@ OF = {
     a_float: [2, 3, 4, 7],
     two_conditions_at_once: [2, 3, 4],
     an_assumption_of_an_operator: [4, 5, 1, -1],
+    a_view_that_begins_at_a_number: [1, 0, 2, -3, 3, 9],
+    a_split_at_numbers: [1, 0, 2, 5],
 }
 
 
 def outcome(fn, *args):
     try:
         return fn(*args)
-    except RuntimeError as error:
+    except (RuntimeError, IndexError) as error:
         return str(error)
 
 
 def same(a, b):
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(same, a, b))
     return torch.equal(a, b) if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) else a == b
 
 
@@ -116,6 +128,15 @@ def test_data_that_contradict_the_trace_raise(program, backend, dynamic):
             expected, seen = outcome(program, x, first), outcome(compiled, x, second)
             assert same(expected, seen), (x, value, expected, seen)
             assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("program", [a_view_that_begins_at_a_number, a_split_at_numbers], ids=lambda program: program.__name__)
+def test_places_that_data_say_are_captured(program):
+    watched = Watched(program)
+    for value in (1, 2):
+        watched.compiled(torch.ones(4), T(value))
+    assert len(watched.graphs) == 1
+    assert any("narrow" in str(n.target) or "split" in str(n.target) for n in watched.graphs[0].graph.nodes)
 
 
 def test_the_check_stands_in_the_graph_and_names_the_line():

@@ -153,7 +153,7 @@ class RuntimeAsserts:
         return node
 
     def _found(self, expr: Any) -> fx.Node | None:
-        """The node that gives the symbol: an item, or the size of a tensor."""
+        """The node that gives the symbol: an item, or the size of a tensor, or where it begins in its memory."""
         for node in self.output.graph.nodes:
             example = node.meta.get("example_value")
             if is_symbolic(example) and example.node.value is expr:
@@ -162,4 +162,7 @@ class RuntimeAsserts:
                 for dim, size in enumerate(example.shape):
                     if is_symbolic(size) and size.node.value is expr:
                         return self.output.create_node("call_method", "size", (node, dim), {}, size, pure=True)
+                offset: Any = example.storage_offset() if example.layout is torch.strided else 0
+                if is_symbolic(offset) and offset.node.value is expr:
+                    return self.output.create_node("call_method", "storage_offset", (node,), {}, offset, pure=True)
         return None

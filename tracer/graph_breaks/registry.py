@@ -75,11 +75,14 @@ def unsupported(
     *,
     cause: BaseException | None = None,
     calls_instead: tuple[Any, Any] | None = None,
+    relies_on: tuple[Any, ...] = (),
     **details: Any,
 ) -> NoReturn:
     """Raises `Unsupported`; whoever steps the frame adds the user's stack with `error.at(stack)`. `calls_instead`: a function
-    that looks at its callers, some of which a break leaves out, and one that need not, because it was told."""
-    raise _ERRORS.get(reason_id, Unsupported)(reason(reason_id), details, calls_instead=calls_instead) from cause
+    that looks at its callers, some of which a break leaves out, and one that need not, because it was told. `relies_on`: guards;
+    where they do not hold, the graph need not break here."""
+    error = _ERRORS.get(reason_id, Unsupported)
+    raise error(reason(reason_id), details, calls_instead=calls_instead, relies_on=relies_on) from cause
 
 
 def markdown() -> str:

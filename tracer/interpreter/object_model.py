@@ -385,7 +385,9 @@ class ObjectModel(BaseMethods):
             return
         needs = any(isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args)
         if needs or any(parameter.requires_grad for parameter in real.parameters()):
-            unsupported("unsupported-module", value=f"{module.describe()}, which has backward hooks,")
+            read = {table.source for table in tables if table is not None}
+            about_hooks = tuple(guard for guard in tx.output.guards if not read.isdisjoint(guard.sources()))
+            unsupported("unsupported-module", value=f"{module.describe()}, which has backward hooks,", relies_on=about_hooks)
 
     def _call_stood_for(self, made: UserObjectVariable) -> VariableTracker:
         """What the user wrote, of an object that the tracer's decorators made of it."""

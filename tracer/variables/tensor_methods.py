@@ -201,6 +201,17 @@ def _item(tx: Tracer, self: TensorVariable) -> VariableTracker | None:
     unsupported("tensor-item", value=self.describe())
 
 
+@_methods("narrow")
+def _narrow(
+    tx: Tracer, self: TensorVariable, dim: VariableTracker, start: VariableTracker, length: VariableTracker
+) -> VariableTracker | None:
+    """A tensor that says where to start is asked for its number, as torch does inside."""
+    fake = getattr(start, "fake", None)
+    if fake is None or fake.dim() or fake.dtype.is_floating_point:
+        return None
+    return self.call_method(tx, "narrow", [dim, start.call_method(tx, "item", [], {}), length], {})
+
+
 @_methods("tolist")
 def _tolist(tx: Tracer, self: TensorVariable) -> VariableTracker:
     if self.known is not None:

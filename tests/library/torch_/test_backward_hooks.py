@@ -71,3 +71,15 @@ def test_where_no_gradient_flows_a_hooked_module_is_captured(hooked):
     layers = _layers(hooked)
     captured(torch.no_grad()(lambda x: layers(x) * 2), torch.ones(2, 3))
     captured(lambda x: layers.requires_grad_(False)(x) * 2, torch.ones(2, 3))
+
+
+def test_hooks_that_are_removed_are_not_waited_for():
+    layers, graphs = Layers(), []
+    handle = layers.first.register_full_backward_hook(_doubled)
+    run = optimize(lambda gm, _: (graphs.append(gm), gm.forward)[1])(layers)
+    x = torch.ones(2, 3)
+    run(x)
+    graphs.clear()
+    handle.remove()
+    assert torch.equal(run(x), layers(x))
+    assert [sum(node.op == "call_function" for node in gm.graph.nodes) > 3 for gm in graphs] == [True]

@@ -1,4 +1,5 @@
-"""What `torch.Tensor` defines in Python, called by class (`torch.Tensor.split(x, 2)`), is the tensor's method."""
+"""Functions that are methods of tensors: what `torch.Tensor` defines in Python, called by class (`torch.Tensor.split(x, 2)`), and
+`torch.narrow`."""
 from __future__ import annotations
 
 import types
@@ -26,6 +27,7 @@ def _method(name: str) -> Any:
     return model
 
 
+models(torch.narrow)(_method("narrow"))
 for _name, _function in vars(torch.Tensor).items():
     if isinstance(_function, types.FunctionType) and models.get(_function) is None:
         models(_function)(_method(_name))
