@@ -81,6 +81,26 @@ call_graph(const GraphCall *self, PyObject **inputs)
     return results;
 }
 
+/* Whether what a graph raises is to be raised by the program itself: not what ends the program (KeyboardInterrupt, SystemExit),
+ * nor what a hook of torch.utils.checkpoint ends a recomputation with. */
+static int
+is_failure(void)
+{
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+        return 0;
+    }
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *module = PyImport_ImportModule("torch.utils.checkpoint");
+    PyObject *stop = module == NULL ? NULL : PyObject_GetAttrString(module, "_StopRecomputationError");
+    int fails = stop == NULL || !PyErr_GivenExceptionMatches(type, stop);
+    PyErr_Clear();
+    Py_XDECREF(stop);
+    Py_XDECREF(module);
+    PyErr_Restore(type, value, traceback);
+    return fails;
+}
+
 /* CPython runs the program's own code, which raises at the program's own line. */
 static PyObject *
 run_original(const GraphCall *self, const CallSite *site, PyObject *globals)
@@ -121,7 +141,7 @@ graph_call_run(const GraphCall *self, ThreadContext *context, const CallSite *si
     if (results != NULL) {
         result = first_of(results);
     }
-    else if (PyErr_ExceptionMatches(PyExc_Exception)) { /* others end the program: KeyboardInterrupt, SystemExit */
+    else if (is_failure()) {
         PyErr_Clear();
         result = run_original(self, site, globals);
     }

@@ -159,7 +159,7 @@ class OutputCodeBuilder:
     ) -> None:
         """Calls the graph; `all_fetched` holds all of its inputs, `drawn` is what `emit_draws` gave. If it raises and has
         changed nothing that cannot be put back, the frame runs in CPython instead, which raises at the user's own line, with
-        the effects up to there. What is no Exception goes on: it has come from outside of the program."""
+        the effects up to there. What ends the program, or a recomputation, goes on (`rollback.is_failure`)."""
         asm = cg.asm
         again = asm.label()
         done = asm.label()
@@ -191,10 +191,9 @@ class OutputCodeBuilder:
         asm.jump(done)
         asm.place(again)
         failed = asm.label()
-        asm.load_const(Exception)
-        asm.emit("CHECK_EXC_MATCH")
+        cg.call_object(rollback.is_failure, lambda: asm.copy(3))
         asm.emit("POP_JUMP_FORWARD_IF_TRUE", failed)
-        asm.emit("RERAISE", 0)  # the program is to end: KeyboardInterrupt, SystemExit
+        asm.emit("RERAISE", 0)
         asm.place(failed)
         if written:
             restored = asm.label()

@@ -33,6 +33,7 @@ class FakeMode(FakeTensorMode):
         self.torch_env = shape_env
         self.drew_random_numbers = False
         self.written_storages: set[int] = set()  # `_cdata` of what operators wrote to
+        self.writes: list[int] = []  # the same, each time
         self.shared_storages: dict[int, int] = {}  # those of several inputs, with the bytes that the real one has
         self.written_before_failing: set[int] = set()  # of those, written before or by an operator that may yet fail
         self.repeatable = True  # whether all operators since this was set would do no more if they ran again
@@ -67,6 +68,7 @@ class FakeMode(FakeTensorMode):
         self.drew_random_numbers |= random
         written = [t.untyped_storage()._cdata for t in effects.tensors(args, kwargs) if t.layout is torch.strided]
         self.written_storages.update(written)
+        self.writes += written
         if random or written:
             self.repeatable = False
 

@@ -93,6 +93,10 @@ class Part:
         pairs = [(self.changed[target][key][1], target.entries[key][1]) for key in before]
         return all(new is old or (type(old) is Unwrapped and new is builder.known(old.value)) for old, new in pairs)
 
+    def leave(self) -> None:
+        """It stays where it was recorded."""
+        self.output.graph.erase_node(self.mark)
+
     def cut(self, results: Sequence[Any], inputs: Sequence[fx.Node] = ()) -> Subgraph:
         """Takes the nodes out of the graph; `results`, nodes and constants, are what the new graph returns, `inputs` are its
         first placeholders, whether it reads them or not."""
@@ -131,13 +135,13 @@ class Part:
 
 @contextlib.contextmanager
 def recording(tx: Tracer, what: str, holders: Sequence[VariableTracker] = ()) -> Iterator[Part]:
-    """Within, code of the program is recorded that `cut` will take out. Effects of it, on what the open frames or `holders` lead
-    to, break the graph."""
+    """Within, code of the program is recorded that `cut` will take out, or `leave` leaves. Effects of it, on what the open
+    frames or `holders` lead to, break the graph."""
     part = Part(tx)
     effects, before, state = tx.effects, tx.effects.observer, read_state()
     effects.observer = part.observe
     mode = tx.output.world.fake_mode
-    written = set(mode.written_storages)
+    written = len(mode.writes)
     try:
         yield part
     except ObservedException:
@@ -150,7 +154,7 @@ def recording(tx: Tracer, what: str, holders: Sequence[VariableTracker] = ()) ->
     if read_state() != state:
         unsupported("effect-in-subgraph", name=what, value="it changes a switch of torch")
     known = {storage_of(tensor) for tensor in _tensors_before(part)}
-    if (mode.written_storages - written) & known:
+    if not known.isdisjoint(mode.writes[written:]):
         unsupported("effect-in-subgraph", name=what, value="it writes to a tensor that existed before")
     _refuse_visible_changes(tx, part, what, holders)
 

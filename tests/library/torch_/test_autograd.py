@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import tracer
-from tests.support import breaks, captured
+from tests.support import breaks, captured, check
 
 X = torch.linspace(-1, 1, 6).reshape(2, 3)
 
@@ -60,3 +60,37 @@ def test_the_reentrant_kind_cuts_off_what_its_inputs_do_not_require():
     assert not seen.result.requires_grad
     with torch.no_grad():
         captured(lambda x, layer: checkpoint(layer, x, use_reentrant=True), *inputs())
+
+
+@pytest.mark.parametrize("does_more", [False, True])
+def test_a_compiled_function_is_checkpointed_by_its_caller(does_more):
+    def f(x, seen):
+        y = torch.sin(x) * 2
+        if does_more:
+            seen.append(1)
+        return torch.cos(y)
+
+    gradients = []
+    for function in (f, tracer.compile(f), tracer.compile(f)):
+        for _ in range(3):
+            x = torch.arange(1.0, 5.0).requires_grad_()
+            torch.utils.checkpoint.checkpoint(function, x, [], use_reentrant=False).sum().backward()
+            gradients.append(x.grad)
+    assert all(torch.equal(each, gradients[0]) for each in gradients)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_what_a_checkpointed_function_changes_is_changed_twice(reentrant):
+    def f(x):
+        count, mean = torch.zeros(()), torch.zeros(4)
+        count.add_(1)
+
+        def block(t):
+            count.add_(1)
+            return torch.nn.functional.batch_norm(t, mean, torch.ones(4), training=True)
+
+        y = torch.utils.checkpoint.checkpoint(block, torch.stack([x, x * 2]), use_reentrant=reentrant)
+        (y * y).sum().backward()
+        return x.grad, count, mean
+
+    check(f, torch.arange(1.0, 5.0).requires_grad_())

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 from torch.utils import checkpoint
@@ -10,6 +10,7 @@ from torch.utils import checkpoint
 from tracer.graph.fake_tensors import storage_of
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
+from tracer.library.subgraphs import recording
 from tracer.variables.backward import backward, gradients
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, TRUE
@@ -41,10 +42,11 @@ def _checkpoint(
     reentrant = torch.is_grad_enabled() and use_reentrant.truth(tx)
     if reentrant and (kwargs or not any(map(_requires_grad, args))):
         _refuse_reentrant("with keywords, or of nothing that requires gradients,")
-    before = _effects(tx)
-    result = function.call(tx, list(args), kwargs)
-    if torch.is_grad_enabled() and _effects(tx) != before:
-        unsupported("autograd-in-trace", name="torch.utils.checkpoint of a function with effects, which happen twice,")
+    if not torch.is_grad_enabled():
+        return function.call(tx, list(args), kwargs)  # type: ignore[no-any-return]
+    with recording(tx, "torch.utils.checkpoint, which calls its function twice,", [function, *args]) as part:
+        result = function.call(tx, list(args), kwargs)
+    part.leave()
     if reentrant:
         _check_reentrant(tx, args, result)
     return result
@@ -69,12 +71,6 @@ def _check_reentrant(tx: Tracer, args: tuple[Value, ...], result: Value) -> None
                 _refuse_reentrant("which returns a container,")
         elif storage_of(item.fake) in inputs or not (item.fake.requires_grad or not item.fake.is_floating_point()):
             _refuse_reentrant("which returns what it was given, or takes no part in autograd,")
-
-
-def _effects(tx: Tracer) -> tuple[Any, ...]:
-    written = tx.output.world.fake_mode.written_storages
-    inputs = [tensor.fake.untyped_storage()._cdata for tensor in tx.trace.input_tensors]
-    return {storage for storage in inputs if storage in written}, len(tx.effects.mutated)
 
 
 models(torch.autograd.grad)(gradients)
