@@ -12,13 +12,13 @@ import pytest
 import torch
 
 import tracer
-from tracer import user_marks
+from tracer import _C, user_marks
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_marked(monkeypatch):
     """A trace knows the marks there were; an entry that is loaded looks at them where there are any, and so is no wider."""
-    monkeypatch.setattr(user_marks.changes, "count", 0)
+    monkeypatch.setattr(user_marks, "changes", _C.Counter())
 
 
 def branching(x):
