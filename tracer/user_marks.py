@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import weakref
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
 from tracer import _C
@@ -64,6 +65,7 @@ disabled = IdentityMap()  # function -> Disabled
 run_only = IdentityMap()  # what `run` made of a function (`__wrapped__`) -> True
 graph_policy = IdentityMap()  # function -> "allow", "disallow" (break the graph) or "forbid" (an error)
 constant_result = IdentityMap()  # function -> True
+_TORCHS_CONSTANT = "_dynamo_marked_constant"  # what libraries write without importing torch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +108,7 @@ def temporarily_marked(tensor: object, marks: dict[int, DimMark]) -> Iterator[No
 
 def is_opaque(function: object) -> bool:
     """Whether the user took the function out of tracing: a call of it breaks the graph."""
-    return function in disabled or function in constant_result
+    return function in disabled or has_constant_result(function)
 
 
 def is_allowed(function: object) -> bool:
@@ -125,10 +127,7 @@ def is_forbidden(function: object) -> bool:
 
 
 def has_constant_result(function: object) -> bool:
-    """Is called while tracing, and gives a constant."""
-    return function in constant_result
-
-
-def is_constant_result(function: object) -> bool:
-    """Whether the user promised that the function always returns the same."""
+    """Is called while tracing, and gives a constant: marked here, or for torch.compile."""
+    if type(function) is FunctionType and function.__dict__.get(_TORCHS_CONSTANT) is True:
+        return True
     return function in constant_result

@@ -8,6 +8,7 @@ import math
 import pytest
 import torch
 
+import tracer
 from tests.soundness.watching import Watched
 from tests.support import breaks, captured
 from tracer.api.callables import compiled
@@ -501,3 +502,24 @@ def test_the_graph_breaks_at_a_method_with_a_cache_alone():
     for _ in range(3):
         watched(X)
     assert watched.traces and watched.hits
+
+
+def test_what_is_marked_constant_for_torch_compile_is_asked_behind_a_change_too():
+    asked, state = [], {}
+
+    def probe():
+        import os  # reaches more than can be told
+
+        asked.append(os.name)
+        return True
+
+    torch.compiler.assume_constant_result(probe)
+    cached = functools.lru_cache(probe)
+
+    def fn(x):
+        state["k"] = 1
+        return x + 1 if cached() and probe() else x
+
+    traced = tracer.compile(fn, backend="eager", fullgraph=True)
+    assert [traced(torch.ones(2)).tolist() for _ in range(3)] == [[2.0, 2.0]] * 3
+    assert len(asked) == 2 and cached.cache_info().hits == 2  # both while tracing, and the cache by each further call

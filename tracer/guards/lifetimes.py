@@ -28,7 +28,13 @@ _callback_of = weakref.ref.__dict__["__callback__"].__get__
 
 def has_callback(value: Any) -> bool:
     """Whether a weak reference to an object calls a function when it dies; not one of the guards'."""
-    return any(_is_of_the_program(_callback_of(reference)) for reference in weakref.getweakrefs(value))
+    return any(_calls_program(reference, value) for reference in weakref.getweakrefs(value))
+
+
+def _calls_program(reference: Any, value: Any) -> bool:
+    if type(reference) in weakref.ProxyTypes:  # which does not tell its callback; without one, an object has a single proxy
+        return reference is not weakref.proxy(value)
+    return _is_of_the_program(_callback_of(reference))
 
 
 def _is_of_the_program(callback: Any) -> bool:

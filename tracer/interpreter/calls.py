@@ -196,7 +196,7 @@ class Calls:
             tx.trace.torch_calls += 1
         if user_marks.is_disallowed(function):
             unsupported("disallowed-in-graph", function=name_of(function))
-        if user_marks.is_constant_result(function):
+        if user_marks.has_constant_result(function):
             return self.call_now(function, args, kwargs)
         if tx.may_override(function, args, kwargs):
             result = tx.overridden(function, args, kwargs)

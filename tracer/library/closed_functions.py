@@ -1,5 +1,5 @@
 """Functions whose result depends on their arguments alone, whatever the program has changed: all that their code can reach are
-constants, functions of this kind, and modules and classes that nobody changes."""
+constants, functions of this kind or marked as constant, and modules and classes that nobody changes."""
 from __future__ import annotations
 
 import builtins
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tracer import user_marks
 from tracer.guards.constants import is_guardable_constant
 from tracer.guards.references import is_class, lasts
 from tracer.variables.functions import CellVariable
@@ -42,7 +43,7 @@ class _Reach:
     def is_closed(self, value: Any) -> bool:
         if id(value) in self.changed:
             return False
-        if id(value) in self.seen or is_guardable_constant(value):
+        if id(value) in self.seen or is_guardable_constant(value) or user_marks.has_constant_result(value):
             return True
         self.seen.add(id(value))
         if isinstance(value, functools._lru_cache_wrapper):

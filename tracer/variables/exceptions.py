@@ -275,11 +275,14 @@ def new_os_error(tx: Tracer, cls: type, args: list[VariableTracker]) -> Exceptio
 
 
 # Exceptions that hold nothing but `args`, and the few whose other fields follow from them.
+_WITH_KNOWN_FIELDS = (StopIteration, SystemExit, AttributeError, NameError, ImportError)
 _PLAIN = frozenset(
     cls
     for cls in vars(builtins).values()
-    if isinstance(cls, type) and issubclass(cls, BaseException) and cls.__basicsize__ == BaseException.__basicsize__
-) | {StopIteration, SystemExit, AttributeError, NameError, ImportError}
+    if isinstance(cls, type)
+    and issubclass(cls, BaseException)
+    and (cls.__basicsize__ == BaseException.__basicsize__ or issubclass(cls, _WITH_KNOWN_FIELDS))
+)
 
 
 def refuse_fields(cls: type) -> None:
