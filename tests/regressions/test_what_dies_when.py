@@ -409,3 +409,20 @@ def test_what_a_weak_reference_to_a_local_calls_is_called_where_it_is_given_up()
         return x + 1, reference() is None
 
     check(f, X, [])
+
+
+def test_an_attribute_that_is_stored_asks_the_object_for_nothing_while_tracing():
+    asked = []
+
+    class Watching:
+        def __getattribute__(self, name):
+            asked.append(name)
+            return object.__getattribute__(self, name)
+
+    def fn(x, watching):
+        watching.n = 1
+        return x + 1
+
+    traced = tracer.compile(fn, backend="eager")
+    traced(torch.ones(2), Watching())
+    assert not asked

@@ -174,3 +174,13 @@ def test_a_nan_is_equal_to_itself_alone_in_containers(question, first):
     calls = [(nan, nan), (nan, other)]
     for a, b in calls if first == "one" else calls[::-1]:
         assert torch.equal(compiled(X, a, b), program(X, a, b))
+
+
+def test_a_number_that_varies_is_no_object_of_another_class():
+    missing = object()
+
+    def fn(x, n):
+        return x * n if n is not missing else x
+
+    compiled = tracer.compile(fn, dynamic=True, fullgraph=True)
+    assert [compiled(torch.ones(1), n).item() for n in (3, 4, 5)] == [3, 4, 5]

@@ -100,7 +100,7 @@ class Operators:
             unsupported("identity-of-a-cached-result", left=left.describe(), right=right.describe())
         if isinstance(left, SymNodeVariable) or isinstance(right, SymNodeVariable):
             other = right if isinstance(left, SymNodeVariable) else left
-            if other.is_constant() and not isinstance(other.constant(), _VALUE_TYPES):
+            if not issubclass(other.python_type(), (int, float)):
                 return False
             unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
         if issubclass(left.python_type(), np.generic) and left.python_type() is right.python_type():

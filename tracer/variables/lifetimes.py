@@ -13,6 +13,7 @@ from typing import Any
 from tracer import _C
 from tracer.graph_breaks import unsupported
 from tracer.guards.lifetimes import MOST, has_callback, is_finalised, may_run_code
+from tracer.guards.references import is_class
 from tracer.sources.reading import type_dict
 from tracer.variables.base import VariableTracker
 from tracer.variables.lazy import Unwrapped
@@ -51,7 +52,7 @@ def give_up_attribute(target: VariableTracker, name: str) -> None:
     owner = getattr(target, "value", None)
     if target.source is None or owner is None:
         return
-    if isinstance(owner, type):
+    if is_class(owner):  # isinstance may ask the object for its __class__
         give_up_object(type_dict(owner).get(name), f"the attribute {name!r}")
     else:
         try:
