@@ -525,3 +525,15 @@ def test_what_is_marked_constant_for_torch_compile_is_asked_behind_a_change_too(
     while_tracing = len(asked)
     assert [traced(torch.ones(2)).tolist() for _ in range(3)] == [[2.0, 2.0]] * 3
     assert len(asked) == while_tracing and cached.cache_info().hits == 3
+
+
+def test_a_cache_is_asked_for_a_number_that_the_trace_knows_by_another():
+    cached = functools.lru_cache(lambda value: value)
+
+    def fn(x, k, n):
+        total = k + cached(n)
+        return x + 1 if total == 5 else x * total
+
+    traced = tracer.compile(fn, backend="eager", dynamic=True)
+    for k, n in ((2, 3), (3, 4), (4, 5), (2, 3)):
+        assert torch.equal(traced(torch.ones(2), k, n), fn(torch.ones(2), k, n))

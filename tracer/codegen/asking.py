@@ -9,7 +9,6 @@ import torch
 
 from shapes.printing import NAMESPACE, python_source
 from tracer import _C
-from tracer.graph.fake_tensors import expr_of
 from tracer.graph_breaks import unsupported
 from tracer.guards.constants import same_constant
 from tracer.sources import Source
@@ -101,9 +100,10 @@ class _Text:
         return name
 
     def _number(self, value: SymNodeVariable) -> str:
-        symbols = self.cg.trace.output.world.torch_env.symbols_of(value.example.node.value)
+        number = value.example.node.reduced()
+        symbols = self.cg.trace.output.world.torch_env.symbols_of(number)
         names = {symbol.sympy: self._source(symbol.label) for symbol in symbols}
-        return f"({python_source(expr_of(value.example), names)})"
+        return f"({python_source(number.sympy, names)})"
 
     def _source(self, source: Source) -> str:
         return self._give(source, lambda: source.emit(self.cg))
