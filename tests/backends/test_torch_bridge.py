@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+import tracer
 from shapes.constraints import DimConstraint
 from shapes.guards import Why
 from shapes.policy import DimPolicy
@@ -202,3 +203,9 @@ def test_bounds_of_a_symbol_are_known_to_the_compiler():
     theirs, fake = bridge.inputs()
     assert theirs.node.hint == -3 and bool(fake.size(0) <= 16) and bool(fake.size(0) >= 4)
     assert bridge.shape_env.guards == []
+
+
+def test_an_empty_view_that_begins_late_has_a_storage():
+    x = torch.ones(4, 5)[:0, 1:2]
+    compiled = tracer.compile(lambda x: x * 2, backend=lambda gm, inputs: gm.forward)
+    assert compiled(x).shape == (0, 1) and x.storage_offset() == 1

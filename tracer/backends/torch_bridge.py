@@ -353,7 +353,8 @@ def _allocated(tensor: torch.Tensor, sizes: list[Any], strides: list[Any], offse
     """A new tensor of this layout, over a storage that is large enough."""
     if isinstance(offset, int) and offset == 0:
         return torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=device)
-    length = offset + 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    is_empty = any(isinstance(size, int) and size == 0 for size in sizes)  # and reaches nowhere
+    length = offset if is_empty else offset + 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
     return torch.empty((length,), dtype=tensor.dtype, device=device).as_strided(sizes, strides, offset).detach()
 
 
