@@ -317,8 +317,11 @@ class ShapeEnv:
             return
         self._check_not_frozen(condition)
         place = self.where() if where is None else where
-        self.guards.append(ShapeGuard(self.facts.sharpen(condition), why, place, condition))
+        sharpened = self.facts.sharpen(condition)
+        self.guards.append(ShapeGuard(sharpened, why, place, condition))
         self.facts.learn(condition)
+        if sharpened != condition:
+            self.facts.learn(sharpened)
 
     def _check_not_frozen(self, condition: BoolExpr) -> None:
         if self.frozen:

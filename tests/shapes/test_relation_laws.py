@@ -118,6 +118,13 @@ def test_a_condition_that_was_said_more_simply_is_not_recorded_twice():
     assert len(env.guards) == 1
 
 
+def test_what_a_condition_was_sharpened_to_is_known_too():
+    env = ShapeEnv(duck_shape=False)
+    (a,) = sizes(env, [4])
+    assert not env.evaluate_expr((a // 2).eq(1))
+    assert env.statically_known(a >= 4)
+
+
 @given(st.lists(st.integers(2, 9), min_size=3, max_size=3), st.lists(conditions, min_size=1, max_size=4))
 @examples(100)
 def test_what_was_recorded_is_known(hints, told):
