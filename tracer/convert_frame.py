@@ -254,7 +254,7 @@ class FrameConversion:
 
     def _without_operations(self, trace: Trace) -> Any:
         """A frame that gave no operation is left to CPython: for good if it has nothing to do with tensors."""
-        if not trace.input_tensors and id(self.function.__code__) not in self.region.roots:
+        if not trace.input_tensors and self._is_offered():
             return _C.SKIP
         return self._guarded(trace, None, None, None)
 

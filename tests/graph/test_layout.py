@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from shapes.printing import NAMESPACE
 from tests.shapes.algebra_programs import examples
 from tracer.graph.fake_tensors import FakeWorld
+from tracer.graph.layout import answer
 from tracer.sources import LocalSource
 
 QUESTIONS = {
@@ -55,3 +56,14 @@ def test_a_plain_input_is_answered_without_a_guard(question) -> None:
     fake = world.fakify(torch.randn(4, 3, 5, 6), LocalSource("x"))
     QUESTIONS[question](fake)
     assert world.env.guards == []
+
+
+_NAMES = {"contiguous": "contiguous", "channels_last": "channels_last_contiguous_2d", "dense": "non_overlapping_and_dense"}
+
+
+@pytest.mark.parametrize("question", sorted(QUESTIONS))
+def test_an_empty_tensor_has_channels_last_only_where_its_strides_say_so(question) -> None:
+    world = FakeWorld()
+    for real in (torch.empty(0, 3, 5, 6), torch.empty(0, 5, 6, 3).permute(0, 3, 1, 2), torch.empty(2, 0, 5, 6)):
+        sizes, strides = ([world.torch_env.algebra.integer(number) for number in of] for of in (real.shape, real.stride()))
+        assert answer(world.torch_env, _NAMES[question], sizes, strides).hint == QUESTIONS[question](real)

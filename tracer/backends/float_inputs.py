@@ -16,9 +16,10 @@ import torch
 from torch import fx
 
 from tracer.graph.output_graph import EXAMPLE
+from tracer.graph.proxies import SYM_TYPES
 
 Compiled = Callable[..., Any]
-_NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
+_NUMBERS = (int, float, *SYM_TYPES)
 
 
 @dataclasses.dataclass(eq=False)

@@ -30,9 +30,9 @@ from tracer.backends.runtime_checks import return_checked_values
 from tracer.graph.gradients import keep_for_gradients
 from tracer.graph.graph_module import copy_of, with_graph
 from tracer.graph.output_graph import EXAMPLE
+from tracer.graph.proxies import SYM_TYPES
 from tracer.graph.torch_sympy import to_torch_sympy
 
-_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _FLOATS_NEEDED = "TensorifyScalarRestartAnalysis"  # AOTAutograd's error where an operation needs the value of a float
 
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
@@ -104,7 +104,7 @@ def _is_bridged(gm: fx.GraphModule, example_inputs: list[Any]) -> bool:
 def _shape_env_of(value: Any) -> Any:
     if isinstance(value, FakeTensor):
         return value.fake_mode.shape_env
-    return value.node.shape_env if isinstance(value, _SYMBOLIC) else None
+    return value.node.shape_env if isinstance(value, SYM_TYPES) else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Bridge:
 
     def number(self, value: Any) -> Any:
         """An int or float, or torch's symbolic number for one of ours."""
-        if not isinstance(value, _SYMBOLIC):
+        if not isinstance(value, SYM_TYPES):
             return value
         own, hint = value.node.expr, value.node.hint
         expr = self.theirs[own] if own in self.theirs else to_torch_sympy(own, self.theirs)
@@ -255,7 +255,7 @@ class Bridge:
                 self.shape_env.evaluate_expr(expr)
 
     def _value(self, value: Any) -> Any:
-        if isinstance(value, _SYMBOLIC):
+        if isinstance(value, SYM_TYPES):
             return self.number(value)
         if isinstance(value, FloatInTensor):
             with self.mode:
@@ -307,7 +307,7 @@ class Bridge:
 
     def _shadow(self, value: Any) -> Any:
         """What describes a value of a node, of which nothing is computed."""
-        if isinstance(value, _SYMBOLIC):
+        if isinstance(value, SYM_TYPES):
             known = self._shadows.get(value.node)
             if known is None:
                 known = self._shadows[value.node] = self.number(value)
@@ -381,7 +381,7 @@ def _own_env(values: Iterable[Any]) -> OwnShapeEnv | None:
     for value in map(_plain, values):
         numbers = (*value.size(), *_layout_numbers(value)) if isinstance(value, torch.Tensor) else (value,)
         for number in numbers:
-            if isinstance(number, _SYMBOLIC):
+            if isinstance(number, SYM_TYPES):
                 return number.node.shape_env.env
     return None
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from tracer.graph.proxies import SYM_TYPES
+
 _KINDS = (bool, int, float, complex)
-_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _OF_POINTWISE = (torch.float32, torch.int64, torch.bool)
 _NUMBERS: dict[Any, Any] = {torch.float32: 1.0, torch.int64: 1, torch.bool: True}
 
@@ -46,7 +47,7 @@ def check_dtypes(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> N
                 return
             tensors.append(each)
             key += (each.dtype, *map(_small, each.shape), None)
-        elif isinstance(each, _SYMBOLIC) or isinstance(each, torch.device) and each.type != "cpu":
+        elif isinstance(each, SYM_TYPES) or isinstance(each, torch.device) and each.type != "cpu":
             return
         else:
             key += (type(each), each)

@@ -22,8 +22,9 @@ from shapes.symbols import Symbol
 from tracer.graph.fake_mode import FakeMode
 from tracer.graph.input_memory import RealMemory
 from tracer.graph.operation_cache import OperationCache
+from tracer.graph.proxies import SYM_TYPES
 from tracer.graph.shape_env_adapter import TorchShapeEnv
-from tracer.graph.sym_node import SYM_TYPES, SymNode
+from tracer.graph.sym_node import SymNode
 from tracer.sources import Source
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 

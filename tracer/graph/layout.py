@@ -27,7 +27,7 @@ def answer(adapter: TorchShapeEnv, question: str, sizes: Sequence[IntExpr], stri
 def _answer(adapter: TorchShapeEnv, question: str, sizes: Sequence[IntExpr], strides: Sequence[IntExpr]) -> BoolExpr:
     algebra = adapter.algebra
     if question == "contiguous":
-        return dense_in_order(algebra, sizes, strides, range(len(sizes) - 1, -1, -1))
+        return _empty(algebra, sizes) | dense_in_order(algebra, sizes, strides, range(len(sizes) - 1, -1, -1))
     if question == "non_overlapping_and_dense":
         return non_overlapping_and_dense(adapter, sizes, strides)
     kind, _, dims = question.rpartition("_")
@@ -40,14 +40,17 @@ def _answer(adapter: TorchShapeEnv, question: str, sizes: Sequence[IntExpr], str
 
 
 def dense_in_order(algebra: Algebra, sizes: Sequence[IntExpr], strides: Sequence[IntExpr], order: Sequence[int]) -> BoolExpr:
-    """Every stride is the product of the sizes before it in `order` (or its size is 1); or the tensor is empty."""
+    """Every stride is the product of the sizes before it in `order`, or its size is 1."""
     conditions = []
     expected = algebra.one
     for dim in order:
         conditions.append(algebra.relation("eq", sizes[dim], algebra.one) | algebra.relation("eq", strides[dim], expected))
         expected = algebra.mul(expected, sizes[dim])
-    empty = [algebra.relation("eq", size, algebra.zero) for size in sizes]
-    return algebra.any_of([algebra.all_of(conditions), *empty])
+    return algebra.all_of(conditions)
+
+
+def _empty(algebra: Algebra, sizes: Sequence[IntExpr]) -> BoolExpr:
+    return algebra.any_of([algebra.relation("eq", size, algebra.zero) for size in sizes])
 
 
 def channels_last_strides(
@@ -72,10 +75,11 @@ def non_overlapping_and_dense(adapter: TorchShapeEnv, sizes: Sequence[IntExpr], 
     if len(sizes) == 1:
         return algebra.relation("eq", strides[0], algebra.one) | algebra.relation("lt", sizes[0], algebra.integer(2))
     hints = [(env.hint_of(stride), env.hint_of(size)) for stride, size in zip(strides, sizes, strict=True)]
+    empty = _empty(algebra, sizes)
     if any(None in pair for pair in hints):
-        return dense_in_order(algebra, sizes, strides, range(len(sizes) - 1, -1, -1))
+        return empty | dense_in_order(algebra, sizes, strides, range(len(sizes) - 1, -1, -1))
     order = sorted(range(len(sizes)), key=lambda dim: (hints[dim], -dim))
-    dense = dense_in_order(algebra, sizes, strides, order)
+    dense = empty | dense_in_order(algebra, sizes, strides, order)
     if dense.hint is not False or env.statically_known(dense) is not None:
         return dense
     fills = fills_its_extent(algebra, sizes, strides)

@@ -17,47 +17,31 @@ from tracer.graph import layout
 from tracer.graph.dispatch_cache import NewTensor, dispatch_keys
 
 if TYPE_CHECKING:
+    from shapes.relations import BoolExpr
     from tracer.graph.fake_mode import FakeMode
 
 _ALSO = frozenset((torch.ops.aten.floor_divide.default,))  # elementwise, too
 _KINDS: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
-_CHANNELS_LAST = (1, 3, 2, 0)
-_OF_CHANNELS = {4: ("channels_last_strides_2d", _CHANNELS_LAST), 5: ("channels_last_strides_3d", (1, 4, 3, 2, 0))}
+_OF_CHANNELS = {4: ("channels_last_strides_2d", (1, 3, 2, 0)), 5: ("channels_last_strides_3d", (1, 4, 3, 2, 0))}
 _SORTS, _FLATTENS = "sorts", "flattens"
 # Shapes and strides of operands, and what becomes of these.
 _PROBES = ((1, 2), (1, 1)), ((1, 2), (7, 1)), ((2, 1, 2), (1, 7, 2))
 _OUTCOMES: dict[Any, str] = {((1, 1), (2, 1), (1, 4, 2)): _SORTS, ((2, 1), (2, 1), (1, 7, 2)): _FLATTENS}
-
-
-_known: dict[Any, str | None] = {}
-_OF_NO_LAYOUT = frozenset(("alpha", "value", "rounding_mode", "approximate"))  # arguments by keyword
+_known: dict[Any, str | None] = {}  # what `_how` has found: by operator, dtypes and kinds of numbers, which are few
 
 _aten = torch.ops.aten
-_LIKE = frozenset(
-    (
-        _aten.empty_like,
-        _aten.zeros_like,
-        _aten.ones_like,
-        _aten.full_like,
-        _aten.rand_like,
-        _aten.randn_like,
-        _aten.randint_like,
-    )
-)  # keep the strides of their argument, where it has no gaps
-
-
-_SUGGESTED = frozenset(
-    (
-        _aten.native_batch_norm,
-        _aten._native_batch_norm_legit,
-        _aten._native_batch_norm_legit_no_training,
-        _aten._batch_norm_with_update,
-        _aten.max_unpool2d,
-        _aten.upsample_nearest1d,
-        _aten.roll,
-    )
-)  # the first result is contiguous, or has its channels last if those of the first argument are
-_CONTIGUOUS = frozenset((_aten.log_sigmoid_forward, _aten.normal, _aten.nll_loss2d_forward))  # the first result is
+_OF_NO_LAYOUT = frozenset(("alpha", "value", "rounding_mode", "approximate"))  # arguments by keyword
+# These keep the strides of their argument, where it has no gaps.
+_LIKE = frozenset((
+    _aten.empty_like, _aten.zeros_like, _aten.ones_like, _aten.full_like, _aten.rand_like, _aten.randn_like, _aten.randint_like,
+))  # fmt: skip
+# The first result is contiguous, or has its channels last if those of the first argument are.
+_SUGGESTED = frozenset((
+    _aten.native_batch_norm, _aten._native_batch_norm_legit, _aten._native_batch_norm_legit_no_training,
+    _aten._batch_norm_with_update, _aten.max_unpool2d, _aten.upsample_nearest1d, _aten.roll,
+))  # fmt: skip
+# The first result is contiguous.
+_CONTIGUOUS = frozenset((_aten.log_sigmoid_forward, _aten.normal, _aten.nll_loss2d_forward))
 
 
 class _Undecided(Exception):
@@ -110,11 +94,13 @@ def _channels_last(mode: FakeMode, tensor: torch.Tensor) -> Sequence[int] | None
     if tensor.dim() not in _OF_CHANNELS:
         return None
     question, order = _OF_CHANNELS[tensor.dim()]
+    return order if _lies(mode, tensor, question) else None
+
+
+def _lies(mode: FakeMode, tensor: torch.Tensor, question: str) -> bool:
+    """The answer to a question about the layout of a tensor."""
     sizes, strides = [[_expr(mode, number) for number in numbers] for numbers in (tensor.shape, tensor.stride())]
-    known = mode.torch_env.env.statically_known(layout.answer(mode.torch_env, question, sizes, strides))
-    if known is None:
-        raise _Undecided
-    return order if known else None
+    return _known_to_hold(mode, layout.answer(mode.torch_env, question, sizes, strides))
 
 
 def _laid_out(mode: FakeMode, args: Sequence[Any], result: FakeTensor, strides: tuple[Any, ...]) -> FakeTensor:
@@ -152,11 +138,11 @@ def _strides(
 
 def _flattened(mode: FakeMode, operands: Sequence[torch.Tensor], plain: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Of operands of one shape that are gone through as they lie in memory; None where they are not."""
-    if all(_is_contiguous(mode, tensor) for tensor in operands):
+    if all(_lies(mode, tensor, "contiguous") for tensor in operands):
         return plain
     first = operands[0]
-    if first.dim() == 4 and all(_is_contiguous(mode, tensor, _CHANNELS_LAST) for tensor in operands):
-        return _filled(mode, first.shape, _CHANNELS_LAST)
+    if first.dim() == 4 and all(_lies(mode, tensor, "channels_last_contiguous_2d") for tensor in operands):
+        return _filled(mode, first.shape, _OF_CHANNELS[4][1])
     strides = tuple(first.stride())
     if all(_same(mode, tensor.stride(), strides) and _is_dense(tensor) for tensor in operands):
         return strides
@@ -213,28 +199,7 @@ def _is_dense(tensor: torch.Tensor) -> bool:
     """Without gaps or overlaps, in some order of the dims."""
     if not all(type(number) is int for number in (*tensor.shape, *tensor.stride())):
         raise _Undecided
-    if 0 in tensor.shape:
-        return True
-    step = 1
-    for stride, size in sorted((stride, size) for size, stride in zip(tensor.shape, tensor.stride()) if size > 1):
-        if stride != step:
-            return False
-        step *= size
-    return True
-
-
-def _is_contiguous(mode: FakeMode, tensor: torch.Tensor, order: Sequence[int] = ()) -> bool:
-    """`order`: of the dims, from the innermost on, if it is not that of the shape."""
-    step: Any = 1
-    if not order and any(_is(mode, "eq", size, 0) for size in tensor.shape):
-        return True
-    for dim in order or range(tensor.dim() - 1, -1, -1):
-        size, stride = tensor.shape[dim], tensor.stride(dim)
-        if not _is(mode, "eq", size, 1):
-            if not _is(mode, "eq", stride, step):
-                return False
-            step = step * size
-    return True
+    return bool(_aten.is_non_overlapping_and_dense(tensor))
 
 
 def _sorted_dims(mode: FakeMode, sizes: Sequence[Any], operands: Sequence[Sequence[Any]]) -> list[int]:
@@ -284,8 +249,11 @@ def _is(mode: FakeMode, relation: str, a: Any, b: Any) -> bool:
     """Known without asking, or nobody knows."""
     if type(a) is type(b) is int:
         return a == b if relation == "eq" else a < b
-    left, right = _expr(mode, a), _expr(mode, b)
-    known = mode.torch_env.env.statically_known(mode.torch_env.algebra.relation(relation, left, right))
+    return _known_to_hold(mode, mode.torch_env.algebra.relation(relation, _expr(mode, a), _expr(mode, b)))
+
+
+def _known_to_hold(mode: FakeMode, condition: BoolExpr) -> bool:
+    known = mode.torch_env.env.statically_known(condition)
     if known is None:
         raise _Undecided
     return known

@@ -14,10 +14,8 @@ from typing import Any
 
 import torch
 
-from tracer.sources.reading import type_dict
+from tracer.sources.reading import is_heap_type, type_dict
 
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
-_type_flags = type.__dict__["__flags__"].__get__
 _LASTING = frozenset({"torch", *sys.stdlib_module_names})  # packages whose top-level names are not expected to go away
 
 
@@ -90,7 +88,7 @@ def _own_name(obj: Any) -> str | None:
 def lasts(obj: object) -> bool:
     """Whether the object lives as long as the process: static types, and what the standard library and torch define."""
     if is_class(obj):
-        if not _type_flags(obj) & _HEAP_TYPE:
+        if not is_heap_type(obj):  # type: ignore[arg-type]
             return True
     elif type(obj) is ModuleType:
         return sys.modules.get(ModuleType.__getattribute__(obj, "__name__")) is obj and _root_package(obj) in _LASTING

@@ -19,7 +19,7 @@ from tracer.variables.class_making import bare_class, run_metaclass
 from tracer.variables.classes import ClassVariable, SuperVariable
 from tracer.variables.constant import ConstantVariable
 from tracer.variables.functions import CellVariable, FunctionVariable, NestedFunctionVariable
-from tracer.variables.lookups import HEAP_TYPE, lookup, rely_on_bases
+from tracer.variables.lookups import has_from_python, lookup, rely_on_bases
 from tracer.variables.made_classes import MadeClassVariable, prototype
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
@@ -160,10 +160,10 @@ class ClassMaking:
         if kwargs:
             refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and keywords")
         for base in bases:
-            if lookup(base.value, "__init_subclass__")[0].__flags__ & HEAP_TYPE:  # type: ignore[attr-defined,union-attr]
+            if has_from_python(base.value, "__init_subclass__"):  # type: ignore[attr-defined]
                 refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and {base.describe()} for a base")
         for value in namespace.values():
-            if _has_own_set_name(value):
+            if has_from_python(value.python_type(), "__set_name__"):
                 refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and {value.describe()} in it")
         made = self._with_prototype(metaclass, name, bases, namespace, run_metaclass)
         made.adopt(self, {})  # type: ignore[arg-type]
@@ -199,7 +199,7 @@ class ClassMaking:
     def _set_names(self, made: MadeClassVariable, namespace: dict[str, VariableTracker]) -> None:
         tx: Any = self
         for name, value in namespace.items():
-            if not _has_own_set_name(value):
+            if not has_from_python(value.python_type(), "__set_name__"):
                 continue
             if not isinstance(value, UserObjectVariable):
                 refuse(f"A class statement with {value.describe()} in it")
@@ -217,12 +217,6 @@ class ClassMaking:
                 tx.raise_error(TypeError, f"{cls.__qualname__}.__init_subclass__() takes no keyword arguments")
             return
         SuperVariable(cls, made).get_attr(tx, "__init_subclass__").call(tx, [], kwargs)
-
-
-def _has_own_set_name(value: VariableTracker) -> bool:
-    """Whether Python code is told under which name a value stands in a class."""
-    owner, _ = lookup(value.python_type(), "__set_name__")
-    return owner is not None and bool(owner.__flags__ & HEAP_TYPE)
 
 
 def issubclass_plainly(cls: type, base: type) -> bool:

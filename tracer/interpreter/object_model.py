@@ -23,7 +23,7 @@ from tracer.sources import (
     Source,
     TypeSource,
 )
-from tracer.sources.reading import is_a
+from tracer.sources.reading import is_a, is_heap_type
 from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.class_parts import meaning
@@ -174,7 +174,7 @@ class ObjectModel(BaseMethods):
             return self._named_tuple(cls, args, kwargs)
         if value.__flags__ & _NOT_MADE_BY_CALLS:
             unsupported("unsupported-call", value=f"class {value.__qualname__}, which C alone makes instances of")
-        if not value.__flags__ & (1 << 9) and not issubclass(value, BaseException):
+        if not is_heap_type(value) and not issubclass(value, BaseException):
             return tx.call_library(CallableVariable(value, cls.source), args, kwargs)
         return self.type_call(cls, args, kwargs)
 

@@ -7,7 +7,7 @@ import torch
 from torch import fx
 
 from tracer.graph.output_graph import OutputGraph
-from tracer.graph.sym_node import SYM_TYPES
+from tracer.graph.proxies import SYM_TYPES
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import ConstantVariable, is_constant_value

@@ -14,20 +14,19 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-import torch
-
 from tracer import config
 from tracer.effects.kept import Asked, Part
 from tracer.effects.log import DELETED, Effects
 from tracer.graph.fake_tensors import expr_of
 from tracer.graph.output_graph import EXAMPLE
+from tracer.graph.proxies import SYM_TYPES
 from tracer.graph_breaks import unsupported
 from tracer.library.closed_functions import is_closed
 from tracer.library.registry import instance_models
 from tracer.sources import GenericAttrSource
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import CallableVariable
-from tracer.variables.constant import NONE
+from tracer.variables.constant import NONE, is_nan
 from tracer.variables.lookups import lookup
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
@@ -125,7 +124,7 @@ def _changes_noted(effects: Effects) -> Iterator[list[Any]]:
 
 def _is_arithmetic(node: Any) -> bool:
     """Whether a node of the graph only computes with sizes."""
-    return isinstance(node.meta.get(EXAMPLE), (torch.SymInt, torch.SymBool, torch.SymFloat))
+    return isinstance(node.meta.get(EXAMPLE), SYM_TYPES)
 
 
 # -- keys --------------------------------------------------------------------------------------------------------------
@@ -189,7 +188,7 @@ def _key_part(tx: Tracer, value: Value) -> Any:
 def _has_nan(constant: Any) -> bool:
     if type(constant) in (tuple, frozenset):
         return any(map(_has_nan, constant))
-    return isinstance(constant, (float, complex)) and constant != constant
+    return is_nan(constant)
 
 
 def _backed(tx: Tracer, value: SymNodeVariable) -> Any:

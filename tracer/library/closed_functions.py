@@ -9,7 +9,6 @@ import math
 import operator
 import re
 import types
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +16,7 @@ import torch
 from tracer import user_marks
 from tracer.guards.constants import is_guardable_constant
 from tracer.guards.references import is_class, lasts
+from tracer.sources.reading import codes_in
 from tracer.variables.functions import CellVariable
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class _Reach:
     def _reached(self, function: types.FunctionType) -> list[Any] | None:
         """What a function leads to; None if that may be anything, or something that was stored."""
         names: set[str] = set()
-        for code in _codes(function.__code__):
+        for code in codes_in(function.__code__):
             if any(each.opname == "IMPORT_NAME" for each in dis.get_instructions(code)):
                 return None
             names.update(code.co_names)
@@ -76,10 +76,3 @@ class _Reach:
 
 def _attributes(function: Any) -> list[Any]:
     return [value for name, value in vars(function).items() if name != "__annotations__"]
-
-
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _codes(constant)

@@ -13,7 +13,7 @@ from tracer.library.registry import models
 from tracer.variables.base import VariableTracker
 from tracer.variables.class_parts import part_of
 from tracer.variables.constant import ConstantVariable
-from tracer.variables.lookups import HEAP_TYPE, MISSING, lookup
+from tracer.variables.lookups import has_from_python, lookup
 from tracer.variables.made_classes import MadeClassVariable, Placeholder
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
@@ -148,8 +148,7 @@ def _refuse_default(name: str, value: Value) -> None:
 
 def _has_python(value: Value, *names: str) -> bool:
     """Whether the class of a value has one of these methods from Python code."""
-    found = (lookup(value.python_type(), name) for name in names)
-    return any(static is not MISSING and bool(owner.__flags__ & HEAP_TYPE) for owner, static in found)  # type: ignore[union-attr]
+    return any(has_from_python(value.python_type(), name) for name in names)
 
 
 def _refuse(what: str) -> NoReturn:

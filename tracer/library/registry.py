@@ -20,6 +20,7 @@ from tracer import user_marks
 from tracer.graph_breaks import unsupported
 from tracer.library.torch_.operations import graph_operations
 from tracer.sources import BuiltinSource, ModuleGlobalsSource, ObjectSource
+from tracer.sources.reading import codes_in
 from tracer.variables.base import Models
 from tracer.variables.functions import UserFunctionVariable
 
@@ -96,11 +97,8 @@ def foldable(*functions: Any) -> None:
 def transparent(*functions: types.FunctionType) -> None:
     """Declares functions of an opaque module, with the comprehensions and functions in them, that are traced through all
     the same."""
-    codes = [function.__code__ for function in functions]
-    while codes:
-        code = codes.pop()
-        _transparent_codes.add(code)
-        codes.extend(constant for constant in code.co_consts if isinstance(constant, types.CodeType))
+    for function in functions:
+        _transparent_codes.update(codes_in(function.__code__))
 
 
 _transparent_codes: set[types.CodeType] = set()
@@ -146,7 +144,7 @@ def is_foldable(function: Any) -> bool:
     if id(function) in _foldable:
         return True
     owner = getattr(function, "__self__", None)
-    return isinstance(owner, type) and owner in (int, float, str, bytes, dict) and not owner.__flags__ & (1 << 9)
+    return any(owner is cls for cls in (int, float, str, bytes, dict))
 
 
 def allows_inlining(function: Any) -> bool:

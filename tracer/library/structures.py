@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
-from tracer.graph.sym_node import SYM_TYPES
+from tracer.graph.proxies import SYM_TYPES
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import is_constant_value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.variables.base import VariableTracker
-from tracer.variables.lookups import HEAP_TYPE
+from tracer.variables.lookups import type_name
 from tracer.variables.references import WeakReferenceVariable
 
 if TYPE_CHECKING:
@@ -21,7 +21,5 @@ def _ref(tx: Tracer, target: VariableTracker, /, *callback: VariableTracker) -> 
         unsupported("unsupported-call", value=f"weakref.ref of {target.describe()}")
     cls = target.python_type()
     if not type.__dict__["__weakrefoffset__"].__get__(cls):
-        own = cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins"
-        name = cls.__name__ if own else f"{cls.__module__}.{cls.__name__}"  # as C names it
-        tx.raise_error(TypeError, f"cannot create weak reference to {name!r} object")
+        tx.raise_error(TypeError, f"cannot create weak reference to {type_name(cls)!r} object")
     return WeakReferenceVariable(None, None, target)

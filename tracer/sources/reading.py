@@ -10,6 +10,7 @@ import collections
 import gc
 import itertools
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tracer.sources import builtin_iterators
 
 type_dict = type.__dict__["__dict__"].__get__  # class -> its own namespace, whatever its metaclass defines
 type_mro = type.__dict__["__mro__"].__get__
+_type_flags = type.__dict__["__flags__"].__get__
 
 _Function = types.FunctionType.__dict__
 function_closure = _Function["__closure__"].__get__
@@ -31,6 +33,19 @@ cell_contents = types.CellType.__dict__["cell_contents"].__get__
 method_self = types.MethodType.__dict__["__self__"].__get__
 method_func = types.MethodType.__dict__["__func__"].__get__
 _tensor_grad = torch._C.TensorBase.__dict__["grad"].__get__
+
+
+def is_heap_type(cls: type) -> bool:
+    """Whether a class was made while the program ran, by a class statement as a rule (Py_TPFLAGS_HEAPTYPE)."""
+    return bool(_type_flags(cls) & 1 << 9)
+
+
+def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A code object, and those of the functions and comprehensions in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from codes_in(constant)
 
 
 def type_lookup(cls: type, name: str) -> Any:

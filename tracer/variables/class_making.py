@@ -8,9 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tracer import _C
-from tracer.sources.reading import type_dict, type_mro
+from tracer.sources.reading import is_heap_type, type_dict, type_mro
 
-HEAP_TYPE = 1 << 9
 # type.__new__ called from nowhere: it gives a class the __module__ of its caller.
 _new: Any = types.FunctionType((lambda *args: type.__new__(*args)).__code__, {"type": type})
 _set_bases: Any = type.__dict__["__bases__"].__set__
@@ -32,7 +31,7 @@ def bare_class(metaclass: type, name: str, bases: tuple[type, ...], namespace: d
 def _is_of_the_program(cls: type, name: str) -> bool:
     """Whether a class has `name` from a class that was written in Python."""
     owner = next((base for base in type_mro(cls) if name in type_dict(base)), object)
-    return bool(owner.__flags__ & HEAP_TYPE)
+    return is_heap_type(owner)
 
 
 def _without_init_subclass(metaclass: type, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.sources import GenericAttrSource, HandledSource
-from tracer.sources.reading import is_a
+from tracer.sources.reading import is_a, is_heap_type
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import FALSE, NONE, TRUE, ConstantVariable
 from tracer.variables.lookups import MISSING, lookup, storage_base
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tracer.sources import Source
     from tracer.variables.protocol import Tracer
 
-_HEAP_TYPE = 1 << 9
 _NAMED: dict[type, tuple[str, ...]] = {  # the arguments that are taken by name
     AttributeError: ("name", "obj"),
     NameError: ("name",),
@@ -237,7 +236,7 @@ class ExceptionVariable(UserObjectVariable):
 
     def reconstruct(self, cg: Any) -> None:
         new = lookup(self.cls, "__new__")[0]
-        make = BaseException.__new__ if new is None or new.__flags__ & _HEAP_TYPE else new.__new__
+        make = BaseException.__new__ if new is None or is_heap_type(new) else new.__new__
         assert self.storage is not None
         args = [lambda item=item: cg.load(item) for item in self.storage.children()]
         cg.call_object(make, lambda: cg.load_class(self.cls), *args)
@@ -257,7 +256,7 @@ def new_os_error(tx: Tracer, cls: type, args: list[VariableTracker]) -> Exceptio
     """OSError(number, text[, file[, anything, other file]]) is of the class that belongs to the number, and keeps the files
     apart from its other arguments."""
     makers = [lookup(cls, name)[0] for name in ("__init__", "__new__")]
-    if any(maker is None or maker.__flags__ & _HEAP_TYPE for maker in makers):
+    if any(maker is None or is_heap_type(maker) for maker in makers):
         unsupported("unsupported-call", value=f"exception class {cls.__qualname__}, which makes something else of its arguments")
     if not 2 <= len(args) <= 5:
         return ExceptionVariable(cls, args=args)
@@ -296,7 +295,7 @@ def is_field(static: Any) -> bool:
     if not is_a(static, (types.MemberDescriptorType, types.GetSetDescriptorType)):
         return False
     owner = static.__objclass__
-    return issubclass(owner, BaseException) and not owner.__flags__ & _HEAP_TYPE and static.__name__ != "__dict__"
+    return issubclass(owner, BaseException) and not is_heap_type(owner) and static.__name__ != "__dict__"
 
 
 class LeftAt:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.guards.references import class_name
 from tracer.guards.unchanged import ABSENT, Findings, find
-from tracer.sources.reading import type_mro
+from tracer.sources.reading import is_heap_type, type_mro
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 MISSING = ABSENT
 SLOT_TYPES = (types.MemberDescriptorType, types.GetSetDescriptorType)
 C_METHOD_TYPES = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
-HEAP_TYPE = 1 << 9  # flag of the classes that Python code made
 
 
 class _Running(threading.local):
@@ -55,6 +54,12 @@ def lookup(cls: type, name: str, after: type | None = None) -> tuple[type | None
 def defines(cls: type, name: str) -> bool:
     """Whether instances of `cls` have the special method, as C looks it up: without the metaclass, and no descriptor is asked."""
     return lookup(cls, name)[1] is not MISSING
+
+
+def has_from_python(cls: type, name: str) -> bool:
+    """Whether a class has `name` from a class that was written in Python."""
+    owner = lookup(cls, name)[0]
+    return owner is not None and is_heap_type(owner)
 
 
 def rely_on_bases(cls: type) -> None:
@@ -96,12 +101,12 @@ def is_data_descriptor(value: Any) -> bool:
 def storage_base(cls: type) -> type:
     """The built-in class that holds the storage of an instance of `cls`."""
     for base in cls.__mro__:
-        if not base.__flags__ & HEAP_TYPE and base.__module__ in ("builtins", "collections"):
+        if not is_heap_type(base) and base.__module__ in ("builtins", "collections"):
             return base
     return object
 
 
 def type_name(cls: type) -> str:
     """How C names a class in its messages."""
-    plain = cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins"
+    plain = is_heap_type(cls) or cls.__module__ == "builtins"
     return cls.__name__ if plain else f"{cls.__module__}.{cls.__name__}"

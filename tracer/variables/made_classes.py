@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
+from tracer.sources.reading import is_heap_type
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.class_making import bare_class, done_to
@@ -21,7 +22,7 @@ from tracer.variables.class_parts import part_of
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import NONE
 from tracer.variables.functions import FunctionVariable, NestedFunctionVariable, UserFunctionVariable
-from tracer.variables.lookups import HEAP_TYPE, MISSING, is_data_descriptor, lookup, storage_base
+from tracer.variables.lookups import MISSING, is_data_descriptor, lookup, storage_base
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.tuples import TupleVariable
@@ -132,7 +133,7 @@ class MadeClassVariable(ClassVariable):
 
     def is_known_to_its_bases(self) -> bool:
         """Whether a base is a class of the program, which can ask for its `__subclasses__()`."""
-        return any(base.__flags__ & HEAP_TYPE for base in self.value.__bases__)
+        return any(is_heap_type(base) for base in self.value.__bases__)
 
     def store(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         if name in _FIXED or is_data_descriptor(lookup(type(self.value), name)[1]) and name not in _SETTABLE:

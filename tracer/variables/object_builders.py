@@ -11,6 +11,7 @@ import torch
 
 from tracer import _C, guards
 from tracer.sources import GenericAttrSource, ItemSource, Source
+from tracer.sources.reading import is_heap_type
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder, opaque, tracks, tracks_subclasses
 from tracer.variables.callables import CallableVariable
@@ -20,7 +21,7 @@ from tracer.variables.deques import DequeVariable
 from tracer.variables.exception_groups import ExceptionGroupVariable
 from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.lazy import Unwrapped
-from tracer.variables.lookups import HEAP_TYPE, storage_base
+from tracer.variables.lookups import storage_base
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.opaque import ThreadLocalVariable
@@ -55,7 +56,7 @@ def _namespace(builder: VariableBuilder, tx: Tracer, value: Any, source: Source)
 @tracks_subclasses(object)
 def _object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     cls = type(value)
-    if not cls.__flags__ & HEAP_TYPE:  # a type written in C that nobody models
+    if not is_heap_type(cls):  # a type written in C that nobody models
         return _c_object(builder, tx, value, source)
     builder.guard_class_of(value, source)
     if issubclass(cls, torch.nn.Module):

@@ -14,13 +14,12 @@ import torch
 from tracer import _C
 from tracer.graph_breaks import unsupported
 from tracer.sources import AttrSource
-from tracer.sources.reading import is_a, type_dict
+from tracer.sources.reading import is_a, is_heap_type, type_dict
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.constant import ConstantVariable, boolean
 from tracer.variables.lookups import (
     C_METHOD_TYPES,
-    HEAP_TYPE,
     MISSING,
     defines,
     is_data_descriptor,
@@ -481,7 +480,7 @@ class UserObjectVariable(VariableTracker):
         if isinstance(self.storage, VariableTracker) and issubclass(self.cls, tuple):
             cg.call_object(tuple.__new__, lambda: cg.load_class(self.cls), lambda: cg.load(self.storage))
         else:
-            solid = next(base for base in self.cls.__mro__ if not base.__flags__ & HEAP_TYPE)  # whose __new__ is safe
+            solid = next(base for base in self.cls.__mro__ if not is_heap_type(base))  # whose __new__ is safe
             loads = [lambda: cg.load_class(self.cls)]
             if isinstance(self.storage, ConstantVariable):
                 loads.append(lambda: cg.load(self.storage))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.sources import GenericAttrSource
+from tracer.sources.reading import is_heap_type
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import CallableVariable
 from tracer.variables.classes import ClassVariable
@@ -75,9 +76,9 @@ class TypeFormVariable(VariableTracker):
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         """list[int](...) makes a list"""
         origin = getattr(self.value, "__origin__", None)
-        if type(self.value) is types.GenericAlias and not origin.__flags__ & _HEAP_TYPE:  # type: ignore[union-attr]
+        if type(self.value) is types.GenericAlias and not is_heap_type(origin):  # type: ignore[arg-type]
             return tx.class_variable(origin).call(tx, args, kwargs)  # type: ignore[arg-type]
-        if type(self.value) is _ALIAS and isinstance(origin, type) and origin.__flags__ & _HEAP_TYPE:
+        if type(self.value) is _ALIAS and isinstance(origin, type) and is_heap_type(origin):
             return self._instance(tx, tx.class_variable(origin), args, kwargs)
         return super().call(tx, args, kwargs)
 
@@ -95,9 +96,6 @@ class TypeFormVariable(VariableTracker):
 
     def reconstruct(self, cg: Any) -> None:
         cg.load_object(self.value)
-
-
-_HEAP_TYPE = 1 << 9
 
 
 def made(value: Any) -> VariableTracker:

@@ -17,6 +17,7 @@ from tracer.graph.tensor_hooks import add_hook, remove_hook
 from tracer.graph_breaks import reason, unsupported
 from tracer.library.registry import models
 from tracer.library.subgraphs import Subgraph, argument_of_function, recording, refuse_new_symbols
+from tracer.sources.reading import codes_in
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, ConstantVariable
 from tracer.variables.functions import FunctionVariable
@@ -100,7 +101,7 @@ def _refuse_what_may_change(tx: Any, hook: Value) -> None:
     registers it, which is looked at again at the end of the trace."""
     if not isinstance(hook, FunctionVariable):
         unsupported("autograd-in-trace", name=f"{_NAME} that is no plain function")
-    for name in _names(hook.code):
+    for name in (name for code in codes_in(hook.code) for name in code.co_names):
         if name in hook.globals and not _stays(hook.globals[name]):
             unsupported("autograd-in-trace", name=f"{_NAME} that reads the global {name}")
     for value in (*hook.defaults(tx), *hook.kwdefaults(tx).values()):
@@ -116,11 +117,6 @@ def _refuse_what_may_change(tx: Any, hook: Value) -> None:
 def _refuse_objects(value: Value) -> None:
     if not isinstance(value, (TensorVariable, ConstantVariable)):
         unsupported("autograd-in-trace", name=f"{_NAME} that reads {value.describe()}")
-
-
-def _names(code: types.CodeType) -> set[str]:
-    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
-    return set(code.co_names).union(*map(_names, inner))
 
 
 def _stays(value: object) -> bool:
