@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 from torch.optim import SGD, Adagrad, Adam, Adamax, AdamW, NAdam, RAdam, RMSprop
+from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype as group_by_device_and_dtype
 
 import tracer
 from tests.support import captured, check
@@ -86,3 +88,28 @@ def test_a_graph_break_in_a_recorded_function():
             return y * 2
 
     check(program, torch.ones(3))
+
+
+CLIPS = {
+    "the norm": lambda parameters: clip_grad_norm_(parameters, 0.1),
+    "the largest": lambda parameters: clip_grad_norm_(parameters, 0.1, float("inf"), error_if_nonfinite=True),
+    "one by one": lambda parameters: clip_grad_norm_(parameters, 0.1, foreach=False),
+    "values": lambda parameters: clip_grad_value_(parameters, 0.1),
+}
+
+
+@pytest.mark.parametrize("clip", CLIPS.values(), ids=CLIPS)
+def test_clipped_gradients_of_two_dtypes(clip):
+    def program(x, first, second):
+        (x * first).double().mul(second).sum().backward()
+        return clip([first, second, first])
+
+    parameters = [torch.nn.Parameter(torch.arange(3.0, dtype=dtype) + 1) for dtype in (torch.float32, torch.float64)]
+    captured(program, torch.ones(3), *parameters)
+
+
+def test_groups_by_device_and_dtype_keep_torchs_order():
+    def program(x, y):
+        return x + 1, group_by_device_and_dtype([[x, y, x], [None, y, x]], True), group_by_device_and_dtype([[x, y]])
+
+    captured(program, torch.ones(2), torch.ones(3, dtype=torch.float64))

@@ -18,7 +18,10 @@ from tracer.library.registry import code_models, models
 from tracer.sources import CellContentsSource, ClosureCellSource, ObjectSource
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import CallableVariable
+from tracer.variables.constant import FALSE, ConstantVariable
 from tracer.variables.functions import UserFunctionVariable
+from tracer.variables.mappings import DictVariable
+from tracer.variables.sequences import ListVariable
 from tracer.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
@@ -75,3 +78,27 @@ def _zero_grad(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     """torch tells compilers to leave it alone; tracing through it is what CPython does."""
     function = UserFunctionVariable(_zero_grad_itself, ObjectSource(_zero_grad_itself, _zero_grad_itself.__qualname__))
     return tx.inline(function, list(args), kwargs)
+
+
+@models(torch._C._group_tensors_by_device_and_dtype)
+def _groups(tx: Tracer, lists: Value, with_indices: Value = FALSE) -> Value:
+    """torch itself groups stand-ins with the same device and dtype; what it says of their places holds for the tensors."""
+    rows = [row.unpack(tx) for row in lists.unpack(tx)]
+    firsts = [item for item in rows[0] if isinstance(item, TensorVariable)] if rows else []
+    alike = all(len(row) == len(firsts) and all(map(_goes_with, firsts, row)) for row in rows)
+    if not firsts or len(firsts) != len(rows[0]) or not alike:
+        unsupported("unsupported-builtin", function="torch._C._group_tensors_by_device_and_dtype")
+    stand_ins = [torch.empty(0, dtype=first.fake.dtype, device=first.fake.device) for first in firsts]
+    result = DictVariable({})
+    for key, (_, places) in torch._C._group_tensors_by_device_and_dtype([stand_ins], True).items():
+        members = ListVariable([ListVariable([row[place] for place in places]) for row in rows])
+        indices = tx.literal(places if with_indices.truth(tx) else [])
+        result.set_item(tx, tx.tuple_of(map(ConstantVariable, key)), tx.tuple_of([members, indices]))
+    return result
+
+
+def _goes_with(first: TensorVariable, other: Value) -> bool:
+    """Whether torch takes a tensor beside the first of its row: alike, or nothing."""
+    if not isinstance(other, TensorVariable):
+        return other.is_none()
+    return (first.fake.device, first.fake.dtype) == (other.fake.device, other.fake.dtype)
