@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import functools
 import hashlib
+import logging
 import random
 import types
 from typing import Any
@@ -47,6 +48,8 @@ class Observation:
             self.note(path, f"{cls.__name__} {value!r}")
         elif cls in (float, complex):
             self.note(path, repr(value))
+        elif cls is logging.Manager:
+            self.note(path, "all loggers of the process, those of the tracer too")
         elif _is(value, _NAMES) and not _is_inner(value):
             self.note(path, f"{cls.__name__} {value.__qualname__ if hasattr(value, '__qualname__') else value.__name__}")
         elif id(value) in self.met:
