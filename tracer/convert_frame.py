@@ -266,7 +266,7 @@ class FrameConversion:
 
     def _is_offered(self) -> bool:
         """Whether CPython called this function, and the hook offered the frame."""
-        return id(self.function.__code__) not in self.region.roots
+        return self.function.__code__ not in self.region.roots
 
     def _compile(
         self, gm: torch.fx.GraphModule, name: str, inputs: list[Any], calls_back: bool

@@ -31,7 +31,7 @@ def is_answered(region: Any, function: types.FunctionType, args: tuple[Any, ...]
     if stance == "fail_on_recompile":
         existing = entries_of(region.region, function.__code__, function.__globals__)
         raise errors.RecompileError(log_texts.recompile(function.__code__, reasons(region, function, args, existing)))
-    if stance == "eager_then_compile" and id(function.__code__) in region.roots:
+    if stance == "eager_then_compile" and function.__code__ in region.roots:
         state = region.frame_state(function)
         if not state.shown:
             state.shown = True

@@ -64,10 +64,11 @@ class RegionState:
         self.coverage: Any = None  # what was last proved of the entries, or found to be missing
         self.stats: Counter[str] = Counter()  # how often what happened
         self.seconds = 0.0  # that compiles took
-        self.frames: dict[tuple[int, int], FrameState] = {}
-        self.roots: set[int] = set()  # ids of code objects that the user decorated, traced wherever they are defined
-        self.resumes: dict[tuple[int, int], _C.Dispatcher] = {}  # by code and globals, which they keep alive
-        self.left: set[int] = set()  # the ids of the code of those that CPython runs
+        self.frames = IdentityMap()  # code -> the id of its globals -> FrameState
+        self.roots = IdentityMap()  # code objects that the user decorated, traced wherever they are defined
+        # By code and globals, which they keep alive as the code that calls them keeps them.
+        self.resumes: weakref.WeakValueDictionary[tuple[int, int], _C.Dispatcher] = weakref.WeakValueDictionary()
+        self.left = IdentityMap()  # the code of those that CPython runs
         self.region = _C.Region(_callback_of(self), decide)
         ALL_REGIONS.add(self)
 
@@ -83,16 +84,16 @@ class RegionState:
         self.coverage = None
 
     def add_root(self, code: types.CodeType) -> None:
-        self.roots.add(id(code))
+        self.roots.set(code)
 
     # -- a miss ------------------------------------------------------------------------------------------------------
 
     def on_miss(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
         """The region's callback: an entry to run, None (not now) or SKIP (never)."""
         code = function.__code__
-        if id(code) in self.left:
+        if code in self.left:
             return _C.SKIP
-        if id(code) not in self.roots:  # a callee that nobody knew, which the hook offers
+        if code not in self.roots:  # a callee that nobody knew, which the hook offers
             if self.fullgraph:  # its caller is left to CPython as a whole, this time
                 return None
             answer = answer_without_tracing(function, args)
@@ -134,7 +135,8 @@ class RegionState:
         return self.state_of(function.__code__, function.__globals__)
 
     def state_of(self, code: types.CodeType, globals_: dict[str, Any]) -> FrameState:
-        return self.frames.setdefault((id(code), id(globals_)), FrameState())
+        by_globals: dict[int, FrameState] = self.frames.setdefault(code, {})
+        return by_globals.setdefault(id(globals_), FrameState())
 
     def happened(
         self, kind: str, function: types.FunctionType, detail: str = "", seconds: float = 0.0, **about: Any
@@ -210,7 +212,7 @@ class RegionState:
     def declared(self, function: types.FunctionType, args: tuple[Any, ...]) -> Declared | None:
         """What was declared of the sizes of this call, if it is one of the decorated function itself."""
         code = function.__code__
-        if self.shapes is None or id(code) not in self.roots or (id(code), id(function.__globals__)) in self.resumes:
+        if self.shapes is None or code not in self.roots or (id(code), id(function.__globals__)) in self.resumes:
             return None
         return self.shapes.bind(code, args)
 
@@ -220,7 +222,7 @@ class RegionState:
     def make_resume(self, code: types.CodeType, globals_: dict[str, Any], is_left: bool = False) -> _C.Dispatcher:
         """`is_left`: CPython runs it; what it calls is traced by itself."""
         if is_left:
-            self.left.add(id(code))
+            self.left.set(code)
         known = self.resumes.get((id(code), id(globals_)))
         if known is not None:
             return known
@@ -242,7 +244,7 @@ def _callback_of(state: RegionState) -> Callable[..., Any]:
     """Holds the state: whoever holds the region (a decorated object) keeps it alive."""
 
     def on_miss(region: _C.Region, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
-        if state.at_miss is not None and id(function.__code__) not in state.roots:
+        if state.at_miss is not None and function.__code__ not in state.roots:
             return None  # a callee of a missed call that runs uncompiled: there are hundreds in a model, none is traced
         return _beside_dynamo(state.on_miss)(function, args)
 

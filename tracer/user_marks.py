@@ -22,12 +22,30 @@ class IdentityMap:
         self._notes: dict[int, tuple[Any, Any]] = {}
 
     def set(self, obj: object, note: Any = True) -> None:
-        key = id(obj)
+        self._notes[id(obj)] = (self._holder(obj), note)
+
+    def setdefault(self, obj: object, note: Any) -> Any:
+        """What is noted, which is `note` if nothing was; threads that ask at once get the same."""
+        found = self._notes.setdefault(id(obj), (self._holder(obj), note))
+        if found[0]() is not obj:  # something that has just died was there
+            found = self._notes[id(obj)] = self._holder(obj), note
+        return found[1]
+
+    def _holder(self, obj: object) -> Any:
+        own, key = weakref.ref(self), id(obj)
+
+        def forget(_: object) -> None:
+            notes = own()
+            if notes is not None:
+                notes._notes.pop(key, None)
+
         try:
-            holder: Any = weakref.ref(obj, lambda _: self._notes.pop(key, None))
+            return weakref.ref(obj, forget)
         except TypeError:  # method descriptors and the like cannot be referred to weakly; they live long anyway
-            holder = _Strong(obj)
-        self._notes[key] = (holder, note)
+            return _Strong(obj)
+
+    def clear(self) -> None:
+        self._notes.clear()
 
     def discard(self, obj: object) -> None:
         self._notes.pop(id(obj), None)

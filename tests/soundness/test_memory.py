@@ -12,6 +12,7 @@ import torch
 from torch.fx import graph_module as fx_graph_module
 
 import tracer
+from tracer.api.settings import region_of
 
 MOST_GROWTH = 5 * 2**20
 X = torch.randn(3)
@@ -187,3 +188,27 @@ def test_a_frame_inlined_keeps_what_its_caller_holds_and_drops_what_it_drops_its
     counts.clear()
     assert torch.equal(traced(X), outer(X))
     assert counts[:4] == counts[4:8]
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_what_was_learnt_and_compiled_of_code_goes_with_it(breaks):
+    @tracer.disable(recursive=False)
+    def calls(function, x):
+        return function(x)
+
+    compiled = tracer.optimize()(lambda function, x: calls(function, x * 2))
+    state = region_of(compiled)
+    sizes = set()
+    for n in range(4):
+        namespace = {"tracer": tracer}
+        broken = "tracer.graph_break()" if breaks else "pass"
+        exec(compile(f"def made(x):\n    y = x * {n}\n    {broken}\n    return y + 1", f"<made {n}>", "exec"), namespace)
+        function = namespace.pop("made")  # which its globals, and an entry with them, would keep
+        assert torch.equal(compiled(function, X), X * 2 * n + 1)
+        assert function.__code__ in state.frames
+        sizes.add((len(state.frames), len(state.resumes), len(state.entries())))
+        gone = weakref.ref(function.__code__)
+        del function
+        gc.collect()
+        assert gone() is None
+    assert len(sizes) == 1

@@ -60,7 +60,7 @@ class CheckFunctionManager:
         fetched: tuple[Source, ...] = (),
     ) -> None:
         """`fetched`: tensors that check_fn hands out as a tuple, in place of True; see `fetchable`."""
-        self.code = code
+        self._code_ref = weakref.ref(code)
         self.fetched = fetched
         self.globals = globals
         self._builtins = builtins
@@ -70,6 +70,14 @@ class CheckFunctionManager:
         self._on_invalid = on_invalid
         self.check_fn = self._define()
         self._watches = self._watch()
+
+    @property
+    def code(self) -> CodeType:
+        """That of the guarded frame. It is not kept alive: with it, its entries go."""
+        code = self._code_ref()
+        if code is None:
+            raise ReferenceError("The code that these guards belong to is gone.")
+        return code
 
     # ---- text
 

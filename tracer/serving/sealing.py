@@ -70,7 +70,7 @@ class Seal:
 
     def __call__(self, function: types.FunctionType, args: tuple[Any, ...]) -> None:
         """None: the original runs. Callees that nobody knew are left to CPython: the call they are part of was served."""
-        if id(function.__code__) not in self.state.roots:
+        if function.__code__ not in self.state.roots:
             return
         self.state.stats["sealed miss"] += 1
         if self.policy == "error":
