@@ -72,6 +72,60 @@ def test_match_compares_values_of_keys_and_the_length():
     compiles(f, {"kind": "add", "by": 2}, {"by": 2, "kind": "add", "more": 1}, {"kind": "add"}, {"z": 0, "kind": "no"})
 
 
+def matches(x, d):
+    match d:
+        case {"kind": "add", "by": by}:
+            return x + by
+        case {"kind": kind}:
+            return x, kind
+    return x - 1
+
+
+def test_match_relies_on_its_keys_alone():
+    given = [{"kind": "add", "by": 2}, {"by": 2, "kind": "add", "more": 1}, {1: 2, 3: 4, "kind": "add", "by": 2}]
+    assert compiles(matches, *given) == 1
+    others = [{"kind": "no", "b": 2}, {"kind": "no", "c": 2, "d": 3}, {"a": 1, "b": 2}, {"b": 1, "c": 2, "d": 3}]
+    assert compiles(matches, *others) == 2
+
+
+def test_match_compares_the_length():
+    assert compiles(matches, {"kind": "add", "by": 2}, {"kind": "add"}, {"kind": "add"}, {}, {"a": 1}, {}) == 4
+
+
+def test_whether_there_are_any_keys_is_all_that_truth_asks():
+    f = lambda x, d: x * 2 if d else x + 1
+    assert compiles(f, {"a": 1}, {"b": 1}, {"b": 1, "c": 2}, {}, {1: 2}, {}) == 2
+    f = lambda x, d: (x, not d, bool(d), all([d]))
+    assert compiles(f, {"a": 1}, {"b": 1}, {}, {"b": 1, "c": 2}, {}) == 2
+
+
+def test_a_key_that_was_found_or_stored_answers_whether_there_are_any():
+    f = lambda x, d: x + d.get("k", 1) if d.get("k") and d else x
+    assert compiles(f, {"k": 2}, {"a": 1, "k": 2}, {}, {"a": 1}) == 2
+
+    def g(x, d):
+        d["new"] = 1
+        return x * 2 if d else x
+
+    assert compiles(g, {}, {"a": 1}, {"b": 1}) == 1
+
+    def h(x, d):
+        if d:
+            d.pop("k", None)
+        return x * 2 if d else x
+
+    assert compiles(h, {"k": 1}, {"k": 1, "a": 2}, {"a": 2}, {}, {"a": 2}) == 4
+
+    def two(x, d):
+        d["new"] = 1
+        match d:
+            case {"new": n, "k": k}:
+                return x * n * k
+        return x
+
+    assert compiles(two, {"k": 2}, {"k": 2, "a": 1}, {}, {"new": 3, "k": 2}, {"new": 3}) == 4
+
+
 def test_a_key_that_was_absent_appears():
     f = lambda x, d: x + d.get("k", 5)
     assert compiles(f, {"a": 1}, {"b": 1}, {}, {"a": 1, "k": 2}, {"a": 1}) == 2

@@ -13,6 +13,7 @@ from tracer.guards.constants import PLAIN_VALUES, EqualsMatch, OrdinaryFloat, Pl
 from tracer.guards.containers import (
     DictContains,
     DictKeysMatch,
+    DictLengthReaches,
     LengthMatch,
     NotInGlobals,
     SetMatch,
@@ -55,6 +56,7 @@ __all__ = [
     "CodeMatch",
     "DictContains",
     "DictKeysMatch",
+    "DictLengthReaches",
     "Distinct",
     "EndsQuietly",
     "EqualsMatch",

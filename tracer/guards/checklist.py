@@ -16,7 +16,7 @@ import torch
 from tracer import _C
 from tracer.guards.base import Guard
 from tracer.guards.constants import EqualsMatch
-from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch
+from tracer.guards.containers import DictContains, DictKeysMatch, DictLengthReaches, LengthMatch
 from tracer.guards.decision import LEAST, MOST, PLAIN_TENSORS, Feature, Interval, Word, demands_of
 from tracer.guards.identity import BoolMatch, Distinct, FunctionMatch, IdMatch, ModuleMatch, NoneMatch, TypeMatch
 from tracer.guards.reading import WORD_ADDRESS, WORD_INT, WORD_LEAF, WORD_TYPE, Reads, argument_slots, readable
@@ -30,7 +30,8 @@ from tracer.sources import ItemSource, Source
 
 # Of a class that derives from one of these, the list knows nothing.
 _KINDS = (GlobalStateMatch, Unchanged, TensorMatch, Distinct, MarksMatch, TypeMatch, IdMatch, FunctionMatch, ModuleMatch,
-          BoolMatch, NoneMatch, EqualsMatch, LeafMatch, LengthMatch, DictKeysMatch, DictContains, ShapeLine)  # fmt: skip
+          BoolMatch, NoneMatch, EqualsMatch, LeafMatch, LengthMatch, DictKeysMatch, DictContains,
+          DictLengthReaches, ShapeLine)  # fmt: skip
 _CONTAINERS = (list, tuple, dict)
 _SINGLETONS = (bool, type(None), torch.dtype, torch.layout, torch.memory_format)
 
@@ -119,7 +120,7 @@ class ListBuilder:
                 return self._constant(guard, source, value)
             case LeafMatch(source, is_leaf):
                 return [(Feature(((1, Word(source, WORD_LEAF)),)), (int(is_leaf), int(is_leaf)))]
-            case LengthMatch(source, _) if self._types.get(source) in _CONTAINERS:
+            case LengthMatch(source) | DictLengthReaches(source) if self._types.get(source) in _CONTAINERS:
                 return list(demands_of(guard))
             case DictKeysMatch(source, keys, False) if self._types.get(source) is dict and readable(source):
                 if not all(type(key) is str for key in keys):

@@ -197,6 +197,34 @@ class DictContains(Guard):
 
 
 @guard_kind
+class DictLengthReaches(Guard):
+    """Whether a dict has at least `count` keys, whichever they are."""
+
+    source: Source
+    count: int
+    holds: bool
+    kind: ClassVar[str] = "DICT_LENGTH_REACHES"
+    rank: ClassVar[int] = 2
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self.source,)
+
+    def _text(self, value: str, size: str = "len") -> str:
+        return f"{size}({value}) {'>=' if self.holds else '<'} {self.count}"
+
+    def check(self, code: CheckScope) -> str | None:
+        exact = code.exact_type(self.source) is dict
+        return self._text(code.read(self.source), "len" if exact else "___size")
+
+    def lines(self) -> list[str]:
+        return [self._text(self.source.name)]
+
+    def explain(self, *seen: Any) -> Mismatch:
+        words = f"{'at least' if self.holds else 'fewer than'} {self.count} keys"
+        return Mismatch(self.lines()[0], words, str(size(seen[0])) if isinstance(seen[0], dict) else shown(seen[0]))
+
+
+@guard_kind
 class NotInGlobals(Guard):
     """The globals have no such name, so that it means the builtin. Made from the source that the global would have,
     or from its name, which then is one of the root frame's globals.

@@ -20,7 +20,7 @@ import torch
 from tracer import _C
 from tracer.guards.base import Guard
 from tracer.guards.constants import EqualsMatch
-from tracer.guards.containers import DictKeysMatch, LengthMatch
+from tracer.guards.containers import DictKeysMatch, DictLengthReaches, LengthMatch
 from tracer.guards.identity import BoolMatch, FunctionMatch, IdMatch, ModuleMatch, NoneMatch, TypeMatch
 from tracer.guards.reading import (
     WORD_ADDRESS,
@@ -138,6 +138,10 @@ def _keys(guard: DictKeysMatch) -> Demands:
     yield _is(guard.source, WORD_LENGTH, len(guard.keys))
 
 
+def _reaches(guard: DictLengthReaches) -> Demands:
+    yield Feature(((1, Word(guard.source, WORD_LENGTH)),)), (guard.count, MOST) if guard.holds else (0, guard.count - 1)
+
+
 def _tensor(guard: TensorMatch) -> Demands:
     source, spec = guard.source, guard.spec
     yield _is(source, WORD_TYPE, id(spec.cls))
@@ -184,6 +188,7 @@ _DEMANDS: dict[type[Guard], Callable[[Any], Demands]] = {
     EqualsMatch: _constant,
     LengthMatch: _length,
     DictKeysMatch: _keys,
+    DictLengthReaches: _reaches,
     TensorMatch: _tensor,
     ShapeLine: _shape,
 }

@@ -17,7 +17,7 @@ from tracer import _C
 from tracer.guards.attributes import ClassHasAttr, HasAttr
 from tracer.guards.base import Guard
 from tracer.guards.constants import EqualsMatch
-from tracer.guards.containers import DictContains, DictKeysMatch, LengthMatch, NotInGlobals
+from tracer.guards.containers import DictContains, DictKeysMatch, DictLengthReaches, LengthMatch, NotInGlobals
 from tracer.guards.identity import (
     BoolMatch,
     ClassAttrMatch,
@@ -247,6 +247,7 @@ _KINDS: dict[type[Guard], Callable[[Plan, Any], None]] = {
     EqualsMatch: _constant,
     DictKeysMatch: _whole,
     LengthMatch: _whole,
+    DictLengthReaches: _whole,
     HasAttr: _attribute,
     ClassHasAttr: _class_attribute,
     DictContains: _key,

@@ -32,3 +32,4 @@ from tracer.library.torch_ import all_models  # noqa: F401
 from tracer.polyfills import collections_ as _collections  # noqa: F401
 from tracer.polyfills import functools_ as _functools  # noqa: F401
 from tracer.polyfills import heapq_ as _heapq  # noqa: F401
+from tracer.polyfills import inspect_ as _inspect  # noqa: F401

@@ -1,35 +1,92 @@
-"""Models of `inspect`: signatures of functions, which are fixed as long as the function is."""
+"""Models of `inspect`: signatures of functions, which are fixed as long as the function is; others are traced through."""
 from __future__ import annotations
 
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from tracer import guards
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
-from tracer.sources import ObjectSource
+from tracer.polyfills.inspect_ import annotations_as_written
+from tracer.sources import GenericAttrSource, ObjectSource
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import boolean
 from tracer.variables.functions import FunctionVariable, UserFunctionVariable
+from tracer.variables.mappings import DictVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
+_WRITTEN = UserFunctionVariable(inspect.signature, ObjectSource(inspect.signature, "inspect.signature"))  # type: ignore[arg-type]
+
+_ANNOTATIONS = UserFunctionVariable(
+    annotations_as_written, ObjectSource(annotations_as_written, annotations_as_written.__qualname__)  # type: ignore[arg-type]
+)
+
 
 @models(inspect.signature)
-def _signature(tx: Tracer, function: VariableTracker) -> VariableTracker:
+def _signature(tx: Tracer, function: VariableTracker, /, **how: VariableTracker) -> VariableTracker:
     bound = isinstance(function, BoundMethodVariable)
     of = function.function if isinstance(function, BoundMethodVariable) else function
-    if not isinstance(of, UserFunctionVariable):
-        unsupported("unsupported-builtin", function=f"inspect.signature of {function.describe()}")
+    if how or not isinstance(of, UserFunctionVariable) or of.any_of_its_code or not _is_plain(of):
+        return tx.inline(_WRITTEN, [function], how)
+    _rely_on(tx, of)
     signature = signature_of(of.value, bound)
     source = ObjectSource(signature, f"signature({of.value.__qualname__})", (signature_of, of.value, bound))
     return tx.wrap(signature, source)
 
 
+_ASKED = ("__signature__", "__wrapped__", "_partialmethod")
+
+
+def _is_plain(function: UserFunctionVariable) -> bool:
+    """Whether a few guards can say all that the signature of a function comes from."""
+    value, notes = function.value, function.value.__annotations__
+    if function.source is None or value.__kwdefaults__ is not None or any(name in vars(value) for name in _ASKED):
+        return False
+    return guards.is_guardable_constant(value.__defaults__) and all(type(note) in (str, type) for note in notes.values())
+
+
+def _rely_on(tx: Tracer, function: UserFunctionVariable) -> None:
+    for name in _ASKED:
+        tx.guard_absent(function, name)
+    source = function.source
+    assert source is not None
+    for name in ("__defaults__", "__kwdefaults__"):
+        tx.guard(guards.EqualsMatch(GenericAttrSource(source, name), getattr(function.value, name)))
+    notes = function.get_attr(tx, "__annotations__")
+    if isinstance(notes, DictVariable):
+        notes.values(tx)
+
+
 def signature_of(function: Any, bound: bool) -> inspect.Signature:
     return inspect.signature(function.__get__(object()) if bound else function)
+
+
+def _of_text(
+    tx: Tracer, cls: VariableTracker, obj: VariableTracker, text: VariableTracker, *how: VariableTracker
+) -> VariableTracker:
+    """The signature that the docstring of something written in C begins with."""
+    value = obj.identity()
+    if cls.identity() is not inspect.Signature or isinstance(value, VariableTracker) or not text.is_constant():
+        unsupported("unsupported-builtin", function=f"inspect.signature of {obj.describe()}")
+    made = (_from_text, inspect.Signature, value, text.constant(), *[part.constant() for part in how])
+    signature = made[0](*made[1:])
+    return tx.wrap(signature, ObjectSource(signature, f"signature({obj.describe()})", made))
+
+
+_from_text = getattr(inspect, "_signature_fromstr", None)
+if _from_text is not None:
+    models(_from_text)(_of_text)
+
+
+@models(inspect.get_annotations)
+def _get_annotations(tx: Tracer, obj: VariableTracker, /, **how: VariableTracker) -> VariableTracker:
+    if any(not value.is_constant() or value.constant() for value in how.values()):
+        unsupported("call-arguments", error="inspect.get_annotations that is to evaluate them, or in namespaces")
+    return tx.inline(_ANNOTATIONS, [obj], {})
 
 
 @models(inspect.isfunction)

@@ -12,6 +12,7 @@ from tracer.graph_breaks import unsupported
 from tracer.sources import AttrSource, GenericAttrSource
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import ConstantVariable
+from tracer.variables.lookups import defines
 from tracer.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
@@ -275,7 +276,7 @@ class PartialVariable(VariableTracker):
             return pending
         if name == "__class__":
             return tx.class_variable(self.cls)
-        if hasattr(self.cls, name) or tx.effects.is_deleted(self, name):
+        if defines(self.cls, name) or tx.effects.is_deleted(self, name):
             unsupported("unsupported-attribute", value=self.describe(), name=name)
         if self.value is not None and self.source is not None:
             if name in self.value.__dict__:

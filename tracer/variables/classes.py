@@ -12,6 +12,7 @@ from tracer.graph_breaks import unsupported
 from tracer.sources.reading import is_a
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
+from tracer.variables.class_namespace import ClassNamespaceVariable
 from tracer.variables.constant import ConstantVariable, boolean
 from tracer.variables.enums import EnumMemberVariable, member_of_name
 from tracer.variables.lookups import (
@@ -136,7 +137,7 @@ class ClassVariable(VariableTracker):
             return None
         if is_a(static, property):
             return tx.class_attr(owner, name, tx.class_variable(type(self.value), self), part="fget").call(tx, [self], {})
-        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        if name in ("__name__", "__qualname__", "__module__", "__doc__", "__text_signature__"):
             if name == "__doc__" and id(self.value) in tx.trace.findings.made:
                 return tx.class_attr(self.value, name, self)
             value = type.__getattribute__(self.value, name)
@@ -144,6 +145,8 @@ class ClassVariable(VariableTracker):
                 return ConstantVariable(value)
         elif name == "__class__":
             return tx.class_variable(type(self.value))
+        elif name == "__dict__":
+            return ClassNamespaceVariable(self)
         elif name in ("__mro__", "__bases__"):
             classes = type.__getattribute__(self.value, name)
             if classes is not None:  # while its own mro() runs

@@ -128,7 +128,11 @@ class DictVariable(VariableTracker):
     # -- protocol ------------------------------------------------------------------------------------------------
 
     def truth(self, tx: Tracer) -> bool:
-        return bool(self.entries)
+        return self.reaches(1)
+
+    def reaches(self, count: int) -> bool:
+        """len(self) >= count"""
+        return len(self.entries) >= count if self.unread is None else self.unread.reaches(count)
 
     def length(self, tx: Tracer) -> VariableTracker:
         return ConstantVariable(len(self.entries))

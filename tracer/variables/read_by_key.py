@@ -41,6 +41,15 @@ class ReadByKey:
             self.met[key] = self._pair(key) if present else None
         return self.met[key] is not None
 
+    def reaches(self, count: int) -> bool:
+        """Whether the dict has at least so many keys; guarded, unless those that were found or added are enough."""
+        if sum(pair is not None for pair in self.met.values()) >= count:
+            return True
+        held = count - len(self.added)
+        holds = len(self._held) >= held
+        self._guard(guards.DictLengthReaches(self._source, held, holds))
+        return holds
+
     def _pair(self, key: Any) -> Pair:
         return ConstantVariable(key), Unwrapped(self._held[key], ItemSource(self._source, key))
 

@@ -57,9 +57,3 @@ def load_assertion_error(tx: Frame, inst: Instruction) -> None:
     tx.push(tx.class_variable(AssertionError))
 
 
-@handles("GET_LEN")
-def get_len(tx: Frame, inst: Instruction) -> None:
-    """obj -> obj, len(obj)"""
-    tx.push(tx.stack[-1].length(tx))
-
-

@@ -11,6 +11,7 @@ from tracer.variables.base import VariableTracker
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import NONE, ConstantVariable, boolean
 from tracer.variables.lookups import rely_on_bases
+from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sequence_base import SequenceVariable
 from tracer.variables.sequences import TupleVariable
@@ -37,6 +38,25 @@ def match_mapping(tx: Frame, inst: Instruction) -> None:
 def _has_flag(cls: type, flag: int) -> bool:
     rely_on_bases(cls)
     return bool(cls.__flags__ & flag)
+
+
+@handles("GET_LEN")
+def get_len(tx: Frame, inst: Instruction) -> None:
+    """obj -> obj, len(obj)"""
+    subject = tx.stack[-1]
+    least = _compared_with(tx) if isinstance(subject, DictVariable) else None
+    if least is None:
+        tx.push(subject.length(tx))
+        return
+    tx.pc += 2
+    tx.push(boolean(subject.reaches(least)))  # type: ignore[attr-defined]
+
+
+def _compared_with(tx: Frame) -> int | None:
+    """The number of keys in a pattern: with that the length is compared next, and nothing else is done with it."""
+    constant, comparison = tx.program.instructions[tx.pc : tx.pc + 2]
+    asks = constant.opname == "LOAD_CONST" and comparison.opname == "COMPARE_OP" and comparison.argval == ">="
+    return constant.argval if asks else None
 
 
 @handles("MATCH_KEYS")
