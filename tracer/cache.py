@@ -43,6 +43,16 @@ def entries_of(region: _C.Region, code: types.CodeType, globals_: dict[str, Any]
     return [entry for entry in region.entries(code) if entry.valid and entry.globals is globals_]
 
 
+def serving(entries: list[_C.Entry], function: types.FunctionType, args: tuple[Any, ...]) -> _C.Entry | None:
+    """The first entry whose guards hold for these argument slots."""
+    positional = (*args, function.__closure__) if function.__code__.co_freevars else args
+    for entry in entries:
+        guarded = entry.guarded_code
+        if guarded.manager.holds(guarded.check_fn(*positional)):
+            return entry
+    return None
+
+
 def failures_of(entries: list[_C.Entry], function: types.FunctionType, args: tuple[Any, ...]) -> list[Any]:
     """The first guard that fails in each entry."""
     failures = [entry.guarded_code.manager.explain(args, function.__closure__) for entry in entries]

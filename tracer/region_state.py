@@ -18,7 +18,7 @@ import torch
 from shapes import ConstraintViolationError, solver
 from tracer import _C, config, errors, metrics, misses, upkeep
 from tracer.backends.calling import Backend
-from tracer.cache import decide, entries_of
+from tracer.cache import decide, entries_of, serving
 from tracer.convert_frame import FrameConversion, GaveUp
 from tracer.frame_filter import TRACE, answer_without_tracing
 from tracer.frame_state import FrameState
@@ -150,6 +150,9 @@ class RegionState:
     def convert(self, function: types.FunctionType, args: tuple[Any, ...], beside_others: bool = False) -> Any:
         code = function.__code__
         existing = entries_of(self.region, code, function.__globals__)
+        served = serving(existing, function, args)
+        if served is not None:  # another thread was faster
+            return served
         declared = self.declared(function, args)
         if declared is not None:
             declared.point()
@@ -174,6 +177,8 @@ class RegionState:
             everywhere.add(entry)
             if existing:
                 upkeep.settle(self, function, entry)
+            if not beside_others:  # who waits for the lock is to find it
+                self.region.install(code, function.__globals__, entry)
         return entry
 
     def make_entry(self, function: types.FunctionType, args: tuple[Any, ...], beside_others: bool = False) -> Any:

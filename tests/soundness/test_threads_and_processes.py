@@ -57,6 +57,25 @@ def test_two_regions_in_two_threads():
     assert first.graphs and second.graphs
 
 
+def test_threads_that_miss_at_once_compile_once():
+    compiled, missed = [], threading.Semaphore(0)
+
+    def backend(gm, inputs):
+        compiled.append(gm)
+        for _ in range(4):  # until all are there
+            assert missed.acquire(timeout=60)
+        return gm
+
+    fn = tracer.optimize(backend)(lambda x, n: x * n)
+    remove = tracer.add_callback(lambda event: missed.release(), "miss")
+    try:
+        results = in_threads(*[lambda: fn(X, 3)] * 4)
+    finally:
+        remove()
+    assert all(torch.equal(result, X * 3) for result in results)
+    assert len(compiled) == 1
+
+
 def test_a_thread_that_leaves_its_region_does_not_switch_off_another_one():
     inside, go_on = threading.Event(), threading.Event()
     traced_callees = []

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from tracer import _C, metrics
-from tracer.cache import entries_of
+from tracer.cache import entries_of, serving
 from tracer.preserve import read_state, write_state
 from tracer.region_state import RegionState
 
@@ -48,10 +48,8 @@ class Job:
 
     def is_served(self) -> bool:
         """Whether an entry that was made meanwhile serves the call."""
-        code, closure = self.function.__code__, self.function.__closure__
-        positional = (*self.args, closure) if code.co_freevars else self.args
-        entries = entries_of(self.state.region, code, self.function.__globals__)
-        return any(entry.guarded_code.manager.holds(entry.guarded_code.check_fn(*positional)) for entry in entries)
+        entries = entries_of(self.state.region, self.function.__code__, self.function.__globals__)
+        return serving(entries, self.function, self.args) is not None
 
     @contextlib.contextmanager
     def as_there(self) -> Iterator[None]:
