@@ -159,6 +159,104 @@ def test_a_drawn_number_as_a_size_or_an_index():
     watched(f, X, calls=6)
 
 
+def test_several_numbers_are_drawn_at_once():
+    def f(x):
+        first, second = random.sample(range(9), 2)
+        third = random.choices([1.5, 2.5, 3.5], k=4)
+        fourth = random.choices([1, 2, 3], [1, 1, 5], k=2) + random.sample([1, 2], counts=[2, 1], k=2)
+        return x * first - second + sum(third), first, third, fourth
+
+    captured_made(f, lambda: ((X.clone(),), {}), reset=reseed, calls=3)
+    watched(f, X)
+
+
+def test_a_list_is_shuffled_in_place():
+    def f(x, numbers):
+        order, single, empty = list(range(4)), [x], []
+        same = order
+        for each in (order, numbers, single, empty):
+            random.shuffle(each)
+        return x[order] * numbers[0], same, same is order, single, empty
+
+    def make():
+        return (X.clone(), [1, 2, 3]), {}
+
+    assert "select" in captured_made(f, make, reset=reseed, calls=3).operations
+
+    def g(x):
+        order = [1, 2, 3]
+        random.shuffle(order)
+        return x + 1 if order[0] == 1 else x * order[1]
+
+    watched(g, X, calls=6)
+
+
+def test_what_is_drawn_is_an_index_within_bounds():
+    def f(x):
+        top, left = random.randint(0, 2), random.randrange(0, 2)
+        rows = random.sample(range(4), 2)
+        mask = torch.zeros(4)
+        mask[random.sample([0, 3, 2], 2)] = 1
+        total = x[random.getrandbits(1)]
+        for row in rows:
+            total = total + x[row] * row
+        of_numpy = x[np.random.randint(4)] + x[np.random.randint(1, 4)]
+        return x[top : top + 2, left : left + 1], x[top, left], x[rows], mask, total, of_numpy
+
+    captured_made(f, lambda: ((torch.arange(12.0).reshape(4, 3),), {}), reset=reseed, calls=6)
+    watched(f, torch.arange(12.0).reshape(4, 3), calls=6)
+
+
+def test_the_state_of_a_generator_is_kept_and_put_back():
+    def f(x):
+        state = random.getstate()
+        random.seed(0)
+        order = random.sample(range(10), 3)
+        random.setstate(state)
+        return x * order[0], random.random(), state
+
+    captured_made(f, lambda: ((X.clone(),), {}), reset=reseed, calls=3)
+    watched(f, X)
+
+    def g(x):
+        state = random.getstate()
+        n = random.random()
+        tracer.graph_break()
+        random.setstate(state)
+        return x * n, n == random.random(), state == random.getstate()
+
+    watched(g, X)
+
+
+def test_generators_made_in_the_trace():
+    class Drawing:
+        def __init__(self, seed):
+            self.generator = random.Random(seed)
+
+        def draw(self):
+            return self.generator.choice([1, 2, 3])
+
+    def f(x):
+        drawing, other = Drawing(3), random.Random("text")
+        order = [1, 2, 3]
+        other.shuffle(order)
+        state = other.getstate()
+        n = other.random()
+        other.setstate(state)
+        return x * drawing.draw() + other.random() - n, drawing.draw(), order, other, drawing.generator is other
+
+    captured_made(f, lambda: ((X.clone(),), {}), reset=reseed)
+
+    def g(x):
+        generator = random.Random(1)
+        n = generator.random()
+        tracer.graph_break()
+        generator.label = "kept"
+        return x * n * generator.random(), generator
+
+    watched(lambda x: (g(x)[0], g(x)[1].getstate(), g(x)[1].label), X)
+
+
 class Loaded(random.Random):
     def random(self):
         return 0.25
@@ -167,9 +265,11 @@ class Loaded(random.Random):
 @pytest.mark.parametrize(
     "draw",
     [
-        "random.choice([1, 2.5])", "random.getrandbits(80)", "random.randint(5, 1)", "random.sample([1, 2], 1)[0]",
-        "random.random() if random.getstate() else 0", "np.random.permutation(4)[:1]", "np.random.choice(3)",
-        "loaded.uniform(1, 2)", "random.Random(4).random()", "random.SystemRandom().random() * 0",
+        "random.choice([1, 2.5])", "random.getrandbits(80)", "random.randint(5, 1)", "random.sample([1, 2], 3)[0]",
+        "random.random() if random.getstate()[0] else 0", "np.random.permutation(4)[:1]", "np.random.choice(3)",
+        "loaded.uniform(1, 2)", "random.Random(4, 5).random()", "random.SystemRandom().random() * 0",
+        "len(random.sample('ab', 1))", "len(random.sample(range(1000), 500))", "random.Random(4).gauss_next or 1",
+        "random.setstate((3, tuple(range(625)), None)) or 1", "random.sample([1, 2**70], 1)[0] % 7",
     ],
 )  # fmt: skip
 def test_what_is_not_a_number_of_a_plain_generator_is_left_to_python(draw):

@@ -1,9 +1,9 @@
 """The output code's own draws of random numbers."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tracer.effects.draws import put_back, states_of
+from tracer.effects.draws import Drawn, put_back, states_of
 
 if TYPE_CHECKING:
     from tracer.codegen.codegen import Codegen
@@ -14,18 +14,26 @@ def emit_draws(cg: Codegen) -> str | None:
     draws = cg.effects.draws
     if not draws:
         return None
-    generators = dict.fromkeys(draw.generator for draw in draws)
+    generators = dict.fromkeys(draw.generator for draw in draws if draw.generator is not None and draw.generator.source)
     cg.call_object(states_of, *[lambda each=each: cg.load(each) for each in generators])  # type: ignore[misc]
     states = cg.store_temporary()
     for draw in draws:
+        generator = [] if draw.generator is None else [draw.generator]
         cg.call_object(
             draw.function,
-            lambda draw=draw: cg.load(draw.generator),  # type: ignore[misc]
-            *[lambda arg=arg: cg.load_const(arg) for arg in draw.args],  # type: ignore[misc]
-            **{name: lambda arg=arg: cg.load_const(arg) for name, arg in draw.kwargs.items()},  # type: ignore[misc]
+            *[lambda each=each: cg.load(each) for each in generator],  # type: ignore[misc]
+            *[lambda arg=arg: _load(cg, arg) for arg in draw.args],  # type: ignore[misc]
+            **{name: lambda arg=arg: _load(cg, arg) for name, arg in draw.kwargs.items()},  # type: ignore[misc]
         )
         cg.drawn.append(cg.store_temporary())
     return states
+
+
+def _load(cg: Codegen, arg: Any) -> None:
+    if isinstance(arg, Drawn):
+        cg.load_drawn(arg.number)
+    else:
+        cg.load_const(arg)
 
 
 def emit_put_back(cg: Codegen, states: str) -> None:

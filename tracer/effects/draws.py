@@ -15,13 +15,25 @@ if TYPE_CHECKING:
 _MISSING = object()
 
 
+class Drawn(NamedTuple):
+    """What an earlier draw gave."""
+
+    number: int
+
+
 class Draw(NamedTuple):
-    """A call of a method of a generator that existed before the frame ran, with plain constants."""
+    """A call of a method of a generator, with plain constants and what was drawn before. Without a generator, it makes one."""
 
     function: Any
-    generator: VariableTracker
+    generator: VariableTracker | None
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+
+
+def shuffled(generator: random.Random, items: tuple[Any, ...]) -> list[Any]:
+    shuffled = list(items)
+    generator.shuffle(shuffled)
+    return shuffled
 
 
 def states_of(*generators: Any) -> list[tuple[Any, Any]]:

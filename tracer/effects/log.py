@@ -44,10 +44,12 @@ class Effects:
         self._tell(target)
         self.mutated.setdefault(target)
 
-    def draw(self, draw: Draw) -> None:
-        """A generator of random numbers is used."""
-        self.mutate(draw.generator)
+    def draw(self, draw: Draw) -> int:
+        """A generator of random numbers is used, or made. Which draw it is."""
+        if draw.generator is not None:
+            self.mutate(draw.generator)
         self.draws.append(draw)
+        return len(self.draws) - 1
 
     def _tell(self, target: VariableTracker | None) -> None:
         if self.observer is not None:

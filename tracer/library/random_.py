@@ -1,6 +1,6 @@
 """Models of the generators of random numbers of Python and NumPy: what is drawn becomes an input of the graph.
 
-Whatever gives something else than a number or an array of them (a shuffled list, a state) is left to CPython."""
+Whatever gives something else than numbers of one kind or an array of them (a shuffled list of texts) is left to CPython."""
 from __future__ import annotations
 
 import random
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from tracer.effects.draws import Draw
+from tracer.effects.draws import Draw, Drawn, shuffled
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.sources import DrawnTensorSource
@@ -17,6 +17,10 @@ from tracer.sources.reading import tensor_of_drawn
 from tracer.variables.arrays import NdarrayVariable
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, ConstantVariable
+from tracer.variables.lookups import defines
+from tracer.variables.objects import UserObjectVariable
+from tracer.variables.ranges import SliceVariable
+from tracer.variables.sequences import ListVariable
 from tracer.variables.symbolic import SymNodeVariable
 from tracer.variables.tensor import TensorVariable
 
@@ -42,25 +46,30 @@ _OWN_MODULES = ("torch", "tracer", "math", "builtins", "operator", "_operator")
 _LARGEST = 2**62  # so that what is drawn fits the integers of a tensor
 
 
+_MOST_ITEMS = 200  # of a list: each is a number of its own in the graph
+
+
 def _draws(cls: type, function: Any) -> Any:
     def model(tx: Tracer, generator: Value, /, *args: Value, **kwargs: Value) -> Value:
-        exact = generator.source is not None and generator.python_type() is cls
         values = (*args, *kwargs.values())
-        if not exact or not all(value.is_constant() for value in values) or "out" in kwargs:
+        if not all(value.is_constant() for value in values) or "out" in kwargs:
             unsupported("random-state", name=function.__name__)
-        draw = Draw(
-            function,
-            generator,
-            tuple([arg.constant() for arg in args]),
-            {name: value.constant() for name, value in kwargs.items()},
-        )
-        if any(_may_draw(node.target) for node in tx.output.graph.nodes if node.op == "call_function"):
-            unsupported("random-state", name=f"{function.__name__}, after an operator of the program,")
+        given = {name: value.constant() for name, value in kwargs.items()}
+        draw = _draw(tx, cls, function, generator, tuple([arg.constant() for arg in args]), given)
         sample = _sample(cls, draw)
-        tx.effects.draw(draw)
-        return NONE if sample is None else _drawn(tx, len(tx.effects.draws) - 1, sample)
+        number = tx.effects.draw(draw)
+        return NONE if sample is None else _drawn(tx, number, sample, _bounds(draw))
 
     return model
+
+
+def _draw(tx: Tracer, cls: type, function: Any, generator: Value, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Draw:
+    known = generator.source is not None or isinstance(generator, DrawnGeneratorVariable)
+    if not known or generator.python_type() is not cls:
+        unsupported("random-state", name=function.__name__)
+    if any(_may_draw(node.target) for node in tx.output.graph.nodes if node.op == "call_function"):
+        unsupported("random-state", name=f"{function.__name__}, after an operator of the program,")
+    return Draw(function, generator, args, kwargs)
 
 
 def _may_draw(target: Any) -> bool:
@@ -73,7 +82,7 @@ def _may_draw(target: Any) -> bool:
 
 def _sample(cls: type, draw: Draw) -> Any:
     """What another generator gives: its type is that of what the program will get. An error is left to CPython."""
-    given = [item for arg in (*draw.args, *draw.kwargs.values()) for item in (arg if type(arg) is tuple else (arg,))]
+    given = [item for arg in (*draw.args, *draw.kwargs.values()) for item in _parts(arg)]
     large = any(type(arg) is int and abs(arg) >= _LARGEST for arg in given)
     too_many_bits = draw.function.__name__ == "getrandbits" and not all(type(arg) is int and arg < 63 for arg in given)
     if large or too_many_bits or not all(type(arg) in (int, float, type(None)) for arg in given):
@@ -83,45 +92,179 @@ def _sample(cls: type, draw: Draw) -> Any:
     except Exception:
         unsupported("random-state", name=draw.function.__name__)
     is_array = type(sample) is np.ndarray and sample.dtype in (np.int64, np.float64)
+    if type(sample) is list and 0 < len(sample) <= _MOST_ITEMS and {*map(type, sample)} in ({int}, {float}):
+        return sample
     if not is_array and type(sample) not in (int, float, type(None)):
         unsupported("random-state", name=f"{draw.function.__name__}, which gives a {type(sample).__name__},")
     return sample
 
 
-def _drawn(tx: Tracer, number: int, sample: Any) -> Value:
+def _parts(arg: Any) -> tuple[Any, ...]:
+    if type(arg) is range:
+        return arg.start, arg.stop, arg.step
+    return arg if type(arg) is tuple else (arg,)
+
+
+def _bounds(draw: Draw) -> tuple[int, int] | None:
+    """Between which ints the ints lie that are drawn, where that is plain."""
+    name, args = draw.function.__name__, draw.args
+    if draw.kwargs and name in ("randint", "randrange", "getrandbits"):
+        return None
+    if name == "getrandbits":
+        return 0, 2 ** args[0] - 1
+    if name == "randint":  # NumPy's leaves out the upper one
+        drawn: Any = range(args[0], args[1] + 1) if draw.function is random.Random.randint else range(*args[:2])
+    elif name == "randrange":
+        drawn = range(*args)
+    else:
+        drawn = next(iter(args), None)
+    if type(drawn) is range and drawn:
+        return min(drawn[0], drawn[-1]), max(drawn[0], drawn[-1])
+    return (min(drawn), max(drawn)) if type(drawn) is tuple and {*map(type, drawn)} == {int} else None
+
+
+def _drawn(tx: Tracer, number: int, sample: Any, bounds: tuple[int, int] | None) -> Value:
     output, env = tx.output, tx.output.world.torch_env
     real = tensor_of_drawn(sample)
     fake = output.world.run(torch.empty, (tuple(real.shape),), {"dtype": real.dtype, "device": real.device})
     node = output.add_input(DrawnTensorSource(number), real, fake, own_memory=True)
     if isinstance(sample, np.ndarray):
         return NdarrayVariable(TensorVariable(node, fake))
-    example = env.create_unbacked_symfloat() if type(sample) is float else env.create_unbacked_symint()
-    taken = output.create_node("call_method", "item", (node,), {}, example, pure=True)
-    return DrawnNumberVariable(taken, example, number)
+
+    def taken(tensor: fx.Node, like: Any, index: int | None) -> DrawnNumberVariable:
+        example = env.create_unbacked_symfloat() if type(like) is float else env.create_unbacked_symint()
+        if bounds is not None and isinstance(example, torch.SymInt):
+            env.constrain_symbol_range(example.node.expr, *bounds)
+        return DrawnNumberVariable(
+            output.create_node("call_method", "item", (tensor,), {}, example, pure=True), example, number, index
+        )
+
+    if type(sample) is not list:
+        return taken(node, sample, None)
+    items: list[Value] = []
+    for index, like in enumerate(sample):
+        part = output.world.run(torch.select, (fake, 0, index), {})
+        items.append(taken(output.create_node("call_method", "select", (node, 0, index), {}, part, pure=True), like, index))
+    return ListVariable(items)
 
 
 class DrawnNumberVariable(SymNodeVariable):
     """A number in the graph that was taken out of a tensor; where the output code needs it, it is what was drawn itself."""
 
-    def __init__(self, node: fx.Node, example: Any, number: int) -> None:
+    def __init__(self, node: fx.Node, example: Any, number: int, index: int | None = None) -> None:
         super().__init__(node, example)
         self.number = number
+        self.index = index  # in the list that was drawn
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_drawn(self.number)
+        if self.index is not None:
+            cg.load_const(self.index)
+            cg.asm.emit("BINARY_SUBSCR")
+
+
+class DrawnStateVariable(VariableTracker):
+    """generator.getstate()"""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def python_type(self) -> type:
+        return tuple
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
 
     def reconstruct(self, cg: Any) -> None:
         cg.load_drawn(self.number)
 
 
-_draw_choice = _draws(random.Random, random.Random.choice)
+class DrawnGeneratorVariable(UserObjectVariable):
+    """random.Random(seed), made in the trace: the output code makes it where it draws. It has methods alone."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(random.Random)
+        self.number = number
+
+    def get_attr(self, tx: Tracer, name: str) -> Value:
+        if name.startswith("__") or not defines(random.Random, name):
+            unsupported("unsupported-attribute", value="a generator of random numbers", name=name)
+        return super().get_attr(tx, name)
+
+    def set_attr(self, tx: Tracer, name: str, value: Value) -> None:
+        unsupported("unsupported-attribute-store", value="a generator of random numbers", name=name)
+
+    def del_attr(self, tx: Tracer, name: str) -> None:
+        unsupported("unsupported-attribute-store", value="a generator of random numbers", name=name)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_drawn(self.number)
+
+    def fill(self, cg: Any) -> None:
+        """It is whole."""
 
 
-@models(random.Random.choice)
-def _choice(tx: Tracer, generator: Value, seq: Value) -> Value:
-    """One of several ints, or of several floats. What else is chosen is an object that the trace would have to know."""
+def _numbers(seq: Value, tx: Tracer, name: str) -> ConstantVariable:
+    """Several ints or several floats, to choose from. What else is chosen is an object that the trace would have to know."""
+    if seq.is_constant() and isinstance(seq.constant(), range):
+        return ConstantVariable(seq.constant())
     items = seq.unpack(tx) if seq.python_type() in (list, tuple, range) else []
     kinds = {type(item.constant()) if item.is_constant() else None for item in items}
     if kinds not in ({int}, {float}):
-        unsupported("random-state", name="choice, of other things than numbers of one kind,")
-    return _draw_choice(tx, generator, ConstantVariable(tuple([item.constant() for item in items])))  # type: ignore[no-any-return]
+        unsupported("random-state", name=f"{name}, of other things than numbers of one kind,")
+    return ConstantVariable(tuple([item.constant() for item in items]))
+
+
+def _draws_from(function: Any) -> Any:
+    draw = _draws(random.Random, function)
+
+    def model(tx: Tracer, generator: Value, seq: Value, *args: Value, **kwargs: Value) -> Value:
+        weights = [_tuple_of(tx, arg) for arg in args]
+        named = {name: _tuple_of(tx, value) for name, value in kwargs.items()}
+        return draw(tx, generator, _numbers(seq, tx, function.__name__), *weights, **named)  # type: ignore[no-any-return]
+
+    return model
+
+
+def _tuple_of(tx: Tracer, value: Value) -> Value:
+    """A list of weights as a constant."""
+    if value.python_type() is not list:
+        return value
+    items = value.unpack(tx)
+    return ConstantVariable(tuple([item.constant() for item in items])) if all(i.is_constant() for i in items) else value
+
+
+_draw_shuffled = _draws(random.Random, shuffled)
+
+
+@models(random.Random.shuffle)
+def _shuffle(tx: Tracer, generator: Value, x: Value) -> Value:
+    if not isinstance(x, ListVariable):
+        unsupported("random-state", name=f"shuffle of {x.describe()}")
+    if len(x.unpack(tx)) > 1:  # else nothing is drawn
+        x.set_item(tx, SliceVariable(NONE, NONE, NONE), _draw_shuffled(tx, generator, _numbers(x, tx, "shuffle")))
+    return NONE
+
+
+@models(random.Random.getstate)
+def _getstate(tx: Tracer, generator: Value) -> Value:
+    return DrawnStateVariable(tx.effects.draw(_draw(tx, random.Random, random.Random.getstate, generator, (), {})))
+
+
+@models(random.Random.setstate)
+def _setstate(tx: Tracer, generator: Value, state: Value) -> Value:
+    if not isinstance(state, DrawnStateVariable):
+        unsupported("random-state", name="setstate")
+    tx.effects.draw(_draw(tx, random.Random, random.Random.setstate, generator, (Drawn(state.number),), {}))
+    return NONE
+
+
+@models(random.Random)
+def _generator(tx: Tracer, *seed: Value) -> Value:
+    """Of a number or text: the generator draws the same at each call, but like any other it is left to the output code."""
+    if len(seed) != 1 or not seed[0].is_constant() or type(seed[0].constant()) not in (int, float, str, bytes):
+        unsupported("random-state", name="random.Random of something else than a number or text")
+    return DrawnGeneratorVariable(tx.effects.draw(Draw(random.Random, None, (seed[0].constant(),), {})))
 
 
 def _left_to_cpython(name: str) -> Any:
@@ -132,8 +275,9 @@ def _left_to_cpython(name: str) -> Any:
 
 
 def _register() -> None:
-    for name in ("choices", "sample", "shuffle", "getstate", "setstate", "randbytes"):
-        models(getattr(random.Random, name))(_left_to_cpython(name))
+    models(random.Random.randbytes)(_left_to_cpython("randbytes"))
+    for name in ("choice", "choices", "sample"):
+        models(getattr(random.Random, name))(_draws_from(getattr(random.Random, name)))
     for cls, names in METHODS.items():
         for name in names.split():
             function = next(base.__dict__[name] for base in cls.__mro__ if name in base.__dict__)
