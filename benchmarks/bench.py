@@ -21,18 +21,19 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import measuring
+from benchmarks import lookups, measuring
 from benchmarks.trace_cases import MODELS
 from benchmarks.warm_cases import CASES
 
 RESULTS = Path(__file__).parent / "results" / "bench.json"
-ROUNDS = {"warm": 15, "cold": 3}
+ROUNDS = {"warm": 15, "lookup": 7, "cold": 3}
 
 
 def case_names() -> list[str]:
     """All cases, `kind:name`."""
     warm = [f"warm:{name}" for name in CASES]
-    return [*warm, *[f"cold:{name}" for name in MODELS], "loop:python", "memory:bert", "import:tracer"]
+    looked_up = [f"lookup:{name}" for name in lookups.MAKERS]
+    return [*warm, *looked_up, *[f"cold:{name}" for name in MODELS], "loop:python", "memory:bert", "import:tracer"]
 
 
 def run_case(case: str, rounds: int | None, depth: int | None = None) -> list[dict[str, Any]]:
@@ -41,6 +42,8 @@ def run_case(case: str, rounds: int | None, depth: int | None = None) -> list[di
     turns = rounds or ROUNDS.get(kind, 3)
     if kind == "warm":
         return [measuring.warm(name, turns)]
+    if kind == "lookup":
+        return [lookups.lookup(name, turns)]
     if kind == "cold":
         return measuring.cold(name, turns, depth)
     if kind == "loop":
@@ -64,6 +67,7 @@ def run_apart(case: str, rounds: int | None) -> list[dict[str, Any]]:
 def smoke() -> list[dict[str, Any]]:
     """Everything once, shallow."""
     rows = [row for name in CASES if not name.startswith("demo") for row in run_case(f"warm:{name}", 2)]
+    rows += run_case("lookup:size", 1)
     rows += [row for name in ("toy", "mlp", "bert") for row in run_case(f"cold:{name}", 1, 1)]
     return [*rows, *run_case("memory:bert", 1, 1), *run_case("import:tracer", 1)]
 
@@ -81,6 +85,7 @@ def held(row: dict[str, Any]) -> str:
 _COLUMNS = {
     "warm": ("own_ns", "torch_ns", "own_dispatch_ns", "torch_dispatch_ns", "check_fn_ns", "ratio_over_eager",
              "ratio_of_dispatch"),
+    "lookup": ("alone_ns", "mean_ns", "worst_ns", "ratio"),
     "cold": ("own_s", "torch_s", "ratio"),
     "loop": ("own_per_s", "torch_per_s", "ratio"),
     "memory": ("own_bytes", "torch_bytes", "ratio"),
@@ -88,6 +93,7 @@ _COLUMNS = {
 }  # fmt: skip
 _TITLES = {
     "warm": "Warm calls (ns over eager; ns of dispatch to a graph that does nothing)",
+    "lookup": "Finding the entry of a call (ns; the ratio is that of the worst call to an entry alone)",
     "cold": "Cold traces (CPU seconds of the first call)",
     "loop": "Bytecodes per second",
     "memory": "Bytes of Python objects per cached entry",

@@ -46,6 +46,10 @@ try_entry(Entry *entry, CallSite *site)
 static CheckResult
 search_among(PyObject *entries, const Py_ssize_t *indices, Py_ssize_t count, CallSite *site, Entry **found)
 {
+    if (count == 1) {
+        *found = (Entry *)PyTuple_GET_ITEM(entries, indices[0]);
+        return try_entry(*found, site);
+    }
     Candidate few[FEW_CANDIDATES], *candidates = few;
     if (count > FEW_CANDIDATES) {
         candidates = PyMem_New(Candidate, count);

@@ -11,6 +11,7 @@ typedef struct {
     Py_ssize_t count;   /* of starts; of entries at a leaf */
     int64_t *starts;    /* ascending; the first is the least number there is */
     Py_ssize_t *items;  /* the child for each start; at a leaf, the entries */
+    Py_ssize_t *near;   /* the child for each number from the second start to the last; NULL where these lie far apart */
     Py_ssize_t absent;  /* the child where the feature cannot be had */
     Py_ssize_t unknown;
 } Node;
@@ -24,6 +25,8 @@ typedef struct {
     Node *nodes;
     Py_ssize_t node_count;
 } Decision;
+
+enum { MOST_NUMBERS_PER_START = 16 };
 
 /* ---- deciding ---- */
 
@@ -45,13 +48,13 @@ read_feature(const Decision *self, const Feature *feature, PyObject *const *slot
     return READ_FOUND;
 }
 
-/* The child for the last start that is not greater. */
+/* The index of the last start that is not greater. */
 static Py_ssize_t
-child_for(const Node *node, int64_t word)
+start_before(const Node *node, int64_t word)
 {
-    Py_ssize_t low = 0, high = node->count;
+    size_t low = 0, high = (size_t)node->count;
     while (high - low > 1) {
-        Py_ssize_t middle = (low + high) / 2;
+        size_t middle = (low + high) / 2;
         if (node->starts[middle] <= word) {
             low = middle;
         }
@@ -59,7 +62,22 @@ child_for(const Node *node, int64_t word)
             high = middle;
         }
     }
-    return node->items[low];
+    return (Py_ssize_t)low;
+}
+
+static Py_ssize_t
+child_for(const Node *node, int64_t word)
+{
+    if (node->near == NULL) {
+        return node->items[start_before(node, word)];
+    }
+    if (word < node->starts[1]) {
+        return node->items[0];
+    }
+    if (word >= node->starts[node->count - 1]) {
+        return node->items[node->count - 1];
+    }
+    return node->near[word - node->starts[1]];
 }
 
 PyObject *
@@ -126,6 +144,28 @@ parse_starts(PyObject *tuple, int64_t *starts)
     return 0;
 }
 
+/* A table in place of a search, where it is not much larger than the node. */
+static int
+fill_near(Node *node)
+{
+    if (node->count < 3) {
+        return 0;
+    }
+    uint64_t numbers = (uint64_t)node->starts[node->count - 1] - (uint64_t)node->starts[1];
+    if (numbers > (uint64_t)(MOST_NUMBERS_PER_START * node->count)) {
+        return 0;
+    }
+    node->near = PyMem_New(Py_ssize_t, numbers);
+    if (node->near == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (uint64_t i = 0; i < numbers; i++) {
+        node->near[i] = node->items[start_before(node, node->starts[1] + (int64_t)i)];
+    }
+    return 0;
+}
+
 /* (feature, starts, items, absent, unknown). Children stand before their parents. */
 static int
 parse_node(Decision *self, PyObject *item)
@@ -154,7 +194,7 @@ parse_node(Decision *self, PyObject *item)
         || parse_starts(starts, node->starts) < 0 || parse_indices(items, node->items, index) < 0) {
         return bad_plan("node", index);
     }
-    return 0;
+    return fill_near(node);
 }
 
 static int
@@ -214,6 +254,7 @@ decision_dealloc(Decision *self)
     for (Py_ssize_t i = 0; i < self->node_count; i++) {
         PyMem_Free(self->nodes[i].starts);
         PyMem_Free(self->nodes[i].items);
+        PyMem_Free(self->nodes[i].near);
     }
     PyMem_Free(self->nodes);
     features_free(&self->features);

@@ -376,3 +376,127 @@ def test_resume_functions_are_bounded_too():
         for n in (2, 3, 4, 5, 2):
             assert torch.equal(made(torch.ones(2), n), torch.ones(2) * 2 * n)
     assert len(entries(made)) <= 4
+
+
+# -- told ----------------------------------------------------------------------------------------------------------------
+
+
+def told_everywhere(caplog, drive):
+    """What each of the ways to be told says was evicted, and the entries that there ever were."""
+    by_callback, by_event, ever = [], [], {}
+
+    def note(event):
+        ever[id(event.about["entry"])] = event.about["entry"]
+
+    ends = [
+        tracer.add_callback(lambda event: by_event.append(event.about["entry"]), "evict"),
+        *(tracer.add_callback(note, kind) for kind in ("compile", "merge")),
+    ]
+    tracer.set_logs(evictions=True)
+    try:
+        made = drive(by_callback.append)
+    finally:
+        tracer.set_logs(evictions=False)
+        for end in ends:
+            end()
+    assert len(by_callback) == len(by_event) == made.stats()["evictions"] == caplog.text.count("evicted an entry of")
+    return made, by_callback, by_event, ever
+
+
+def test_each_entry_that_there_was_is_there_or_was_told_to_be_gone_once(caplog):
+    def drive(note):
+        made = tracer.optimize("eager", on_evict=note, capacity=5, shapes="x: B, S; B in 1..64; S in 1..64")(mixed)
+        draw = random.Random(0)
+        for turn in range(120):
+            x, n = torch.randn(draw.choice((1, 3, 9, 20, 40)), draw.choice((4, 9))), draw.randrange(3)
+            assert torch.equal(made(x, n), mixed(x, n))
+            if turn % 40 == 20:
+                made.compact()
+        return made
+
+    with config.patch(specialize_int=True):
+        made, by_callback, by_event, ever = told_everywhere(caplog, drive)
+    assert {each.reason for each in by_callback} == {"capacity", "merged"}
+    there = {id(entry) for entry in entries(made)}
+    gone = [id(entry) for entry in by_event]
+    assert len(gone) == len(set(gone)) and not there & set(gone) and there | set(gone) == set(ever)
+    assert made.stats()["hits"] == sum(entry.hits for entry in ever.values())
+
+
+def mixed(x, n):
+    if x.shape[0] <= 8 and x.shape[1] <= 7:  # of which the graph shows nothing
+        pass
+    return (x * 2 if x.shape[0] < 30 else x + 1) * n
+
+
+def by_limit(made, n):
+    made(torch.ones(2), n)
+
+
+def by_capacity(made, n):
+    made(torch.ones(2), n)
+    if tracer.why(made, torch.ones(2), n).hit:
+        tracer.pin(made, torch.ones(2), n)
+
+
+def by_seal(made, n):
+    if tracer.region_of(made).at_miss is None:
+        made.seal("eager")
+    made(torch.ones(2), n)
+
+
+@pytest.mark.parametrize(
+    ("settings", "call", "number", "event"),
+    [
+        ({"recompile_limit": 1}, by_limit, "limit_hits", "limit"),
+        ({"capacity": 1}, by_capacity, "limit_hits", "limit"),
+        ({"compile_timeout": 1e-9}, by_limit, "limit_hits", "limit"),
+        ({}, by_seal, "sealed_misses", "miss"),
+    ],
+)
+def test_each_call_that_runs_uncompiled_is_counted_and_told_and_the_first_warns(settings, call, number, event):
+    seen = []
+    with config.patch(specialize_int=True), warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        made = tracer.optimize("eager", **settings)(by_number)
+        call(made, 0)
+        before = made.stats()[number]
+        end = tracer.add_callback(lambda told: seen.append(told.kind))
+        try:
+            for n in (1, 2, 3):
+                call(made, n)
+        finally:
+            end()
+    assert [kind for kind in seen if kind == event] == [event] * 3 and made.stats()[number] == before + 3
+    assert len([each for each in shown if "uncompiled" in str(each.message)]) == 1
+
+
+def test_a_frame_that_is_left_to_cpython_for_good_is_counted_and_told():
+    def introspective(x):
+        return sorted(locals())
+
+    seen = []
+    end = tracer.add_callback(seen.append, "skip")
+    try:
+        made = tracer.optimize("eager")(introspective)
+        for _ in range(3):
+            assert made(torch.ones(2)) == ["x"]
+    finally:
+        end()
+    assert made.stats()["skips"] == len(seen) == 1 and seen[0].detail
+
+
+def test_a_frame_that_the_tracer_fails_on_is_counted_and_told(monkeypatch):
+    def fails(self):
+        raise RuntimeError("of ours")
+
+    monkeypatch.setattr("tracer.convert_frame.FrameConversion.entry", fails)
+    seen = []
+    end = tracer.add_callback(seen.append, "skip")
+    try:
+        with config.patch(suppress_errors=True), pytest.warns(UserWarning, match="of ours"):
+            made = tracer.optimize("eager")(double)
+            assert torch.equal(made(torch.ones(2)), double(torch.ones(2)))
+    finally:
+        end()
+    assert made.stats()["skips"] == len(seen) == 1 and "of ours" in seen[0].detail

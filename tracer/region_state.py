@@ -129,6 +129,7 @@ class RegionState:
                     f"without it. Please report this: {type(error).__name__}: {error}{details}",
                     stacklevel=2,
                 )
+                self.happened("skip", function, f"{type(error).__name__}: {error}")
                 return _C.SKIP
 
     def frame_state(self, function: types.FunctionType) -> FrameState:

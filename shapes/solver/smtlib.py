@@ -6,11 +6,15 @@ from typing import Any
 import sympy
 
 from shapes.evaluation import ordered_args
-from shapes.solver.problem import Problem
+from shapes.solver.bounds import Bounds
+from shapes.solver.problem import Problem, statements
+from shapes.solver.terms import Terms
+from shapes.solver.translate import Translator
 
 
 def smtlib(conditions: Sequence[Any]) -> str:
-    """A script that declares the symbols, asserts the conditions and asks whether they can hold together; the same in every
-    process."""
+    """A script that declares the symbols, by their names, asserts the conditions and asks whether they can hold together. It is
+    the same in every process."""
     parts = [part for expr in conditions for part in (ordered_args(expr) if isinstance(expr, sympy.And) else (expr,))]
-    return Problem(list(dict.fromkeys(parts)), fresh=True).script()
+    facts = statements(list(dict.fromkeys(parts)))
+    return Problem(facts, translator=Translator(Terms(), Bounds(facts), readable=True)).script()

@@ -47,11 +47,13 @@ def translates(*kinds: type) -> Callable[[Rule], Rule]:
 
 
 class Translator:
-    """Translates into the terms of one problem; `opaque` collects the expressions that are unknowns in it."""
+    """Translates into the terms of one problem; `opaque` collects the expressions that are unknowns in it. `readable`: a symbol
+    has its own name in z3, too, where no other symbol has it."""
 
-    def __init__(self, terms: Terms, bounds: Bounds) -> None:
+    def __init__(self, terms: Terms, bounds: Bounds, *, readable: bool = False) -> None:
         self.terms = terms
         self.bounds = bounds
+        self.readable = readable
         self.symbols: dict[Symbol, Any] = {}
         self.opaque: dict[Any, Meaning] = {}
         self.stated: list[Any] = []  # what holds of the fresh unknowns by definition; the problem asserts it
@@ -158,10 +160,15 @@ class Translator:
         if expr.is_integer is not True or expr.is_Number:
             raise NotInteger(expr)
         if isinstance(expr, Symbol):
-            # symbols of one name, told apart by their assumptions, are different unknowns
-            self.symbols[expr] = value = self.terms.integer_symbol(f"{expr.name}!{len(self.symbols)}")
+            self.symbols[expr] = value = self.terms.integer_symbol(self._name(expr))
             return Meaning(value)
         return self.opaque_integer(expr)
+
+    def _name(self, symbol: Symbol) -> str:
+        """Symbols of one name, told apart by their assumptions, are different unknowns."""
+        if self.readable and all(symbol.name != known.name for known in self.symbols):
+            return str(symbol.name)
+        return f"{symbol.name}!{len(self.symbols)}"
 
     def opaque_integer(self, expr: Expr) -> Meaning:
         """An unknown integer, the same for the same expression."""

@@ -7,6 +7,7 @@ import sys
 import types
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -208,6 +209,53 @@ def test_among_entries_that_hold_the_last_hit_is_chosen() -> None:
         assert region.entries() == order
 
 
+def overlapping(count: int, rng: random.Random) -> list[list[str]]:
+    """Guards of entries over two sizes, in Python's words: bands, sums and remainders, many of which hold at once."""
+    made = []
+    for _ in range(count):
+        low, high = sorted(rng.sample(range(1, 65), 2))
+        texts = [f"{{0}} >= {low}", f"{{0}} <= {high}"]
+        if rng.random() < 0.7:
+            texts.append(f"{{1}} % {(modulus := rng.choice((2, 3, 4, 8, 128)))} == {rng.randrange(modulus)}")
+        if rng.random() < 0.5:
+            texts.append(f"{rng.randint(1, 3)}*{{0}} {rng.choice('+-')} {{1}} {rng.choice(('<', '>='))} {rng.randrange(200)}")
+        if rng.random() < 0.3:
+            texts.append(f"({{0}}*{{1}}) % {rng.randint(2, 5)} != 0")  # of which the decision makes nothing
+        made.append(texts)
+    return made
+
+
+@pytest.mark.parametrize("shapes", [2_000, pytest.param(1_000_000, marks=pytest.mark.full)])
+def test_many_entries_choose_as_trying_them_in_turn_would(shapes: int) -> None:
+    """64 overlapping entries against arrays: the first that holds of a list that moves what was hit to its front."""
+    rng = random.Random(2)
+    guarded = overlapping(64, rng)
+    draw = np.random.default_rng(2)
+    a, b = draw.integers(1, 65, shapes), draw.integers(1, 400, shapes)
+    at = {"a": a, "b": b}
+    holding = np.array([np.all([eval(text.format("a", "b"), at) for text in texts], axis=0) for texts in guarded])
+    region = tracer._C.Region(lambda region, function, args: None, decide)
+    function = fresh(frame)
+    made = []
+    for number, texts in enumerate(guarded):
+        manager = guards.CheckFunctionManager([_TENSOR, *map(line, texts)], frame.__code__, globals())
+        made.append(entry(eval(f"lambda x, n: {number}"), manager.check_fn, globals=function.__globals__))
+        made[-1].guarded_code = types.SimpleNamespace(manager=manager)
+        region.install(function.__code__, function.__globals__, made[-1])
+    call = tracer._C.Dispatcher(region, function)
+    order = [made.index(each) for each in region.entries()]
+    base, wrong, missed = torch.empty(1, 1), 0, 0
+    for sizes, holds in zip(zip(a.tolist(), b.tolist()), np.ascontiguousarray(holding.T)):
+        expected = next((each for each in order if holds[each]), None)
+        if expected is None:
+            missed += 1
+        elif expected != order[0]:
+            order.remove(expected)
+            order.insert(0, expected)
+        wrong += call(base.expand(sizes), None) != expected
+    assert not wrong and 0 < missed < shapes / 2 and region.entries() == [made[each] for each in order]
+
+
 def test_a_decision_that_fails_is_reported_and_every_entry_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", reported.append)
@@ -217,3 +265,67 @@ def test_a_decision_that_fails_is_reported_and_every_entry_tried(monkeypatch: py
     assert [call(None, n) for n in (0, 1, 2, 0, 1)] == [0, 1, 2, 0, 1]
     assert len(region.entries()) == 3
     assert {hooked.exc_type for hooked in reported} == {ZeroDivisionError}
+
+
+# -------------------------------------------------------------------------------------------------- what a lookup costs
+
+
+def steps_of(nodes: tuple[Any, ...]) -> tuple[int, int]:
+    """In the worst case: how many features a walk from the root reads, and with how many numbers it compares these."""
+
+    def below(index: int) -> tuple[int, int]:
+        feature, starts, items, absent, unknown = nodes[index]
+        if feature < 0:
+            return 0, 0
+        worst = [below(child) for child in {*items, absent, unknown}]
+        return 1 + max(reads for reads, _ in worst), len(starts).bit_length() + max(compared for _, compared in worst)
+
+    return below(len(nodes) - 1)
+
+
+def by_constant(count: int) -> tuple[list[list[guards.Guard]], list[tuple[Any, Any]]]:
+    return [[guards.EqualsMatch(N, value)] for value in range(count)], [(None, value) for value in range(count)]
+
+
+def by_size(count: int) -> tuple[list[list[guards.Guard]], list[tuple[Any, Any]]]:
+    made: list[list[guards.Guard]] = [[_TENSOR, line(f"{{0}} == {value}")] for value in range(count)]
+    return made, [(torch.empty(value, 2), None) for value in range(count)]
+
+
+def by_region(count: int) -> tuple[list[list[guards.Guard]], list[tuple[Any, Any]]]:
+    """Bands of one size, each with four classes of the other."""
+    regions = [(low, rest) for low in range(1, 2 * count, 8) for rest in range(4)]
+    made: list[list[guards.Guard]] = [
+        [_TENSOR, line(f"{low} <= {{0}} <= {low + 7}"), line(f"{{1}} % 4 == {rest}")] for low, rest in regions
+    ]
+    return made, [(torch.empty(low + rest, 8 + rest), None) for low, rest in regions]
+
+
+@pytest.mark.parametrize("kind", [by_constant, by_size, by_region])
+def test_among_64_entries_each_lookup_asks_one(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it costs beside: a few words of the arguments, and a binary search in each."""
+    per_entry, calls = kind(64)
+    assert len(per_entry) == len(calls) == 64
+    asked: list[int] = []
+    region = tracer._C.Region(lambda region, function, args: None, decide)
+    function = fresh(frame)
+    for number, made in enumerate(per_entry):
+        manager = guards.CheckFunctionManager(made, frame.__code__, globals())
+        counting = entry(eval(f"lambda x, n: {number}"), lambda x, n, check=manager.check_fn, number=number: (
+            asked.append(number) or check(x, n)), globals=function.__globals__)  # fmt: skip
+        counting.guarded_code = types.SimpleNamespace(manager=manager)
+        region.install(function.__code__, function.__globals__, counting)
+    plans: list[Any] = []
+
+    def noting(*plan: Any) -> Any:
+        plans.append(plan)
+        return tracer._C.Decision(*plan)
+
+    monkeypatch.setattr(deciding, "_C", types.SimpleNamespace(Decision=noting))
+    call = tracer._C.Dispatcher(region, function)
+    for number, args in enumerate(calls):
+        assert call(*args) == number and call.lookup(*args) is not None
+    assert asked == [number for number in range(64) for _ in range(2)]
+    assert len(plans) == 1
+    reads, compared = steps_of(plans[0][-1])
+    assert reads <= 2 and compared <= 8

@@ -10,6 +10,7 @@ import time
 
 import pytest
 import torch
+import z3
 
 import tracer
 from shapes.parsing import variable
@@ -78,6 +79,42 @@ def test_the_same_file_comes_of_every_process(tmp_path):
         for seed in ("1", "2")
     }
     assert len(texts) == 1 and json.loads(texts.pop())["certified"]
+
+
+def of_many_kinds(x, y):
+    b, s = x.shape
+    if s // 3 > b or (b * s) % 5 == 2:
+        x = x + 1
+    if max(b, s - 7) != 6 and not s % 4 == 3:
+        x = x * 2
+    if b & 3 == 1:
+        x = x - 3
+    return x.sum() + y.sum()
+
+
+def models_at(script, sizes):
+    """At which of the sizes a script can be satisfied, by a z3 that is told nothing but the text."""
+    context = z3.Context()
+    asked = z3.Solver(ctx=context)
+    asked.from_string(script)
+    found = set()
+    for at in sizes:
+        given = [z3.Int(name, context) == value for name, value in at.items()]
+        found |= {tuple(at.values())} if asked.check(*given) == z3.sat else set()
+    return found
+
+
+def test_the_scripts_say_to_another_z3_what_the_regions_say_to_python():
+    spec = "x: B, S; y: 2*B + 1; B in 0..7; S in 2..12 by 2; B <= S + 1"
+    contract = contract_of(of_many_kinds, spec, (torch.ones(3, 4), torch.ones(7)))
+    data, domain = contract.data, contract.domain()
+    every = [{"B": b, "S": s} for b in range(-1, 9) for s in range(1, 14)]
+    points = {tuple(at.values()): {variable(name): value for name, value in at.items()} for at in every}
+    inside = {key for key, point in points.items() if domain.holds(point)}
+    assert models_at(data["domain"]["smtlib"], every) == inside and len(inside) > 30
+    assert len(data["regions"]) > 4
+    for told, region in zip(data["regions"], contract.regions(), strict=True):
+        assert models_at(told["smtlib"], every) == {key for key in inside if region.check(points[key])} != set()
 
 
 def test_renaming_and_refactoring_are_equivalent():

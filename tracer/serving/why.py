@@ -122,6 +122,7 @@ def stats_of(state: RegionState) -> dict[str, Any]:
         "evictions": state.stats["evict"],
         "limit_hits": state.stats["limit"],
         "timeouts": state.stats["timeout"],
+        "skips": state.stats["skip"],
         "sealed_misses": state.stats["sealed miss"],
         "undeclared": state.stats["undeclared"],
         "seconds_compiling": state.seconds,
