@@ -26,6 +26,7 @@ from shapes.env import ShapeEnv as OwnShapeEnv
 from shapes.guards import Why
 from shapes.ranges import INF, Range
 from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_tensors
+from tracer.backends.result_gradients import as_written, is_about_changes
 from tracer.backends.runtime_checks import return_checked_values
 from tracer.graph.gradients import keep_for_gradients
 from tracer.graph.graph_module import copy_of, with_graph
@@ -52,12 +53,17 @@ def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
     """
     if _is_bridged(gm, example_inputs):
         return compiler(gm, example_inputs)
-    try:
-        return _compile_bridged(compiler, gm, example_inputs, floats_as_tensors)
-    except Exception as error:
-        if type(error).__name__ != _FLOATS_NEEDED:
-            raise
-        return _compile_bridged(compiler, gm, example_inputs, floats_as_constants)
+    floats, look_closely = floats_as_tensors, False
+    while True:
+        try:
+            return _compile_bridged(compiler, gm, example_inputs, floats, look_closely)
+        except Exception as error:
+            if type(error).__name__ == _FLOATS_NEEDED and floats is not floats_as_constants:
+                floats = floats_as_constants
+            elif is_about_changes(error) and not look_closely:
+                look_closely = True
+            else:
+                raise
 
 
 def on_torch_values(rewrite: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.GraphModule, example_inputs: list[Any]) -> Any:
@@ -82,13 +88,14 @@ def _on_torch_values(use: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.Gra
 
 
 def _compile_bridged(
-    compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any], floats: Callable[..., Any]
+    compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any], floats: Callable[..., Any], look_closely: bool
 ) -> Callable[..., Any]:
     graph = copy_of(gm.graph)
+    corrected = as_written(graph, look_closely)
     keep_for_gradients(graph)
     checked = return_checked_values(graph)
     example_inputs, computed = floats(graph, example_inputs)
-    return computed(checked(_on_torch_values(compiler, with_graph(gm, graph), example_inputs)))
+    return corrected(computed(checked(_on_torch_values(compiler, with_graph(gm, graph), example_inputs))))
 
 
 def _is_bridged(gm: fx.GraphModule, example_inputs: list[Any]) -> bool:

@@ -187,6 +187,21 @@ def _is_plain(tensor: torch.Tensor) -> bool:
     )
 
 
+@contextlib.contextmanager
+def mode_of(fake: Any) -> Iterator[None]:
+    """Within, operations run on fakes of the same world."""
+    with fake.fake_mode, enable_python_dispatcher():
+        yield
+
+
+def is_leaf(fake: torch.Tensor) -> bool | None:
+    """None where autograd refuses to say: of a view made in no_grad whose base was written to since."""
+    try:
+        return fake.is_leaf
+    except RuntimeError:
+        return None
+
+
 def storage_of(tensor: torch.Tensor) -> int:
     """What tells storages apart; transforms of torch.func wrap tensors that have one."""
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):

@@ -17,7 +17,7 @@ from torch.fx.node import map_arg
 
 from tracer import config
 from tracer.graph.fake_rules import fake_form
-from tracer.graph.fake_tensors import FakeWorld, expr_of, is_symbolic, symbols_in
+from tracer.graph.fake_tensors import FakeWorld, expr_of, is_leaf, is_symbolic, symbols_in
 from tracer.graph.input_memory import InputMemory
 from tracer.graph.operator_effects import is_compliant
 from tracer.graph.runtime_asserts import RuntimeAsserts
@@ -69,11 +69,13 @@ class OutputGraph:
         self.runs_as_written = True  # by the backend
         self.loops_carry_only_tensors = False  # as the backend wants it
         self.location: Callable[[], Any] = lambda: None  # the traced program's present line
+        self.break_step: Callable[[], int | None] = lambda: None  # to break at, now
         self.module_stack: Callable[[], Any] = lambda: None  # the modules whose code that is in
         self._wrap_result = wrap_result
         self._tracked_fakes: dict[int, tuple[Any, VariableTracker]] = {}
         self._symbol_nodes: dict[Any, fx.Node] = {}
         self._last_placeholder: fx.Node | None = None
+        self.own_leaves: list[tuple[torch.Tensor, int | None]] = []  # that require gradients, with the step that made each so
         self._written: frozenset[int] = frozenset()  # storages that the nodes so far write to
         self._failing = 0  # how often one of them may fail
         self.on_trial: Refusal | None = None  # while what runs is only looked at, and must not become part of the graph
@@ -215,6 +217,8 @@ class OutputGraph:
             target = pow  # torch.fx writes operator.pow(-7, n) as `-7 ** n`, which is -(7 ** n)
         node = self.graph.create_node(op, target, args, kwargs)
         node.meta[EXAMPLE] = example
+        if isinstance(example, torch.Tensor) and example.requires_grad and is_leaf(example):
+            self.own_leaves.append((example, self.break_step()))
         node.meta["location"] = self.location()
         modules = self.module_stack()
         if modules:
@@ -297,15 +301,26 @@ class OutputGraph:
             if storages.get(id(item)) in mode.written_storages
         ]
 
+    def leaf_that_shows(self, results: list[fx.Node], inputs: list[GraphInput]) -> int | None:
+        """The step that made a leaf which a backend that differentiates the graph with respect to its inputs would lose: it is
+        returned, or all that is returned requires gradients because of it."""
+        examples = [node.meta[EXAMPLE] for node in results if isinstance(node.meta[EXAMPLE], torch.Tensor)]
+        ids = {id(example) for example in examples if example.requires_grad}
+        if not ids or not self.own_leaves or self.runs_as_written:
+            return None
+        alone = not any(isinstance(item.fake, torch.Tensor) and item.fake.requires_grad for item in inputs)
+        return next((step for leaf, step in self.own_leaves if alone or id(leaf) in ids), None)
+
     @property
     def draws_random_numbers(self) -> bool:
         return self.world.fake_mode.drew_random_numbers
 
     def close(self) -> None:
         """The graph is made: lets go of real values, and of whoever knows the program's present line."""
-        self.location = self.module_stack = self.world.env.where = _nowhere
+        self.location = self.module_stack = self.break_step = self.world.env.where = _nowhere
         self.inputs.clear()
         self.memory = None
+        self.own_leaves.clear()
         self._tracked_fakes.clear()
 
     def operation_count(self) -> int:

@@ -29,7 +29,10 @@ from tracer.variables.overrides import OverrideState
 from tracer.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
+    from torch import fx
+
     from tracer.frame_state import DynamismPolicy
+    from tracer.graph.output_graph import GraphInput
     from tracer.guards import Guard
     from tracer.interpreter.translator import InstructionTranslator
     from tracer.sources import Source
@@ -54,6 +57,7 @@ class Trace:
         self.output = OutputGraph(world, wrap_result)
         self.output.location = self.location
         self.output.module_stack = self.module_stack
+        self.output.break_step = self.break_step
         self.output.runs_as_written = runs_as_written
         self.output.memory = None if runs_as_written else InputMemory()
         self.effects = Effects()
@@ -106,6 +110,14 @@ class Trace:
         """The step of the call (0: of the root frame) that left a generator suspended where closing it has an effect. It is
         closed when the last reference goes, so that the whole call has to run in CPython."""
         return next((step for generator, step in self.generators if not generator.closes_quietly()), None)
+
+    def refuse_own_leaves(self, results: list[fx.Node], inputs: list[GraphInput]) -> None:
+        """A leaf that the program makes keeps its gradient only outside of a graph that is differentiated as a whole."""
+        step = self.output.leaf_that_shows(results, inputs)
+        if step is not None:
+            error = Unsupported(reason("autograd-in-trace"), {"name": "a leaf that requires a gradient and is returned"})
+            error.break_step = step
+            raise error
 
     def refuse_late_changes(self) -> None:
         """What hooks read when gradients come has to be what it was when they were set, in the code behind a break, too."""
@@ -165,6 +177,9 @@ class Trace:
 
     def location(self) -> UserLocation | None:
         return None if self.frame is None else self.frame.location()
+
+    def break_step(self) -> int | None:
+        return None if self.frame is None else self.frame.break_step()
 
     def module_stack(self) -> dict[str, tuple[str, type]]:
         """The modules whose code runs, outermost first, as FX notes them beside a node: name -> (path, class)."""

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from tracer import config, guards
-from tracer.graph.fake_tensors import is_symbolic
+from tracer.graph.fake_tensors import is_leaf, is_symbolic
 from tracer.graph_breaks import unsupported
 from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker, invoke
@@ -299,15 +299,7 @@ def writing(tx: Tracer, *tensors: VariableTracker) -> Iterator[None]:
 
 
 def _metadata(fake: torch.Tensor) -> tuple[Any, ...]:
-    return fake.requires_grad, *fake.shape, *fake.stride(), _leaf(fake)
-
-
-def _leaf(fake: torch.Tensor) -> bool | None:
-    """Whether it is a leaf; None where autograd refuses to say: of a view made in no_grad whose base was written to since."""
-    try:
-        return fake.is_leaf
-    except RuntimeError:
-        return None
+    return fake.requires_grad, *fake.shape, *fake.stride(), is_leaf(fake)
 
 
 def beside(tx: Tracer, tensor: TensorVariable, other: VariableTracker) -> VariableTracker:

@@ -1,0 +1,85 @@
+"""What a compiled graph returns takes part in autograd as it does where the graph runs as written.
+
+AOTAutograd differentiates a graph as a whole. It cannot where the program itself is past that: a loss whose backward pass has
+run, or whose parameters an optimizer has changed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+
+from tracer.graph.fake_tensors import mode_of
+from tracer.graph.output_graph import EXAMPLE
+
+Compiled = Callable[..., Any]
+_CHANGED = "has been modified by an inplace operation"
+_SPENT = ("backward through the graph a second time", _CHANGED)
+
+
+def is_about_changes(error: Exception) -> bool:
+    """Whether a compiler failed because the program has changed what the gradients of a result need."""
+    return isinstance(error, RuntimeError) and _CHANGED in str(error)
+
+
+def as_written(graph: fx.Graph, look_closely: bool) -> Callable[[Compiled], Compiled]:
+    """Prepares a graph for compilers; the result corrects what comes of its compiled form. `look_closely`: ask of every result
+    whether it can be differentiated, which takes long; otherwise only where a backward pass is part of the graph."""
+    results = list(graph.output_node().args[0])
+    look_closely = look_closely or any(node.target is torch.autograd.grad for node in graph.nodes)
+    spent = _spent(graph, results) if look_closely else {}
+    if not spent:
+        return lambda compiled: compiled
+    with graph.inserting_before(graph.output_node()):
+        for index in spent:
+            node = results[index] = graph.call_method("detach", (results[index],))
+            example = node.args[0].meta[EXAMPLE]
+            with example.fake_mode:
+                node.meta[EXAMPLE] = example.detach()
+    graph.output_node().args = (tuple(results),)
+
+    def around(compiled: Compiled) -> Compiled:
+        def run(*args: Any) -> Any:
+            results = list(compiled(*args))
+            for index, message in spent.items():
+                results[index] = _refusing(results[index], message)
+            return results
+
+        return run
+
+    return around
+
+
+def _spent(graph: fx.Graph, results: list[Any]) -> dict[int, str]:
+    """The results that require gradients, but that autograd can go back from no more: with its words for it."""
+    inputs = [node.meta[EXAMPLE] for node in graph.nodes if node.op == "placeholder" and _requires_grad(node)]
+    found: dict[int, str] = {}
+    for index, node in enumerate(results):
+        if inputs and _requires_grad(node) and node.op != "placeholder":
+            message = _why_not(node.meta[EXAMPLE], inputs)
+            if message is not None:
+                found[index] = message
+    return found
+
+
+def _why_not(result: Any, inputs: list[Any]) -> str | None:
+    with mode_of(result):
+        try:
+            torch.autograd.grad(result, inputs, torch.empty_like(result), retain_graph=True, allow_unused=True)
+        except RuntimeError as error:
+            return str(error) if any(words in str(error) for words in _SPENT) else None
+    return None
+
+
+def _requires_grad(node: Any) -> bool:
+    example = node.meta.get(EXAMPLE) if isinstance(node, fx.Node) else None
+    return isinstance(example, torch.Tensor) and example.requires_grad
+
+
+def _refusing(result: torch.Tensor, message: str) -> torch.Tensor:
+    """A tensor that requires a gradient, whose backward pass raises."""
+    error = torch._C._functions.DelayedError(message.encode(), 1)
+    return error(result.detach().requires_grad_())  # type: ignore[no-any-return]
