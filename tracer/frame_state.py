@@ -119,6 +119,14 @@ class DynamismPolicy:
             known = self._ints[source.name] = bool(varying) and config.automatic_dynamic_shapes
         return known
 
+    def value_is_known(self, source: Source, value: Any) -> bool:
+        """Whether a date or time is taken for a constant: what a caller hands in, or was seen to change, comes from a clock."""
+        known = self._ints.get(source.name)
+        if known is None:
+            known = not _is_of_caller(source) and not self.history.observe(source.name, (hash(value),))
+            self._ints[source.name] = known
+        return known
+
     def int_is_dynamic(self, source: Source, value: int) -> bool:
         """Whether an int input is a symbol. What the program keeps (attributes, globals, cells) is one if it was seen to
         change, as counters do; until then it is taken for a constant of the model, whatever `dynamic` says."""
@@ -144,6 +152,16 @@ def _is_data(source: Source) -> bool:
     while isinstance(source, (ItemSource, UpcomingSource, IteratorPartsSource)) and source.base is not None:
         source = source.base
     return source.base is None and not isinstance(source, AttrSource) and source.name.startswith("L[")
+
+
+def _is_of_caller(source: Source) -> bool:
+    """Whether a value was handed in by the caller, and no object keeps it."""
+    step: Source | None = source
+    while step is not None:
+        source, kept, step = step, type(step) is AttrSource, step.base
+        if kept:
+            return False
+    return source.name.startswith("L[")
 
 
 _KEPT = (AttrSource, ItemSource, DictValueSource, CellContentsSource, MethodSelfSource, TypeSource, ClassAttrSource)

@@ -9,7 +9,14 @@ from tracer.guards.attributes import ClassHasAttr, HasAttr
 from tracer.guards.base import Guard, Mismatch
 from tracer.guards.class_shape import ClassShape, ClassTemplate
 from tracer.guards.code import CheckCode, fetchable
-from tracer.guards.constants import PLAIN_VALUES, EqualsMatch, OrdinaryFloat, PlainValueMatch, is_guardable_constant
+from tracer.guards.constants import (
+    LIBRARY_VALUES,
+    PLAIN_VALUES,
+    EqualsMatch,
+    OrdinaryFloat,
+    PlainValueMatch,
+    is_guardable_constant,
+)
 from tracer.guards.containers import (
     DictContains,
     DictKeysMatch,
@@ -45,6 +52,7 @@ from tracer.guards.tensors import LeafMatch, MarksMatch, TensorMatch, TensorSpec
 from tracer.guards.unchanged import Findings, Unchanged
 
 __all__ = [
+    "LIBRARY_VALUES",
     "PLAIN_VALUES",
     "AbcRegistryMatch",
     "ArrayMatch",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import enum
 import math
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ _SINGLETONS = (
     torch.qscheme,
 )
 _SCALARS = (int, float, complex, str, bytes, torch.device)
+LIBRARY_VALUES = (datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone)
 _SEQUENCES = (tuple, torch.Size, frozenset)
 _LONGEST_LITERAL = 200
 _MOST_INLINE_LEAVES = 8
@@ -44,6 +46,8 @@ def is_guardable_constant(value: object) -> bool:
         return all(is_guardable_constant(item) for item in value)  # type: ignore[attr-defined]
     if cls is slice:
         return all(is_guardable_constant(part) for part in _slice_parts(value))
+    if cls in LIBRARY_VALUES:  # a time zone may be an object of the program
+        return all(type(part) in _PARTS_OF_VALUES for part in _value_parts(value))
     return cls is range
 
 
@@ -68,6 +72,9 @@ def same_constant(seen: Any, expected: Any) -> bool:
         return (seen.start, seen.stop, seen.step) == (expected.start, expected.stop, expected.step)
     if cls in _SCALARS:
         return bool(seen == expected)
+    if cls in LIBRARY_VALUES:
+        parts, wanted = _value_parts(seen), _value_parts(expected)
+        return len(parts) == len(wanted) and all(map(same_constant, parts, wanted))
     return False  # singletons and enum members: identity was tried above
 
 
@@ -86,6 +93,19 @@ def _slice_parts(value: Any) -> tuple[Any, Any, Any]:
     return value.start, value.stop, value.step
 
 
+_PARTS_OF_VALUES = (int, bytes, str, datetime.timedelta, datetime.timezone)
+
+
+def _value_parts(value: Any) -> tuple[Any, ...]:
+    """All that tells a value of `datetime` from others; two that are equal may differ in their time zones."""
+    match value:
+        case datetime.timedelta():
+            return value.days, value.seconds, value.microseconds
+        case datetime.timezone():
+            return value.__getinitargs__()  # type: ignore[attr-defined,no-any-return]
+    return value.__reduce_ex__(4)[1]  # type: ignore[no-any-return]
+
+
 def constant_key(value: Any) -> Any:
     """A hashable stand-in that is equal exactly for the same type and value."""
     cls = type(value)
@@ -101,6 +121,8 @@ def constant_key(value: Any) -> Any:
         return cls, *map(constant_key, _slice_parts(value))
     if cls is range:
         return cls, value.start, value.stop, value.step
+    if cls in LIBRARY_VALUES:
+        return cls, *map(constant_key, _value_parts(value))
     return (cls, value) if cls in _SCALARS or cls in _SINGLETONS else (cls, id(value))
 
 

@@ -9,6 +9,7 @@ from tracer.library import (  # noqa: F401
     collections_,
     copy_,
     dataclasses_,
+    datetime_,
     functools_,
     importlib_,
     inspect_,

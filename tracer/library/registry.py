@@ -18,6 +18,7 @@ import torch
 
 from tracer import user_marks
 from tracer.graph_breaks import unsupported
+from tracer.guards import LIBRARY_VALUES
 from tracer.library.torch_.operations import graph_operations
 from tracer.sources import BuiltinSource, ModuleGlobalsSource, ObjectSource
 from tracer.sources.reading import codes_in
@@ -144,7 +145,12 @@ def is_foldable(function: Any) -> bool:
     if id(function) in _foldable:
         return True
     owner = getattr(function, "__self__", None)
+    if any(owner is cls for cls in LIBRARY_VALUES):
+        return function.__name__ in _MAKING_VALUES
     return any(owner is cls for cls in (int, float, str, bytes, dict))
+
+
+_MAKING_VALUES = ("fromisoformat", "fromordinal", "fromisocalendar", "combine")  # the others ask the clock, or where it stands
 
 
 def allows_inlining(function: Any) -> bool:

@@ -24,6 +24,7 @@ from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import BY_IDENTITY, CONSTANT_TYPES, ConstantVariable
 from tracer.variables.enums import constant_of
 from tracer.variables.functions import UserFunctionVariable, is_nested_function
+from tracer.variables.library_values import LibraryValueVariable
 from tracer.variables.lookups import rely_on_bases, storage_base
 from tracer.variables.mappings import MappingProxyVariable
 from tracer.variables.modules import PythonModuleVariable
@@ -189,6 +190,14 @@ def _constant(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) 
 def _by_identity(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     builder.guard(guards.IdMatch(source, value))
     return (PatternVariable if type(value) in PATTERN_TYPES else ConstantVariable)(value, source)
+
+
+@tracks(*guards.LIBRARY_VALUES)
+def _library_value(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    if not guards.is_guardable_constant(value) or not builder.trace.policy.value_is_known(source, value):
+        return opaque(builder, value, source)
+    builder.guard(guards.EqualsMatch(source, value))
+    return LibraryValueVariable(value, source)
 
 
 @tracks(int)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from tracer.graph_breaks import unsupported
+from tracer.guards.constants import LIBRARY_VALUES, is_guardable_constant
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.lookups import lookup
@@ -81,6 +82,8 @@ def is_constant_value(value: Any) -> bool:
         return True
     if cls is slice:
         return all(map(is_constant_value, (value.start, value.stop, value.step)))
+    if cls in LIBRARY_VALUES:
+        return is_guardable_constant(value)
     return cls is range or (cls in (tuple, frozenset) and all(map(is_constant_value, value)))
 
 

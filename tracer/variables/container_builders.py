@@ -114,8 +114,9 @@ def fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, valu
     builder.guard(guards.DictKeysMatch(source, tuple(keys), ordered_dict=ordered and not of_proxy))
     for index, key in enumerate(keys):
         item = items[index]
-        tracked = tx.literal(key) if is_constant_value(key) else tx.wrap(key, DictKeySource(source, index))
-        item_source = ItemSource(source, key) if is_constant_value(key) else DictValueSource(source, index)
+        plain = is_constant_value(key) and type(key) not in guards.LIBRARY_VALUES
+        tracked = tx.literal(key) if plain else tx.wrap(key, DictKeySource(source, index))
+        item_source = ItemSource(source, key) if plain else DictValueSource(source, index)
         variable.entries[tracked.hash_key(tx)] = (tracked, Unwrapped(item, item_source))
 
 

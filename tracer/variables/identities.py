@@ -32,7 +32,8 @@ def might_be_one(tx: Any, left: VariableTracker, right: VariableTracker) -> bool
     return cls is right.python_type() and not issubclass(cls, ALWAYS_APART)
 
 
-COPIED = (int, float, complex, str, bytes, tuple, frozenset, range, slice, torch.device)  # of which two may be equal
+COPIED = (int, float, complex, str, bytes, tuple, frozenset, range, slice, torch.device,
+          *guards.LIBRARY_VALUES)  # of which two may be equal  # fmt: skip
 
 
 def constants_are_one(tx: Any, left: VariableTracker, right: VariableTracker) -> bool:

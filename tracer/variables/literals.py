@@ -9,9 +9,11 @@ import numpy as np
 import torch
 
 from tracer.graph_breaks import unsupported
+from tracer.guards import LIBRARY_VALUES
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import CONSTANT_TYPES, ConstantVariable
+from tracer.variables.constant import CONSTANT_TYPES, ConstantVariable, is_constant_value
 from tracer.variables.enums import EnumMemberVariable
+from tracer.variables.library_values import LibraryValueVariable
 from tracer.variables.mappings import DictVariable
 from tracer.variables.patterns import PATTERN_TYPES, PatternVariable
 from tracer.variables.sequences import ListVariable, RangeVariable, SizeVariable, SliceVariable, TupleVariable
@@ -28,6 +30,8 @@ def from_python(value: Any) -> VariableTracker:
         return ConstantVariable(value)
     if isinstance(value, enum.Enum):
         return EnumMemberVariable(value)
+    if cls in LIBRARY_VALUES and is_constant_value(value):
+        return LibraryValueVariable(value)
     make = _CONTAINERS.get(cls)
     if make is None:
         unsupported("not-a-constant", value=f"a result of type {cls.__name__}")

@@ -1,0 +1,8 @@
+"""`datetime`: its values are made and computed while tracing. What reads the clock has no model."""
+from __future__ import annotations
+
+import datetime
+
+from tracer.library.registry import foldable
+
+foldable(datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone)
