@@ -23,6 +23,7 @@ import operator
 import random
 import re
 import sys
+import threading
 import time
 import types
 import typing

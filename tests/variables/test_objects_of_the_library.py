@@ -418,3 +418,45 @@ def test_what_a_thread_local_lacks_or_makes_itself_is_asked_of_it():
         check(program, torch.ones(2))
     finally:
         del PER_THREAD.missing
+
+
+def test_cached_properties_of_local_classes():
+    def f(x):
+        worked_out = []
+
+        class Local:
+            @functools.cached_property
+            def doubled(self):
+                worked_out.append(1)
+                return x * 2
+
+        local = Local()
+        return local.doubled + local.doubled, worked_out, vars(local), Local.doubled.attrname, type(Local.doubled.lock)
+
+    captured(f, X)
+
+    def escapes(x):
+        class Local:
+            @functools.cached_property
+            def plain(self):
+                """A cached one."""
+                return 3
+
+        return x + 1, Local
+
+    assert captured(escapes, X).result[1]().plain == 3
+
+
+def test_locks_that_are_made():
+    class Guarded:
+        def __init__(self):
+            self.lock, self.again = threading.Lock(), threading.RLock()
+
+    def f(x):
+        guarded = Guarded()
+        with guarded.lock:
+            held = guarded.lock.locked()
+        return x * 2, held, guarded.lock.locked(), guarded.lock is guarded.again, {guarded.lock: 1}[guarded.lock], type(guarded.again)
+
+    breaks(f, X)
+    captured(lambda x: (x * 2, bool(Guarded().lock), Guarded().lock == Guarded().lock), X)

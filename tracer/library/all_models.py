@@ -25,6 +25,7 @@ from tracer.library import (  # noqa: F401
     random_,
     re_,
     sys_,
+    threading_,
     time_,
     typing_,
     weakref_,

@@ -1,0 +1,41 @@
+"""Models of `threading`: locks are made in a trace, for what is given one at birth; CPython takes and releases them."""
+from __future__ import annotations
+
+import _thread
+import threading
+from typing import TYPE_CHECKING, Any
+
+from tracer.library.registry import models
+from tracer.variables.base import VariableTracker
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
+
+
+class MadeLockVariable(VariableTracker):
+    """threading.Lock() or threading.RLock()"""
+
+    def __init__(self, make: Any) -> None:
+        self.make = make
+
+    def python_type(self) -> type:
+        return _thread.RLock if self.make is _thread.RLock else _thread.LockType
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(self.make)
+
+
+@models(threading.Lock)
+def _lock(tx: Tracer) -> VariableTracker:
+    return MadeLockVariable(threading.Lock)
+
+
+@models(threading.RLock, _thread.RLock)
+def _rlock(tx: Tracer) -> VariableTracker:
+    return MadeLockVariable(_thread.RLock)
