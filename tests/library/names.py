@@ -210,5 +210,5 @@ NAMES = {
 NAMES["_abc"] = _abc
 _ = (
     bisect, collections, copy, dataclasses, enum, heapq, importlib, inspect, itertools, json, math, numbers, random, re, sys,
-    time, types, warnings, weakref,
+    threading, time, types, warnings, weakref,
 )  # fmt: skip

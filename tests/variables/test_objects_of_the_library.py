@@ -456,7 +456,8 @@ def test_locks_that_are_made():
         guarded = Guarded()
         with guarded.lock:
             held = guarded.lock.locked()
-        return x * 2, held, guarded.lock.locked(), guarded.lock is guarded.again, {guarded.lock: 1}[guarded.lock], type(guarded.again)
+        same = guarded.lock is guarded.again, {guarded.lock: 1}[guarded.lock], type(guarded.again)
+        return x * 2, held, guarded.lock.locked(), same
 
     breaks(f, X)
     captured(lambda x: (x * 2, bool(Guarded().lock), Guarded().lock == Guarded().lock), X)

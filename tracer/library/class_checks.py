@@ -15,11 +15,13 @@ import torch
 from tracer import guards
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
+from tracer.sources.reading import is_a
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import boolean
 from tracer.variables.lookups import lookup, rely_on_answer, rely_on_bases
 from tracer.variables.sequences import TupleVariable
+from tracer.variables.type_forms import made
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -31,6 +33,7 @@ _BY_CLASS = frozenset(
     (type.__instancecheck__, abc.ABCMeta.__instancecheck__)
     + tuple(type(cls).__instancecheck__ for cls in (torch.nn.Parameter, torch.nn.Buffer, torch.Tensor))
 )
+_UNSUBSCRIPTED: type = typing._SpecialGenericAlias  # type: ignore[attr-defined]  # typing.List and the like
 _PROTOCOL_CHECK = type(typing.Protocol).__instancecheck__
 
 
@@ -146,7 +149,10 @@ def _classes(tx: Tracer, value: Value) -> list[ClassVariable]:
         return [cls for item in value.items(tx) for cls in _classes(tx, item)]
     alias = getattr(value, "value", None)
     if isinstance(alias, types.UnionType) or typing.get_origin(alias) is typing.Union:
-        return [tx.class_variable(cls) for cls in typing.get_args(alias)]  # type: ignore[attr-defined]
+        parts = [tx.class_variable(part) if is_a(part, type) else made(part) for part in typing.get_args(alias)]  # type: ignore[attr-defined]
+        return [cls for part in parts for cls in _classes(tx, part)]
+    if isinstance(alias, _UNSUBSCRIPTED):
+        return [tx.class_variable(alias.__origin__)]  # type: ignore[attr-defined]
     unsupported("unsupported-builtin", function=f"isinstance with {value.describe()}")
 
 
