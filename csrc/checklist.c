@@ -7,7 +7,39 @@
 #include "tensor_checks.h"
 #include "unchanged.h"
 
-enum { FEW_VALUES = 256 };
+/* ---- values ---- */
+
+PyObject **
+checklist_take_room(PyObject *checklist, PyObject **few)
+{
+    Py_ssize_t count = ((Checklist *)checklist)->value_count;
+    return count > CHECKLIST_FEW_VALUES ? PyMem_New(PyObject *, count) : few;
+}
+
+void
+checklist_give_back(PyObject **room, PyObject **few)
+{
+    if (room != few) {
+        PyMem_Free(room);
+    }
+}
+
+const Indices *
+checklist_fetched(PyObject *checklist)
+{
+    const Checklist *self = (Checklist *)checklist;
+    return self->has_rest ? NULL : &self->fetched;
+}
+
+Outcome
+checklist_look(PyObject *checklist, PyObject *const *slots, PyObject **values)
+{
+    Outcome outcome = checklist_holds((Checklist *)checklist, slots, values);
+    if (outcome != HOLDS) {
+        PyErr_Clear();
+    }
+    return outcome;
+}
 
 /* ---- calling ---- */
 
@@ -57,62 +89,24 @@ checklist_call(PyObject *callable, PyObject *const *slots, size_t nargsf, PyObje
                      PyVectorcall_NARGS(nargsf));
         return NULL;
     }
-    PyObject *few[FEW_VALUES];
-    PyObject **values = self->value_count > FEW_VALUES ? PyMem_New(PyObject *, self->value_count) : few;
+    PyObject *few[CHECKLIST_FEW_VALUES];
+    PyObject **values = checklist_take_room(callable, few);
     if (values == NULL) {
         return PyErr_NoMemory();
     }
     /* Before the values are read: making a tuple may collect garbage, which runs finalizers. */
     PyObject *answer = self->fetches ? PyTuple_New(self->fetched.count) : Py_NewRef(Py_True);
-    Outcome outcome = answer == NULL ? UNSURE : checklist_holds(self, slots, values);
+    Outcome outcome = answer == NULL ? UNSURE : checklist_look(callable, slots, values);
     if (outcome == HOLDS) {
         fill(self, answer, values);
     }
-    if (values != few) {
-        PyMem_Free(values);
-    }
+    checklist_give_back(values, few);
     if (outcome == HOLDS) {
         return with_rest(self, answer, slots);
     }
     Py_XDECREF(answer);
     PyErr_Clear();
     return outcome == FAILS ? Py_NewRef(Py_False) : ask(self, self->whole, slots);
-}
-
-Py_ssize_t
-checklist_fetched_count(PyObject *checklist)
-{
-    const Checklist *self = (Checklist *)checklist;
-    return self->has_rest ? -1 : self->fetches ? self->fetched.count : 0;
-}
-
-static Outcome
-look_with_room(const Checklist *self, PyObject *const *slots, PyObject **fetched, PyObject **values)
-{
-    Outcome outcome = checklist_holds(self, slots, values);
-    if (outcome != HOLDS) {
-        PyErr_Clear();
-        return outcome;
-    }
-    const Py_ssize_t *items = self->fetched.items;
-    for (Py_ssize_t i = 0, count = self->fetched.count; i < count; i++) {
-        fetched[i] = values[items[i]];
-    }
-    return HOLDS;
-}
-
-Outcome
-checklist_look(PyObject *checklist, PyObject *const *slots, PyObject **fetched)
-{
-    const Checklist *self = (Checklist *)checklist;
-    if (self->value_count <= FEW_VALUES) {
-        PyObject *few[FEW_VALUES];
-        return look_with_room(self, slots, fetched, few);
-    }
-    PyObject **values = PyMem_New(PyObject *, self->value_count);
-    Outcome outcome = values == NULL ? UNSURE : look_with_room(self, slots, fetched, values);
-    PyMem_Free(values);
-    return outcome;
 }
 
 /* ---- parsing ---- */

@@ -54,15 +54,20 @@ typedef struct {
     PyObject *weakrefs;
 } Checklist;
 
-/* Room for `value_count` values is given; they are borrowed. */
+/* `values` has room for all of them; they are borrowed. */
 Outcome checklist_holds(const Checklist *self, PyObject *const *slots, PyObject **values);
 
 extern PyTypeObject Checklist_Type;
 #define Checklist_Check(object) Py_IS_TYPE((object), &Checklist_Type)
 
-/* How many values the list hands out; -1 where a function has to be asked besides. */
-Py_ssize_t checklist_fetched_count(PyObject *checklist);
-/* Whether it holds; then `fetched` is filled with what it hands out, borrowed. Leaves no exception. */
-Outcome checklist_look(PyObject *checklist, PyObject *const *slots, PyObject **fetched);
+enum { CHECKLIST_FEW_VALUES = 256 };
+
+/* Which of its values the list hands out; NULL where a function has to be asked besides. */
+const Indices *checklist_fetched(PyObject *checklist);
+/* Room for its values: `few`, which has CHECKLIST_FEW_VALUES, or more, to be given back; NULL, without an exception. */
+PyObject **checklist_take_room(PyObject *checklist, PyObject **few);
+void checklist_give_back(PyObject **room, PyObject **few);
+/* Whether it holds; then `values` are what it has read, borrowed. Leaves no exception. */
+Outcome checklist_look(PyObject *checklist, PyObject *const *slots, PyObject **values);
 
 #endif

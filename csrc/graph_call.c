@@ -3,42 +3,41 @@
 
 #include "frame_eval.h"
 
-enum { FEW_FETCHED = 16 };
-
 /* ---- checking ---- */
 
 static void
-place_inputs(const GraphCall *self, PyObject *const *slots, PyObject *const *fetched, PyObject **inputs)
+place_inputs(const GraphCall *self, PyObject *const *slots, PyObject *const *values, PyObject **inputs)
 {
-    for (Py_ssize_t i = 0; i < self->input_count; i++) {
-        Py_ssize_t place = self->inputs[i];
-        inputs[i] = place >= 0 ? slots[place] : fetched[-1 - place];
+    for (Py_ssize_t i = 0; i < self->stretch_count; i++) {
+        const Stretch *stretch = &self->inputs[i];
+        PyObject *const *from = (stretch->of_slots ? slots : values) + stretch->first;
+        for (Py_ssize_t j = 0; j < stretch->count; j++) {
+            *inputs++ = from[j];
+        }
     }
+}
+
+static Outcome
+look(const GraphCall *self, PyObject *check_fn, CallSite *site, PyObject **values)
+{
+    Outcome outcome = checklist_look(check_fn, site->slots, values);
+    if (outcome == HOLDS) {
+        PyObject **inputs = call_site_take_inputs(site, self->input_count);
+        if (inputs == NULL) {
+            PyErr_Clear();
+            return UNSURE;
+        }
+        place_inputs(self, site->slots, values, inputs);
+    }
+    return outcome;
 }
 
 Outcome
 graph_call_bind(const GraphCall *self, PyObject *check_fn, CallSite *site)
 {
-    if (!Checklist_Check(check_fn) || checklist_fetched_count(check_fn) != self->fetched_count) {
-        return UNSURE;
-    }
-    PyObject *few[FEW_FETCHED];
-    int in_place = self->as_fetched;
-    if (!in_place && self->fetched_count > FEW_FETCHED) {
-        return UNSURE;
-    }
-    PyObject **inputs = call_site_take_inputs(site, self->input_count);
-    if (inputs == NULL) {
-        PyErr_Clear();
-        return UNSURE;
-    }
-    Outcome outcome = checklist_look(check_fn, site->slots, in_place ? inputs : few);
-    if (outcome != HOLDS) {
-        call_site_drop_found(site);
-    }
-    else if (!in_place) {
-        place_inputs(self, site->slots, few, inputs);
-    }
+    PyObject *few[CHECKLIST_FEW_VALUES], **values = checklist_take_room(check_fn, few);
+    Outcome outcome = values == NULL ? UNSURE : look(self, check_fn, site, values);
+    checklist_give_back(values, few);
     return outcome;
 }
 
@@ -160,24 +159,35 @@ bad_call(void)
     return -1;
 }
 
+static void
+add_input(GraphCall *self, int of_slots, Py_ssize_t place)
+{
+    Stretch *next = &self->inputs[self->stretch_count];
+    if (self->stretch_count > 0 && next[-1].of_slots == of_slots && next[-1].first + next[-1].count == place) {
+        next[-1].count++;
+    }
+    else {
+        *next = (Stretch){of_slots, place, 1};
+        self->stretch_count++;
+    }
+}
+
 static int
-parse_inputs(GraphCall *self, PyObject *inputs, Py_ssize_t slots)
+parse_inputs(GraphCall *self, PyObject *inputs, Py_ssize_t slots, const Indices *fetched)
 {
     self->input_count = PyTuple_GET_SIZE(inputs);
-    self->inputs = PyMem_New(Py_ssize_t, self->input_count + 1);
+    self->inputs = PyMem_New(Stretch, self->input_count + 1);
     if (self->inputs == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    int as_fetched = 1;
     for (Py_ssize_t i = 0; i < self->input_count; i++) {
-        Py_ssize_t place = self->inputs[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(inputs, i));
-        if (PyErr_Occurred() || place >= slots || -1 - place >= self->fetched_count) {
+        Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(inputs, i));
+        if (PyErr_Occurred() || place >= slots || -1 - place >= fetched->count) {
             return bad_call();
         }
-        as_fetched = as_fetched && place == -1 - i;
+        add_input(self, place >= 0, place >= 0 ? place : fetched->items[-1 - place]);
     }
-    self->as_fetched = as_fetched && self->input_count == self->fetched_count;
     return 0;
 }
 
@@ -190,12 +200,11 @@ graph_call_parse(GraphCall *self, PyObject *tuple, PyObject *check_fn, PyCodeObj
         || !PyCallable_Check(graph) || code == NULL || code_slot_count((PyCodeObject *)original) > code->co_argcount) {
         return bad_call();
     }
-    Py_ssize_t fetched = Checklist_Check(check_fn) ? checklist_fetched_count(check_fn) : -1;
-    if (fetched < 0) { /* a function has to be called: then the code is run */
+    const Indices *fetched = Checklist_Check(check_fn) ? checklist_fetched(check_fn) : NULL;
+    if (fetched == NULL) { /* a function has to be called: then the code is run */
         return 0;
     }
-    self->fetched_count = fetched;
-    if (parse_inputs(self, inputs, code_slot_count((PyCodeObject *)original)) < 0) {
+    if (parse_inputs(self, inputs, code_slot_count((PyCodeObject *)original), fetched) < 0) {
         return -1;
     }
     self->original = (PyCodeObject *)Py_NewRef(original);

@@ -6,19 +6,24 @@
 #include "frame_locals.h"
 #include "thread_context.h"
 
+/* Inputs that lie side by side where they come from. */
+typedef struct {
+    int of_slots; /* or of what the guards have read */
+    Py_ssize_t first, count;
+} Stretch;
+
 typedef struct {
     PyObject *graph;        /* NULL: the code is run */
     PyCodeObject *original; /* run on the argument slots where the graph raises */
-    Py_ssize_t *inputs;     /* each a slot, or -1 - i for what check_fn hands out at i */
-    Py_ssize_t input_count, fetched_count;
-    int as_fetched; /* the inputs are what check_fn hands out, as it stands */
+    Stretch *inputs;
+    Py_ssize_t stretch_count, input_count;
 } GraphCall;
 
 /* From (graph, inputs, original); -1 with an exception. */
 int graph_call_parse(GraphCall *self, PyObject *tuple, PyObject *check_fn, PyCodeObject *code);
 void graph_call_free(GraphCall *self);
 
-/* Whether the guards hold; then site->inputs are set. UNSURE: check_fn has to be called, and the code run. */
+/* Whether the guards hold, a Checklist; then site->inputs are set. UNSURE: check_fn has to be called, and the code run. */
 Outcome graph_call_bind(const GraphCall *self, PyObject *check_fn, CallSite *site);
 
 /* Calls the graph with site->inputs. */

@@ -5,117 +5,33 @@
 
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
-#include <torch/csrc/autograd/variable.h>
 #include <torch/version.h>
 
-#include "tensor_spec.h"
+#include "tensor_quick.h"
 
 using tracer::compare;
 using tracer::effective_keys;
 using tracer::Field;
-using tracer::kOpen;
 using tracer::Mismatch;
 using tracer::Spec;
 
 namespace {
-
-/* The same in few bytes, for a spec that leaves no field open; its sizes and strides stand one after the other in `dims`. */
-struct QuickSpec {
-    PyTypeObject *cls = nullptr; /* nullptr: this spec has fields that are open */
-    uint64_t keys = 0;
-    at::ScalarType dtype = at::ScalarType::Undefined;
-    c10::Device device = c10::Device(c10::DeviceType::CPU);
-    bool requires_grad = false;
-    uint32_t dim_count = 0, first_dim = 0;
-};
 
 struct TensorMatch {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject *specs;
     std::vector<Spec> *parsed;
-    std::vector<QuickSpec> *quick;
-    std::vector<int64_t> *dims;
+    tracer::QuickSpecs *quick;
 };
-
-QuickSpec
-quick_spec(const Spec &spec, std::vector<int64_t> &dims)
-{
-    QuickSpec quick;
-    if (!spec.has_keys || !spec.has_dtype || !spec.has_device || !spec.has_grad || !spec.has_sizes
-        || !spec.has_strides) {
-        return quick;
-    }
-    quick.cls = spec.cls;
-    quick.keys = spec.keys;
-    quick.dtype = spec.dtype;
-    quick.device = c10::Device(spec.device_type, static_cast<c10::DeviceIndex>(spec.device_index));
-    quick.requires_grad = spec.requires_grad;
-    quick.dim_count = static_cast<uint32_t>(spec.sizes.size());
-    quick.first_dim = static_cast<uint32_t>(dims.size());
-    dims.insert(dims.end(), spec.sizes.begin(), spec.sizes.end());
-    dims.insert(dims.end(), spec.strides.begin(), spec.strides.end());
-    return quick;
-}
-
-/* ---- the type ---- */
-
-bool
-same_dims(const int64_t *expected, c10::IntArrayRef seen)
-{
-    for (size_t i = 0; i < seen.size(); i++) {
-        if (expected[i] != seen[i] && expected[i] != kOpen) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* As TensorImpl::requires_grad(), without a call through a table: torch makes no other metadata. */
-bool
-requires_grad(const c10::TensorImpl *impl)
-{
-    const auto *meta = static_cast<const torch::autograd::AutogradMeta *>(impl->autograd_meta());
-    return meta != nullptr && (meta->requires_grad_ || meta->grad_fn_);
-}
-
-/* As compare_or_throw(), for most tensors; false says nothing. */
-bool
-matches_quickly(const QuickSpec &spec, const int64_t *dims, PyObject *object,
-                const c10::impl::LocalDispatchKeySet &local)
-{
-    if (Py_TYPE(object) != spec.cls) {
-        return false;
-    }
-    const at::Tensor &tensor = THPVariable_Unpack(object);
-    const c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
-    if (!tensor.defined() || impl->has_symbolic_sizes_strides() || effective_keys(tensor, local) != spec.keys
-        || impl->device() != spec.device || tensor.scalar_type() != spec.dtype) {
-        return false;
-    }
-    c10::IntArrayRef sizes = impl->sizes();
-    return sizes.size() == spec.dim_count && same_dims(dims + spec.first_dim, sizes)
-           && same_dims(dims + spec.first_dim + spec.dim_count, impl->strides())
-           && requires_grad(impl) == spec.requires_grad;
-}
 
 /* Whether each tensor of the specs matches; `tensors` are as many. */
 bool
 all_match(const TensorMatch *self, PyObject *const *tensors)
 {
     const c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
-    const std::vector<QuickSpec> &quick = *self->quick;
-    const int64_t *dims = self->dims->data();
-    size_t i = 0;
-    try {
-        while (i < quick.size() && matches_quickly(quick[i], dims, tensors[i], local)) {
-            i++;
-        }
-    }
-    catch (...) {
-        PyErr_Clear();
-    }
-    for (; i < quick.size(); i++) {
+    const size_t count = self->parsed->size();
+    for (size_t i = self->quick->count_matching(tensors, local); i < count; i++) {
         if (compare((*self->parsed)[i], tensors[i], local).field != Field::None) {
             return false;
         }
@@ -194,11 +110,7 @@ match_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->vectorcall = match_call;
     self->specs = Py_NewRef(specs);
     self->parsed = parsed;
-    self->quick = new std::vector<QuickSpec>();
-    self->dims = new std::vector<int64_t>();
-    for (const Spec &spec : *parsed) {
-        self->quick->push_back(quick_spec(spec, *self->dims));
-    }
+    self->quick = new tracer::QuickSpecs(*parsed);
     return reinterpret_cast<PyObject *>(self);
 }
 
@@ -217,7 +129,6 @@ match_dealloc(PyObject *object)
     PyObject_GC_UnTrack(object);
     delete self->parsed;
     delete self->quick;
-    delete self->dims;
     Py_CLEAR(self->specs);
     Py_TYPE(object)->tp_free(object);
 }

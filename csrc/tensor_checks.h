@@ -1,6 +1,6 @@
 /* What needs torch's headers, seen from C: TensorMatch, dispatch_keys (tensor_checks.cpp), words of tensors
  * (tensor_words.cpp), which memory tensors lie in (memory_checks.cpp), GlobalState (global_state.cpp). No other file
- * includes them, but for tensor_spec.h, which these share. */
+ * includes them, but for headers that these share. */
 #ifndef TRACER_TENSOR_CHECKS_H
 #define TRACER_TENSOR_CHECKS_H
 

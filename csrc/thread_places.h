@@ -8,25 +8,11 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 
+#include "opened.h"
+
 namespace tracer {
 
-/* Private members that torch gives through functions of its library alone, each of which looks for the thread's data anew: an
- * explicit instantiation may name them. */
-template <class Member, typename Member::Type pointer> struct Opened {
-    friend constexpr typename Member::Type
-    opened(Member)
-    {
-        return pointer;
-    }
-};
-
-#define TRACER_OPEN(NAME, CLASS, TYPE, MEMBER)                                                                              \
-    struct NAME {                                                                                                           \
-        using Type = TYPE CLASS::*;                                                                                         \
-        friend constexpr Type opened(NAME);                                                                                 \
-    };                                                                                                                      \
-    template struct Opened<NAME, &CLASS::MEMBER>;
-
+/* Torch gives these through functions of its library alone, each of which looks for the thread's data anew. */
 using FunctionStack = std::vector<std::shared_ptr<c10::SafePyObject>>;
 using DispatchStack = std::vector<std::shared_ptr<c10::impl::PyObject_TorchDispatchMode>>;
 using InfraModes = std::array<std::optional<std::shared_ptr<c10::impl::PyObject_TorchDispatchMode>>,
@@ -36,7 +22,6 @@ TRACER_OPEN(DisabledMember, at::impl::PythonTorchFunctionTLS, at::impl::TorchFun
 TRACER_OPEN(FunctionStackMember, at::impl::PythonTorchFunctionTLS, FunctionStack, stack_)
 TRACER_OPEN(DispatchStackMember, c10::impl::TorchDispatchModeTLS, DispatchStack, stack_)
 TRACER_OPEN(InfraModesMember, c10::impl::TorchDispatchModeTLS, InfraModes, infra_modes_)
-#undef TRACER_OPEN
 
 class ThreadPlaces {
   public:

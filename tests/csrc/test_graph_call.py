@@ -50,6 +50,18 @@ def test_no_frame_stands_between_the_call_and_its_graph():
     assert callers[1:] == ["test_no_frame_stands_between_the_call_and_its_graph"] * 2
 
 
+@pytest.mark.parametrize("count", [20, 300])
+def test_no_frame_stands_between_where_there_are_many_parameters_behind_an_argument(count):
+    callers, model = [], torch.nn.Sequential(*[torch.nn.ReLU() if i % 2 else torch.nn.PReLU() for i in range(2 * count)])
+    compiled, x = tracer.compile(model, backend=noting(callers)), torch.tensor([-4.0, 1.0])
+    for _ in range(3):
+        assert torch.equal(compiled(x), model(x))
+    assert len(callers) == 3 and "forward" not in callers[1:]
+    with torch.no_grad():
+        model[0].weight.fill_(2.0)
+    assert torch.equal(compiled(x), model(x)) and len(callers) == 4
+
+
 def test_what_is_done_behind_the_graph_is_done():
     def f(x, seen):
         y = x + 1

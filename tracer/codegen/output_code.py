@@ -94,10 +94,10 @@ class OutputCodeBuilder:
             whole = fetched == tuple([item.source for item in inputs])
             loads = {} if whole else self._unpack(cg, tuple_of_fetched, fetched)
             self._call_graph(cg, graph_name, inputs, loads, tuple_of_fetched if whole else None, drawn)
-            behind = cg.asm.position()
             if self.trace.effects or self.trace.break_at is not None:  # what runs now may let go of them
                 for name in [tuple_of_fetched] if whole and tuple_of_fetched else loads.values():
                     cg.asm.delete_fast(name)
+            behind = cg.asm.position()
         for value in self._read_late:
             cg.keep(value)
         replay(cg, self.trace.effects)
