@@ -26,7 +26,7 @@ struct TensorPolicies : c10::TensorImpl {
     are_plain(const c10::TensorImpl *impl)
     {
         const TensorPolicies *self = static_cast<const TensorPolicies *>(impl);
-        return !(static_cast<bool>(self->sizes_strides_policy_) | self->device_policy_ | self->has_symbolic_sizes_strides_);
+        return self->sizes_strides_policy_ == 0 && !self->device_policy_ && !self->has_symbolic_sizes_strides_;
     }
 };
 
@@ -158,9 +158,10 @@ class QuickSpecs {
         }
         const c10::TensorImpl *impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
         const c10::impl::SizesAndStrides &shape = impl->*opened(ShapeMember());
-        return keys.of(impl) == kind.keys && impl->dtype() == kind.dtype && impl->*opened(DeviceMember()) == kind.device
-               && TensorPolicies::are_plain(impl) && shape.size() == kind.dim_count && same_dims(dims + kind.first_dim, shape)
-               && requires_grad(impl) == kind.requires_grad;
+        /* What takes longest to reach is asked for first. */
+        return requires_grad(impl) == kind.requires_grad && keys.of(impl) == kind.keys && impl->dtype() == kind.dtype
+               && impl->*opened(DeviceMember()) == kind.device && TensorPolicies::are_plain(impl)
+               && shape.size() == kind.dim_count && same_dims(dims + kind.first_dim, shape);
     }
 
     std::vector<Kind> kinds_;
