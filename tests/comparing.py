@@ -210,7 +210,7 @@ def user_lines(traceback: types.TracebackType | None) -> list[tuple[str, str, in
     for frame, line in walk_tb(traceback):
         path = Path(frame.f_code.co_filename)
         if not any(path.is_relative_to(other) for other in _OTHER_FILES):
-            lines.append((path.name, frame.f_code.co_name.removeprefix("resume_in_"), line))
+            lines.append((path.name, frame.f_code.co_name, line))
     return lines
 
 

@@ -45,7 +45,7 @@ ROOMS: dict[str, set[str]] = {
     "shape_spec": {"argument_paths", "sources", "guards", *LEAVES},
     "argument_paths": {"sources", "guards", "_C", *LEAVES},
     "frame_state": {"sources", *LEAVES},
-    "log_texts": {"guards", "locations", "errors"},
+    "log_texts": {"guards", "locations", "errors", "bytecode"},
     "api": {"backends", "region_state", "shape_spec", "serving", "saving", "stances", "_C", *LEAVES},
     "report": {"log_texts", "guards", "sources", *LEAVES},
     "saving": {"serving", "cache", "upkeep", "guards", "graph", "preserve", "sources", "_C", *LEAVES},

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from tracer.bytecode import function_name
 from tracer.errors import Unsupported
 from tracer.guards import CheckFunctionManager, Guard, GuardFailure, ShapeLine
 from tracer.locations import UserLocation, stack_text
@@ -126,7 +127,7 @@ def bytecode(heading: str, code: CodeType) -> str:
     """`ORIGINAL BYTECODE fn script.py line 3`, and the instructions."""
     out = io.StringIO()
     dis.dis(code, file=out, depth=0)
-    place = f"{code.co_name} {os.path.basename(code.co_filename)} line {code.co_firstlineno}"
+    place = f"{function_name(code)} {os.path.basename(code.co_filename)} line {code.co_firstlineno}"
     return f"{heading} {place}\n{out.getvalue().rstrip()}\n"
 
 
@@ -146,7 +147,7 @@ def trace_starts(place: UserLocation, depth: int = 0) -> str:
 def guards_text(manager: CheckFunctionManager) -> str:
     """The guards with the line that caused each, the list by kind, and the function that checks them."""
     code = manager.code
-    lines = [f"GUARDS: {code.co_name} {short_place(code)}"]
+    lines = [f"GUARDS: {function_name(code)} {short_place(code)}"]
     described = manager.described()
     width = min(max((len(line) for line, _ in described), default=0), 90)
     lines += [_with_cause(line, guard, width) for line, guard in described]
@@ -180,7 +181,7 @@ def shape_guard_added(expression: str, place: UserLocation | None) -> str:
 
 def recompile(code: CodeType, failures: Iterable[GuardFailure | str]) -> str:
     """Why no entry matched: the first failing guard of each, with the line that made it."""
-    lines = [f"Recompiling function {code.co_name} in {short_place(code)}"]
+    lines = [f"Recompiling function {function_name(code)} in {short_place(code)}"]
     lines.append("    triggered by the following guard failure(s):")
     for failure in failures:
         lines.append(f"    - {failure}")

@@ -136,7 +136,7 @@ def test_resume_functions_can_be_resumed():
     check_every_stop(first, lambda: (iter([1, 2, 0, 3]), [], 10))
     again = resumed(first, index_of(first.__code__, "FOR_ITER"), ("value",), ("log", "total"))
     assert shown(again(iter([2, 0]), [], 0)) == shown(first(iter([2, 0]), [], 0))
-    assert again.__name__ == "resume_in_f"
+    assert again.__name__ == "f"
     assert again.__qualname__.count("<resume") == 1
 
 
@@ -152,7 +152,7 @@ def test_the_code_keeps_its_identity_and_lines():
 
     code = resume_code(f.__code__, after(f.__code__, "POP_TOP"), (), ("y",))
     assert (code.co_filename, code.co_firstlineno) == (f.__code__.co_filename, f.__code__.co_firstlineno)
-    assert code.co_name == "resume_in_f"
+    assert code.co_name == "f"
     assert code.co_qualname == f"{f.__qualname__}.<resume at line {f.__code__.co_firstlineno + 4}>"
     function = types.FunctionType(code, globals())
     assert function.__doc__ == f.__doc__

@@ -364,8 +364,9 @@ def test_modified_bytecode_calls_the_graph_then_the_instruction_then_the_rest(ca
     assert code.startswith(f"MODIFIED BYTECODE prints test_deepdive.py line {prints.__code__.co_firstlineno}\n")
     resume = rf"\(__resume_at_{offset}_\d+\)"
     assert_in_order(code, r"\(__compiled_fn_\d+\)", r"\(print\)|___tmp", r"'Hi'", resume, "RETURN_VALUE")
-    rest = run.modified_bytecode("resume_in_prints")
-    assert rest.splitlines()[0].startswith("MODIFIED BYTECODE resume_in_prints test_deepdive.py line ")
+    name = f"prints.<resume at line {prints.__code__.co_firstlineno + 3}>"
+    rest = run.modified_bytecode(name)
+    assert rest.splitlines()[0].startswith(f"MODIFIED BYTECODE {name} test_deepdive.py line ")
     assert_in_order(rest, r"\(__compiled_fn_\d+\)", r"\(b\)", r"\(a\)", "RETURN_VALUE")
     original = next(text for text in run.texts("bytecode") if text.startswith("ORIGINAL BYTECODE prints "))
     assert original.count("\n") >= len(list(dis.get_instructions(prints)))

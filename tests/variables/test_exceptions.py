@@ -48,7 +48,7 @@ def deep(n):
 
 def lines(error):
     return [
-        (frame.f_code.co_filename, frame.f_code.co_name.removeprefix("resume_in_"), line)
+        (frame.f_code.co_filename, frame.f_code.co_name, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
     ]
 

@@ -9,11 +9,11 @@ from tracer.bytecode.instructions import ExceptionEntry, Instruction, Program, p
 from tracer.bytecode.liveness import live_names, overwritten_names
 from tracer.bytecode.resume import (
     ResumeError,
+    function_name,
     is_resume_code,
     is_resume_name,
     is_stack_argument,
     original_position,
-    plain_name,
     resume_code,
     suspended_generator,
 )
@@ -35,9 +35,9 @@ __all__ = [
     "overwritten_names",
     "opcode_report",
     "original_position",
-    "plain_name",
     "program",
     "is_resume_code",
+    "function_name",
     "is_resume_name",
     "is_stack_argument",
     "resume_code",

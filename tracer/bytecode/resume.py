@@ -19,7 +19,7 @@ from tracer.bytecode.instructions import ExceptionEntry, Instruction, Program, p
 from tracer.bytecode.liveness import zero_argument_supers
 from tracer.bytecode.stack_shape import StackShape, stack_shape
 
-NAME_PREFIX = "resume_in_"
+_RESUMES = ".<resume at "  # in the qualified name: the plain one is what tracebacks show
 _DROPPED = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME"})
 _FUTURES = 0xFFFF0000  # the bits of `from __future__` flags
 _REFUSED = {
@@ -107,7 +107,7 @@ def _assemble(
     origins = _copy_body(assembler, whole, labels)
     docstring = code.co_consts[0] if code.co_consts and isinstance(code.co_consts[0], str) else None
     resumed = assembler.finish(
-        code.co_name if generator else NAME_PREFIX + plain_name(code),
+        code.co_name,
         code.co_qualname if generator else _qualified_name(code, whole[target]),
         code.co_filename,
         code.co_firstlineno,
@@ -126,12 +126,13 @@ _origins: dict[int, tuple[weakref.ref[CodeType], weakref.ref[CodeType], list[int
 
 def is_resume_name(code: CodeType) -> bool:
     """Whether this is the code of a resume function, or the output code of one."""
-    return code.co_name.startswith(NAME_PREFIX)
+    return _RESUMES in code.co_qualname
 
 
-def plain_name(code: CodeType) -> str:
-    """The name of the function that the user wrote."""
-    return code.co_name.removeprefix(NAME_PREFIX)
+def function_name(code: CodeType) -> str:
+    """`f`, or `f.<resume at line 7>` for a resume function of it."""
+    _, *resumes = code.co_qualname.partition(_RESUMES)
+    return code.co_name + "".join(resumes)
 
 
 def is_resume_code(code: CodeType) -> bool:
@@ -222,7 +223,7 @@ def is_stack_argument(name: str) -> bool:
 
 def _qualified_name(code: CodeType, at: Instruction) -> str:
     """`f` becomes `f.<resume at line 7>`, once."""
-    return f"{code.co_qualname.split('.<resume at ')[0]}.<resume at line {at.line}>"
+    return f"{code.co_qualname.partition(_RESUMES)[0]}{_RESUMES}line {at.line}>"
 
 
 def _rebuild_stack(

@@ -6,7 +6,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from tracer import _C
-from tracer.bytecode import is_resume_name, plain_name
+from tracer.bytecode import is_resume_name
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator
@@ -45,11 +45,11 @@ class Callers:
             inner, frame = frame.f_code, frame.f_back
             goes_on = is_resume_name(inner) and _function(inner) == _function(frame.f_code)
             level -= not goes_on and frame.f_code.co_filename != skipped
-        return frame.f_code.co_filename, frame.f_lineno, frame.f_globals, plain_name(frame.f_code)
+        return frame.f_code.co_filename, frame.f_lineno, frame.f_globals, frame.f_code.co_name
 
 
 def _function(code: types.CodeType) -> tuple[str, str, int]:
-    return plain_name(code), code.co_filename, code.co_firstlineno
+    return code.co_name, code.co_filename, code.co_firstlineno
 
 
 _C.never_trace(_function.__code__)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from tracer import log_texts, logs
-from tracer.bytecode import Instruction, Program, plain_name, program
+from tracer.bytecode import Instruction, Program, program
 from tracer.errors import forget_frames
 from tracer.graph_breaks import unsupported
 from tracer.interpreter import opcodes
@@ -197,7 +197,7 @@ class InstructionTranslator(Operations):
     def location(self) -> UserLocation:
         """One object for one place: most guards and nodes come from few lines."""
         line = self.inst.positions.lineno or self.code.co_firstlineno
-        location = UserLocation(self.code.co_filename, line, plain_name(self.code))
+        location = UserLocation(self.code.co_filename, line, self.code.co_name)
         return self.trace.locations.setdefault(location, location)
 
     def callers(self) -> Callers:
