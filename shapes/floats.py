@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class FloatExpr:
     """A float expression; equal ones are one object."""
 
-    __slots__ = ("algebra", "op", "args", "const", "hint", "symbol", "handle", "sympy_form", "__weakref__")
+    __slots__ = ("algebra", "op", "args", "const", "hint", "symbol", "functions", "handle", "sympy_form", "__weakref__")
 
     algebra: Algebra
     op: str  # "const", "symbol" or a key of operations.FLOAT
@@ -30,6 +30,7 @@ class FloatExpr:
     const: float | None
     hint: float | None
     symbol: Symbol | None
+    functions: int  # as of an IntExpr
     handle: Any
     sympy_form: Any
 
@@ -82,6 +83,7 @@ class Floats:
             found = FloatExpr()
             found.algebra = self  # type: ignore[assignment]
             found.op, found.args, found.const, found.hint, found.symbol = op, args, const, hint, symbol
+            found.functions = 0 if op in ("const", "symbol") else 1 + sum(arg.functions for arg in args)
             found.handle = found.sympy_form = None
             self._floats[key] = found
         return found

@@ -28,7 +28,7 @@ MAX_DEGREE = 32
 class Atom:
     """A thing that polynomials are made of."""
 
-    __slots__ = ("index", "kind", "args", "hint", "symbol", "expr")
+    __slots__ = ("index", "kind", "args", "hint", "symbol", "functions", "expr")
 
     def __init__(self, index: int, kind: str, args: tuple[Any, ...], hint: int | None, symbol: Symbol | None) -> None:
         self.index = index
@@ -36,6 +36,7 @@ class Atom:
         self.args = args
         self.hint = hint
         self.symbol = symbol
+        self.functions = 0 if kind == "symbol" else 1 + sum(arg.functions for arg in args)
         self.expr: IntExpr  # the polynomial that is this atom alone
 
     def __repr__(self) -> str:
@@ -47,7 +48,7 @@ class IntExpr:
 
     __slots__ = (
         "algebra", "terms", "const", "hint", "handle", "sympy_form", "form",
-        "range", "range_version", "reduced", "reduced_version", "__weakref__",
+        "functions", "range", "range_version", "reduced", "reduced_version", "__weakref__",
     )  # fmt: skip
 
     algebra: Algebra
@@ -57,6 +58,7 @@ class IntExpr:
     handle: Any  # for the front end that wraps expressions
     sympy_form: Any
     form: tuple[IntExpr, int, int] | None
+    functions: int  # how many there are in it, written out: what is shared counts each time
     range: tuple[Any, Any]
     range_version: int
     reduced: IntExpr
@@ -189,6 +191,7 @@ class Polynomials:
         elif len(terms) == 1 and terms[0][0] == ():
             expr.const = terms[0][1]
         expr.hint = self._hint(terms)
+        expr.functions = sum(self.atoms[index].functions for monomial, _ in terms for index in monomial)
         expr.handle = expr.sympy_form = expr.form = None
         expr.range_version = expr.reduced_version = -1
         return expr

@@ -31,7 +31,7 @@ class BoolExpr:
     """A boolean expression; `&`, `|` and `~` combine them."""
 
     __slots__ = (
-        "algebra", "kind", "args", "hint", "order", "asked", "handle", "sympy_form",
+        "algebra", "kind", "args", "hint", "order", "asked", "functions", "handle", "sympy_form",
         "decided", "undecided_version", "__weakref__",
     )  # fmt: skip
 
@@ -41,6 +41,7 @@ class BoolExpr:
     hint: bool | None
     order: int
     asked: tuple[str, IntExpr, IntExpr] | None
+    functions: int  # as of an IntExpr
     handle: Any
     sympy_form: Any
     decided: bool | None  # what is known of it from now on
@@ -87,6 +88,7 @@ class Relations:
             found.algebra = self  # type: ignore[assignment]
             found.kind, found.args, found.order, found.asked = kind, args, len(self._bools), asked
             found.hint = _hint(kind, args)
+            found.functions = sum(arg.functions for arg in args)
             found.handle = found.sympy_form = None
             found.decided = kind == "true" if kind in ("true", "false") else None
             found.undecided_version = -1

@@ -46,7 +46,7 @@ def recorded(torch_operator: Callable[..., Any], *, guards: bool = False) -> Cal
                 result = self.results.get(key)
                 if result is None:
                     _need_one_trace(self, others)
-                    result = compute(self, *others)
+                    result = self.shape_env.bounded(compute(self, *others))
                     if not guards or not self.shape_env.env.suppressed:
                         self.results[key] = result
                 return result

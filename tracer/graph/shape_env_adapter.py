@@ -29,6 +29,7 @@ from tracer.graph.sym_node import SymNode
 torch_sympy.register()
 OPERATORS = sym_operators  # installed by importing it
 
+MOST_FUNCTIONS = 200  # in one number, written out
 NO_HINT_FALLBACK = 8192  # what PyTorch assumes of a size it knows nothing of
 
 
@@ -96,6 +97,17 @@ class TorchShapeEnv:
         return found
 
     # -- decisions -----------------------------------------------------------------------------------------------
+
+    def bounded(self, node: SymNode) -> SymNode:
+        """The node, or, where its expression has grown out of hand (`n = (n + min(n, 5)) % 7` doubles it each time), that of the
+        number that it is: a guard says so."""
+        value = node.value
+        if value.functions <= MOST_FUNCTIONS or self.env.suppressed or node.hint is None:
+            return node
+        if isinstance(value, BoolExpr):
+            return self.node(self.algebra.true if self.decide(value) else self.algebra.false)
+        number = self.decide_float(value) if isinstance(value, FloatExpr) else self.decide_int(value)
+        return self.node(self.algebra.constant(number))
 
     def decide(self, condition: BoolExpr, fallback: bool | None = None) -> bool:
         if condition.decided is not None:
