@@ -273,7 +273,7 @@ def requires_grad_of_a_new_tensor(x, y):
     z.requires_grad_()
     w = (z * 2).detach()
     w.requires_grad = True
-    return z * 2, z.requires_grad, w
+    return (z * 2).detach(), z.requires_grad, w.requires_grad, w.data
 
 
 @captured
@@ -358,7 +358,7 @@ def input_gets_a_history(x, y):
     return x * 2
 
 
-@breaks("unsupported-attribute-store")
+@captured
 def data_is_set(x, y):
     x.data = y
     return x + 1

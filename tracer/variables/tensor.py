@@ -11,14 +11,17 @@ import numpy as np
 import torch
 
 from tracer import config, guards
+from tracer.graph.exchanged_data import is_exchanged_leaf
 from tracer.graph.fake_tensors import is_leaf, is_symbolic
 from tracer.graph_breaks import unsupported
 from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.constant import BINARY, COMPARE, INPLACE, UNARY, ConstantVariable
+from tracer.variables.sequence_base import SequenceVariable
 from tracer.variables.sequences import SizeVariable, TupleVariable
 from tracer.variables.subscripts import WHOLE, select_symbolic, subscript
 from tracer.variables.symbolic import is_number
+from tracer.variables.tensor_data import exchange_data, refuse_exchanged_leaf
 from tracer.variables.tensor_methods import tensor_method
 
 if TYPE_CHECKING:
@@ -65,7 +68,7 @@ class TensorVariable(VariableTracker):
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         pending = tx.effects.attribute(self, name)
-        if pending is not None:
+        if pending is not None and name != "data":
             return pending
         if tx.trace.overrides.active and _is_attribute(name):
             answer = tx.overridden(getattr, [self, ConstantVariable(name)], {})
@@ -111,6 +114,9 @@ class TensorVariable(VariableTracker):
             return
         if name == "grad" and self.source is not None and self._may_be_gradient(value):
             tx.effects.store_attribute(self, name, value)
+            return
+        if name == "data" and isinstance(value, TensorVariable):
+            exchange_data(tx, self, value)
             return
         if inspect.getattr_static(self.cls, name, _MISSING) is not _MISSING or name.startswith("__"):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
@@ -284,8 +290,11 @@ def writes(name: str, kwargs: dict[str, VariableTracker]) -> bool:
 def writing(tx: Tracer, *tensors: VariableTracker) -> Iterator[None]:
     """Around an operation that writes to tensors. It may make an input require a gradient, or change its sizes: backends
     could not be told so, and CPython runs it."""
-    written = [tensor for tensor in tensors if isinstance(tensor, TensorVariable)]
+    values = [item for value in tensors for item in (value.items(tx) if isinstance(value, SequenceVariable) else [value])]
+    written = [tensor for tensor in values if isinstance(tensor, TensorVariable)]
     before = [_metadata(tensor.fake) for tensor in written]
+    for tensor in written:
+        refuse_exchanged_leaf(tensor)
     yield
     after = [_metadata(tensor.fake) for tensor in written]
     if before == after:
@@ -358,7 +367,7 @@ def _grad(tx: Tracer, self: TensorVariable) -> VariableTracker:
 
 
 def _grad_fn(tx: Tracer, self: TensorVariable) -> VariableTracker:
-    if not self.fake.requires_grad:
+    if not self.fake.requires_grad or _is_leaf(tx, self).constant():
         return ConstantVariable(None)
     unsupported("unsupported-attribute", value=self.describe(), name="grad_fn")
 
@@ -366,7 +375,7 @@ def _grad_fn(tx: Tracer, self: TensorVariable) -> VariableTracker:
 def _is_leaf(tx: Tracer, self: TensorVariable) -> VariableTracker:
     if self.source is not None and self.fake.requires_grad:
         tx.guard(guards.LeafMatch(self.source, self.real(tx).is_leaf))
-    return ConstantVariable(self.fake.is_leaf)
+    return ConstantVariable(self.fake.is_leaf or is_exchanged_leaf(self.fake))
 
 
 def _nbytes(tx: Tracer, self: TensorVariable) -> VariableTracker:

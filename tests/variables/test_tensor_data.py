@@ -1,0 +1,123 @@
+"""`tensor.data = other`, in the graph: values, memory, history and what CPython refuses."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.comparing import Comparison
+from tests.support import breaks, captured, check
+from tracer import optimize
+
+X = torch.arange(6.0).reshape(2, 3)
+
+
+def simple(x, y):
+    x.data = y
+    return x * 2
+
+
+def computed(x, y):
+    x.data = x.data.sign() + y
+    return x * x, x.is_leaf, x.requires_grad, x.grad_fn
+
+
+def exchanged(x, y):
+    before = x.data
+    x.data = y.data
+    y.data = before
+    return x - y, x.data is y, x
+
+
+def with_views(x, y):
+    view = x.data.view(-1)
+    x.data = y
+    x.data.add_(1)
+    view.mul_(2)
+    return view, x.data, x, y
+
+
+def twice(x, y):
+    x.data = y
+    z = x * 2
+    x.data = z.detach()
+    return x * z
+
+
+def written_in_no_grad(x, y):
+    x.data = y * 1
+    with torch.no_grad():
+        x.add_(1)
+        x[0] = 5
+    return x * y
+
+
+def of_a_result(x, y):
+    z = x * 2
+    z.data = y
+    return z * z, z
+
+
+PROGRAMS = [simple, computed, exchanged, with_views, twice, written_in_no_grad, of_a_result]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_data_are_exchanged_in_the_graph(program):
+    captured(program, X.clone(), X.flip(0))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_gradients_go_to_the_tensor_itself(program, backend):
+    traced = optimize(backend, fullgraph=True)(program)
+    for size in (2, 3):
+        outcomes = []
+        for run in (program, traced):
+            x = torch.arange(3.0 * size).reshape(size, 3).requires_grad_()
+            result = run(x, torch.ones(size, 3) * 3)
+            first = result[0] if isinstance(result, tuple) else result
+            if first.requires_grad:
+                first.sum().backward()
+            outcomes.append((x, result))
+        Comparison().same(*outcomes, f"size {size}")
+
+
+def test_data_of_another_size_and_layout():
+    def program(x, y):
+        x.data = y
+        return x.shape, x.stride(), x.sum(0)
+
+    captured(program, X.clone(), torch.ones(4, 5).t())
+    captured(program, X.clone(), torch.ones(3, 1).expand(3, 4))
+    breaks(program, X.clone().requires_grad_(), torch.ones(4, 5))  # gradients would have two sizes
+
+
+@pytest.mark.parametrize("write", [torch.Tensor.zero_, lambda x: x.view(-1)[1:].zero_(), lambda x: torch._foreach_add_([x], 1.0)])
+def test_a_leaf_is_written_to_as_little_as_before(write):
+    def program(x, y):
+        x.data = y
+        write(x)
+        return x * 2
+
+    assert check(program, X.clone().requires_grad_(), X + 1).error is not None
+
+
+def test_a_parameter_of_a_module_is_given_other_data_step_by_step():
+    layer = torch.nn.Linear(3, 2)
+
+    def program(x):
+        y = layer(x)
+        for parameter in layer.parameters():
+            parameter.data = parameter.data - 0.1 * parameter.data.sin()
+        return y, layer(x)
+
+    start, outcomes = {name: value.clone() for name, value in layer.state_dict().items()}, []
+    for run in (program, optimize("eager", fullgraph=True)(program)):
+        layer.load_state_dict(start)
+        for _ in range(3):
+            layer.zero_grad()
+            first, second = run(X)
+            (first * second).sum().backward()
+        left = [(parameter.detach().clone(), parameter.grad.clone()) for parameter in layer.parameters()]
+        outcomes.append((first.detach(), second.detach(), left))
+    Comparison().same(*outcomes, "outcome")

@@ -1,0 +1,36 @@
+"""What `tensor.data = other` makes of a tensor that requires gradients, as an operation of the graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+class _Exchanged(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return data.detach()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+        return gradient, None
+
+
+def exchanged(tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
+    """In the memory of `data`, with the history of `tensor`: gradients go to what it was."""
+    with torch.enable_grad():
+        return _Exchanged.apply(tensor, data)  # type: ignore[no-any-return]
+
+
+def is_exchanged_leaf(fake: Any) -> bool:
+    """Whether a fake stands for a leaf whose data were exchanged: it has a history in the graph alone."""
+    return getattr(fake, "exchanged_at", None) is not None
+
+
+def exchanged_at(fake: Any) -> int | None:
+    """At which step the data of such a leaf, or of one that this is a view of, were exchanged."""
+    step: int | None = getattr(fake, "exchanged_at", None)
+    if step is None and fake._is_view():
+        step = getattr(fake._base, "exchanged_at", None)
+    return step
