@@ -465,3 +465,24 @@ def test_a_function_of_the_program_that_shows_warnings_runs_where_they_are_given
         compiled(X)
         monkeypatch.setattr(warnings, "showwarning", lambda *args, **kwargs: seen.append(args[0]))
         assert [int(compiled(X)[0]) for _ in range(3)] == [1, 2, 3]
+
+
+def test_a_logger_is_looked_up_where_it_is_used():
+    def f(x):
+        logger = logging.getLogger("tests.messages")
+        logger.debug("found %d", 3)
+        return x * 2, logger is LOG, logging.getLogger() is logging.root
+
+    captured(f, X)
+
+
+def test_a_logger_that_is_not_there_is_made_by_python():
+    def f(x):
+        return x * 2, logging.getLogger("tests.messages.new").name
+
+    traced = tracer.compile(f, backend="eager")
+    loggers = logging.Logger.manager.loggerDict
+    for _ in range(3):
+        loggers.pop("tests.messages.new", None)
+        assert traced(X)[1] == "tests.messages.new" and "tests.messages.new" in loggers
+        assert traced(X)[1] == "tests.messages.new"

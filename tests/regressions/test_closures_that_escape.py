@@ -58,3 +58,47 @@ def test_a_tuple_that_a_list_in_it_leads_back_to():
 
     checked = captured(fn, X)
     assert checked.result[0][0] is checked.result
+
+
+def of(value):
+    def inner():
+        return value
+
+    return inner
+
+
+KEPT = of(3)
+
+
+def test_cells_are_read_and_written():
+    def fn(x):
+        held = [x]
+
+        def inner():
+            return held
+
+        cell = inner.__closure__[0]
+        cell.cell_contents.append(x)
+        cell.cell_contents = [x * 3]
+        kept = KEPT.__closure__[0]
+        before, kept.cell_contents = kept.cell_contents, 5
+        after, kept.cell_contents = KEPT(), 3
+        closures = inner.__closure__ is inner.__closure__, (lambda: 0).__closure__, type(cell)
+        return held[0] * before + after, inner()[0], closures, inner
+
+    assert captured(fn, X).result[3]()[0].tolist() == [0, 3, 6, 9]
+
+
+def test_an_empty_cell_is_read():
+    def fn(x):
+        def inner():
+            return late
+
+        try:
+            inner.__closure__[0].cell_contents
+        except ValueError as error:
+            words = str(error)
+        late = 1
+        return x * 2, words, inner.__closure__[0].cell_contents
+
+    captured(fn, X)

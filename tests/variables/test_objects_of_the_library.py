@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import collections
 import contextvars
 import dataclasses
 import functools
+import pathlib
+import struct
 import threading
 import typing
 import weakref
+import zlib
 
 import pytest
 import torch
@@ -461,3 +466,25 @@ def test_locks_that_are_made():
 
     breaks(f, X)
     captured(lambda x: (x * 2, bool(Guarded().lock), Guarded().lock == Guarded().lock), X)
+
+
+def test_checksums_encodings_and_packed_numbers():
+    def f(x):
+        packed = struct.pack("<if", 3, 1.5)
+        texts = base64.b64encode(b"abc"), base64.b64decode("YWJj"), binascii.hexlify(b"a")
+        try:
+            struct.pack("<b", 1000)
+        except struct.error as error:
+            words = str(error)
+        return x * struct.unpack("<if", packed)[0], texts, struct.calcsize("q"), zlib.crc32(b"a", 3), words
+
+    captured(f, X)
+
+
+def test_paths_are_put_together():
+    def f(x):
+        path = pathlib.PurePosixPath("a") / "b" / "c.txt"
+        parts = path.name, path.suffix, path.stem, path.parent, path.with_suffix(".py"), path.is_absolute()
+        return x * len(path.parts), str(path), parts, path == pathlib.PurePosixPath("a/b/c.txt"), f"{path}"
+
+    captured(f, X)

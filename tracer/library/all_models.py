@@ -4,6 +4,7 @@ from tracer.library import (  # noqa: F401
     builtin_numbers_,
     builtin_objects_,
     builtins_,
+    bytes_,
     caches,
     class_checks,
     collections_,

@@ -21,6 +21,7 @@ from tracer.sources import ModuleGlobalsSource, ModuleSource
 from tracer.variables.base import VariableTracker
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import NONE, ONE, ConstantVariable
+from tracer.variables.mappings import DictVariable
 from tracer.variables.sequences import ListVariable, TupleVariable
 
 if TYPE_CHECKING:
@@ -42,6 +43,22 @@ def _user_place(callers: Any, stacklevel: Value, skipped: str, instead: tuple[An
         name = "a message that is said to come from the caller of the traced function"
         unsupported("unsupported-builtin", function=name, calls_instead=instead)
     return place
+
+
+@models(logging.getLogger)
+def _get_logger(tx: Tracer, name: Value = NONE) -> Value:
+    """One that is there already: to make one is CPython's business."""
+    if not name.is_constant() or type(name.constant()) not in (str, type(None)):
+        unsupported("side-effect-call", name="logging.getLogger", value=name.describe())
+    module = tx.wrap(logging, ModuleSource("logging"))
+    root = module.get_attr(tx, "root")
+    if not name.constant() or tx.compare("==", name, root.get_attr(tx, "name")).truth(tx):
+        return root
+    loggers = module.get_attr(tx, "Logger").get_attr(tx, "manager").get_attr(tx, "loggerDict")
+    found = loggers.find(tx, name) if isinstance(loggers, DictVariable) else None
+    if found is None or not issubclass(found.python_type(), logging.Logger):
+        unsupported("side-effect-call", name="logging.getLogger", value=f"{name.constant()!r}, which is not there yet")
+    return found
 
 
 # -- warnings ----------------------------------------------------------------------------------------------------------

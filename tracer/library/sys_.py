@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from tracer.library.registry import models
+from tracer.library.registry import foldable, models
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE
 from tracer.variables.exceptions import ExceptionVariable
@@ -12,6 +12,9 @@ from tracer.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
+
+
+foldable(sys.intern)
 
 
 @models(sys.exception)

@@ -74,6 +74,19 @@ class CellVariable(VariableTracker):
         tx.effects.mutate(self)
         self.contents = value
 
+    def python_type(self) -> type:
+        return types.CellType
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name != "cell_contents":
+            return super().get_attr(tx, name)
+        return self.read(tx) or tx.raise_error(ValueError, "Cell is empty")
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if name != "cell_contents":
+            super().set_attr(tx, name, value)
+        self.write(tx, value)
+
     def children(self) -> Iterable[VariableTracker]:
         return (self.contents,) if isinstance(self.contents, VariableTracker) else ()
 
@@ -235,6 +248,7 @@ class NestedFunctionVariable(FunctionVariable):
         self._kwdefaults = kwdefaults
         self._annotations = annotations
         self._closure = closure
+        self._closure_tuple = TupleVariable(closure) if closure else ConstantVariable(None)
 
     def describe(self) -> str:
         return f"NestedFunctionVariable({self.qualname})"
@@ -272,6 +286,8 @@ class NestedFunctionVariable(FunctionVariable):
             return self._defaults or ConstantVariable(None)
         if name == "__kwdefaults__":
             return self._kwdefaults or ConstantVariable(None)
+        if name == "__closure__":
+            return self._closure_tuple
         if name == "__annotations__":
             return self._annotations_dict()
         plain = {
