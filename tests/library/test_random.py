@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 
 import numpy as np
 import pytest
@@ -205,6 +206,18 @@ def test_what_is_drawn_is_an_index_within_bounds():
 
     captured_made(f, lambda: ((torch.arange(12.0).reshape(4, 3),), {}), reset=reseed, calls=6)
     watched(f, torch.arange(12.0).reshape(4, 3), calls=6)
+
+
+@pytest.mark.parametrize(
+    "draw", ["np.random.randint(5, None)", "random.randint(1.0, 3)", "random.randrange(4.0)", "np.random.randint(2.5)"]
+)
+def test_bounds_that_are_no_ints_are_not_relied_on(draw):
+    names = {"random": random, "np": np}
+    exec(f"def f(x):\n    n = {draw}\n    return x * n, n", names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        checked = check_made(names["f"], lambda: ((X.clone(),), {}), reset=reseed, calls=3)
+    assert checked.graphs
 
 
 def test_the_state_of_a_generator_is_kept_and_put_back():

@@ -108,7 +108,7 @@ def _parts(arg: Any) -> tuple[Any, ...]:
 def _bounds(draw: Draw) -> tuple[int, int] | None:
     """Between which ints the ints lie that are drawn, where that is plain."""
     name, args = draw.function.__name__, draw.args
-    if draw.kwargs and name in ("randint", "randrange", "getrandbits"):
+    if name in ("randint", "randrange", "getrandbits") and (draw.kwargs or not all(type(arg) is int for arg in args[:2])):
         return None
     if name == "getrandbits":
         return 0, 2 ** args[0] - 1
