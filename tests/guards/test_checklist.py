@@ -10,6 +10,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import tracer
 from tests.guards.test_decision import Holder, N, X, _argument, _tensor, frame, line
 from tests.support import check
 from tracer import _C, guards
@@ -120,6 +121,20 @@ def test_what_is_handed_out_is_what_was_checked() -> None:
     assert len(handed) == 2 and handed[0] is w and handed[1] is a
     assert check_fn(Holder(3), {"w": w}) is False
     assert [one is other for one, other in zip(check_fn.whole(Holder(a), {"w": w}), handed)] == [True, True]
+
+
+@pytest.mark.parametrize("wrap", [lambda tensor: tensor, lambda tensor: [tensor], lambda tensor: {"key": (tensor,)}])
+def test_an_argument_that_may_be_one_of_the_parameters_is_held_against_them(wrap: Any) -> None:
+    def among(model: torch.nn.Module, argument: Any) -> torch.Tensor:
+        while type(argument) in (list, tuple, dict):
+            argument = argument["key"] if type(argument) is dict else argument[0]
+        return sum(own * (2 if own is argument else 1) for own in model.parameters()) + argument  # type: ignore[return-value]
+
+    model = torch.nn.Sequential(*[torch.nn.PReLU() for _ in range(12)])
+    for other in (torch.nn.Parameter(torch.ones(1)), torch.ones(1)):
+        compiled = tracer.compile(among)
+        for argument in (other, model[3].weight, other, model[7].weight, model[3].weight):
+            assert torch.equal(compiled(model, wrap(argument)), among(model, wrap(argument)))
 
 
 def test_a_key_that_hashes_in_python_is_not_asked() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType
 from typing import Any
 
@@ -48,6 +48,7 @@ class ListBuilder:
         self._groups: list[tuple[Any, Any, int]] = []
         self._held: dict[Source, tuple[int, int]] = {}  # leaf -> its group, and which of its tensors
         self._known_apart = -1
+        self._known_classes: set[type] = set()
         self._features: dict[Feature, int] = {}
         self._ranges: dict[Feature, Interval] = {}
         self._equals: list[tuple[int, Any]] = []
@@ -65,6 +66,7 @@ class ListBuilder:
         root = -1 if group.root == CONSTANTS else slots.index(group.root) if group.root in slots else len(slots)
         if apart and self._known_apart < 0 and group.leaves:
             self._known_apart = len(self._groups)
+            self._known_classes = {leaf.spec.cls for leaf in group.leaves}
         for index, leaf in enumerate(group.leaves):
             self._held[leaf.source] = len(self._groups), index
         self._groups.append((steady, match, root))
@@ -157,6 +159,11 @@ class ListBuilder:
     def _value(self, source: Source) -> int | tuple[int, int]:
         return self._held[source] if source in self._held else self._reads.of(source)
 
+    def _classes_of(self, sources: Iterable[Source]) -> set[type]:
+        """The classes that tensors at the sources may have, where the list holds."""
+        exact = {guard.source: guard.spec.cls for guard in self._tensors}
+        return {cls for source in sources for cls in ([exact[source]] if source in exact else PLAIN_TENSORS)}
+
     def build(
         self,
         fetched: tuple[Source, ...] | None,
@@ -168,7 +175,10 @@ class ListBuilder:
         known = self._known_apart
         if not {source for source, (group, _) in self._held.items() if group == known}.issubset(self._apart):
             known = -1
-        apart = [self._value(s) for s in self._apart if not (s in self._held and self._held[s][0] == known)]
+        others = [source for source in self._apart if not (source in self._held and self._held[source][0] == known)]
+        apart = [self._value(source) for source in others]
+        if self._known_classes.isdisjoint(self._classes_of(others)):  # objects of different classes are two
+            known = -1
         handed = None if fetched is None else [self._value(source) for source in fetched]
         features = tuple([
             (feature.modulus, tuple([(factor, w.kind, w.dim, self._reads.of(w.source)) for factor, w in feature.terms]))
