@@ -9,6 +9,7 @@ uncompiled, or with torch.compile: what `make serve-demo` compares with.
 """
 
 import argparse
+import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +33,8 @@ class Classifier(litserve.LitAPI):
         torch.set_num_threads(1)
         model = build().to(device)
         self.model, self.compiles = PREPARE[self.compiler](model)
+        gc.collect()
+        gc.freeze()  # what is there by now stays: no request waits for a look at all of it
 
     def decode_request(self, request: dict) -> list[int]:
         tokens = request["tokens"]
