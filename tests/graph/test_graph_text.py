@@ -56,10 +56,11 @@ def texts():
 
 def test_the_text_of_a_graph_is_the_same_in_every_process():
     program = "import sys; from tests.graph.test_graph_text import texts; sys.stdout.write('\\0'.join(texts()))"
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", before + program], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed, **ENV}
-        ).stdout.split("\0")
-        for seed, before in (("1", ""), ("2", "import torch, tracer; tracer.compile(lambda x: x + 1)(torch.ones(2)); "))
-    ]
+
+    def run(seed, before=""):
+        environment = {"PYTHONHASHSEED": seed, **ENV}
+        command = [sys.executable, "-c", before + program]
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split("\0")
+
+    runs = run("1"), run("2", "import torch, tracer; tracer.compile(lambda x: x + 1)(torch.ones(2)); ")
     assert runs[0] == runs[1] and len(runs[0]) > 3 and all("placeholder" in text or "def forward" in text for text in runs[0])

@@ -140,6 +140,14 @@ def test_the_layout_of_the_example_is_that_of_the_calls():
         tracer.coverage(compiled, "x: B, _, _, _", torch.ones(3, 4, 5, 12)[..., ::2])
 
 
+def test_a_cut_out_tensor_with_strides_of_its_own_is_another_call_and_its_copy_is_none():
+    compiled = tracer.optimize("eager")(lambda x: x * 2)
+    assert tracer.precompile(compiled, "x: B, S; B in 1..9; S in 1..9", torch.ones(3, 4))
+    cut = torch.ones(1, 9)[:, :1]
+    assert cut.is_contiguous() and compiled.lookup(cut) is None and "stride" in str(tracer.why(compiled, cut))
+    assert compiled.lookup(cut.clone(memory_format=torch.contiguous_format)) is not None
+
+
 def test_modules_methods_and_partials_are_precompiled():
     import functools
 

@@ -104,6 +104,60 @@ def test_a_mark_that_is_specialised_is_told_all_the_same(silent):
         tracer.optimize("eager")(f)(x)
 
 
+def test_a_mark_that_several_lines_fix_together_is_not_said_to_be_fixed_and_all_guards_stay(silent):
+    def f(x):
+        if x.shape[0] > 5 and x.shape[0] % 4 == 0 and x.shape[0] < 12:
+            return x.sum() * 2
+        return x.sum()
+
+    def marked(size):
+        x = torch.ones(size)
+        tracer.mark_dynamic(x, 0)
+        return x
+
+    with pytest.raises(tracer.exc.ConstraintViolationError, match="by these 3 lines together"):
+        tracer.optimize("eager")(f)(marked(8))
+    silent()
+    made = tracer.optimize("eager")(f)
+    for size in (8, 9, 4, 12, 8):
+        assert torch.equal(made(marked(size)), f(torch.ones(size)))
+    assert len(entries(made)) > 2
+
+
+def test_what_was_loaded_is_not_taken_for_what_is_there(silent, tmp_path):
+    def f(x):
+        return x * 2
+
+    def compiled():
+        return tracer.compile(f, dynamic=True)
+
+    made = compiled()
+    made(torch.ones(3))
+    assert made.save(tmp_path / "file").saved == 1
+    known, unknown = compiled(), compiled()
+    for each in (known, unknown):
+        each(torch.ones(4))
+    assert known.load(tmp_path / "file").loaded == 0 and len(entries(known)) == 1
+    silent()
+    assert unknown.load(tmp_path / "file").loaded == 1 and len(entries(unknown)) == 2
+    assert torch.equal(unknown(torch.ones(5)), f(torch.ones(5))) and unknown.stats()["compiles"] == 1
+
+
+def test_an_entry_that_is_not_known_to_serve_one_size_alone_has_its_rows_looked_at(silent, monkeypatch):
+    made = tracer.optimize("eager", shapes=SPEC)(lambda x: x - x.mean(0) if x.shape[0] == 4 else x * 2)
+    made(torch.randn(4, 3))
+    tracer.coverage(made, example=EXAMPLE)
+    monkeypatch.setattr("tracer.serving.contract.rows_depend", lambda *args: "nobody looked")
+
+    def rows():
+        (region,) = made.contract().data["regions"]
+        return region["rows"]["B"]
+
+    assert rows() == "independent"  # of one size there is nothing to be padded
+    silent()
+    assert rows() == "nobody looked"
+
+
 def test_a_limit_of_one_step_claims_nothing():
     made = certified()
     assert tracer.coverage(made, example=EXAMPLE, rlimit=1).status in ("unknown", "certified")

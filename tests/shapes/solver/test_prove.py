@@ -119,6 +119,20 @@ def test_a_core_is_minimal_whatever_the_order():
             break
 
 
+def test_a_fact_of_which_nobody_knows_whether_it_is_needed_is_named(monkeypatch):
+    facts = [X >= Y, Y >= 7, X >= 7, Z > 3]
+    ask, asked = Problem.ask, []
+
+    def first_only(self, assumptions):
+        asked.append(assumptions)
+        return ask(self, assumptions) if len(asked) == 1 else "unknown"
+
+    assert core(facts, X >= 6) in ([0, 1], [2])
+    monkeypatch.setattr(Problem, "used", lambda self: set(map(Assumption, facts)))
+    monkeypatch.setattr(Problem, "ask", first_only)
+    assert core(facts, X >= 6) == [0, 1, 2, 3] and len(asked) == 5
+
+
 HARD = (sympy.Eq(X**3 + Y**3 + Z**3, 114), [X > 1000, Y > X])
 
 
