@@ -48,8 +48,11 @@ def serving(entries: list[_C.Entry], function: types.FunctionType, args: tuple[A
     positional = (*args, function.__closure__) if function.__code__.co_freevars else args
     for entry in entries:
         guarded = entry.guarded_code
-        if guarded.manager.holds(guarded.check_fn(*positional)):
-            return entry
+        try:
+            if guarded.manager.holds(guarded.check_fn(*positional)):
+                return entry
+        except Exception:  # what it reads is gone, as a cell that was emptied
+            continue
     return None
 
 
