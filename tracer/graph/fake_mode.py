@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import (
     _DISPATCH_HANDLE_DIRECTLY,
     _DISPATCH_META_HANDLERS,
+    FakeTensor,
     FakeTensorMode,
     _BypassDispatchCache,
 )
+from torch.utils import _pytree as pytree
 
 from tracer.graph.dispatch_cache import CachedResult, CallKey, NotCacheable, cached_result
 from tracer.graph.dtype_refusals import check_dtypes, is_pointwise, may_refuse
@@ -96,6 +100,30 @@ class FakeMode(FakeTensorMode):
                 cache.clear()
             cache[parts] = self._cached(key, func, args, kwargs, result)
         return result
+
+    def _dispatch_impl(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        with self._data_unknown_beside_symbols(func, args, kwargs):
+            return super()._dispatch_impl(func, types, args, kwargs)
+
+    @contextlib.contextmanager
+    def _data_unknown_beside_symbols(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[None]:
+        """PyTorch computes operators on tensors made of constants while tracing. With a symbolic float or bool beside them
+        kernels would take NaN for it, so the data of such tensors are not to be seen here."""
+        leaves = pytree.tree_leaves((args, kwargs)) if isinstance(func, OpOverload) else []
+        if not any(isinstance(each, (torch.SymFloat, torch.SymBool)) for each in leaves):
+            yield
+            return
+        known = [(each, each.constant) for each in leaves if isinstance(each, FakeTensor) and each.constant is not None]
+        for tensor, constant in known:
+            if func._schema.is_mutable:
+                self.fake_tensor_converter.invalidate_constant_aliases(constant)
+            tensor.constant = None
+        try:
+            yield
+        finally:
+            if not func._schema.is_mutable:
+                for tensor, constant in known:
+                    tensor.constant = constant
 
     def _compute(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         rule = META_RULES.get(func)
