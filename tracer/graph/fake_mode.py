@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import (
     _DISPATCH_HANDLE_DIRECTLY,
     _DISPATCH_META_HANDLERS,
@@ -15,7 +14,6 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
     _BypassDispatchCache,
 )
-from torch.utils import _pytree as pytree
 
 from tracer.graph.dispatch_cache import CachedResult, CallKey, NotCacheable, cached_result
 from tracer.graph.dtype_refusals import check_dtypes, is_pointwise, may_refuse
@@ -109,19 +107,21 @@ class FakeMode(FakeTensorMode):
     def _data_unknown_beside_symbols(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[None]:
         """PyTorch computes operators on tensors made of constants while tracing. With a symbolic float or bool beside them
         kernels would take NaN for it, so the data of such tensors are not to be seen here."""
-        leaves = pytree.tree_leaves((args, kwargs)) if isinstance(func, OpOverload) else []
-        if not any(isinstance(each, (torch.SymFloat, torch.SymBool)) for each in leaves):
+        schema = getattr(func, "_schema", None)  # higher-order operators have none
+        given = (*args, *kwargs.values())
+        leaves = [leaf for each in given for leaf in (each if isinstance(each, (list, tuple)) else (each,))]
+        if schema is None or not any(isinstance(each, (torch.SymFloat, torch.SymBool)) for each in leaves):
             yield
             return
         known = [(each, each.constant) for each in leaves if isinstance(each, FakeTensor) and each.constant is not None]
         for tensor, constant in known:
-            if func._schema.is_mutable:
+            if schema.is_mutable:
                 self.fake_tensor_converter.invalidate_constant_aliases(constant)
             tensor.constant = None
         try:
             yield
         finally:
-            if not func._schema.is_mutable:
+            if not schema.is_mutable:
                 for tensor, constant in known:
                     tensor.constant = constant
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tracer.graph_breaks import unsupported
-from tracer.variables.lookups import defines
+from tracer.variables.lookups import defines, type_name
 
 if TYPE_CHECKING:
     from tracer.sources import Source
@@ -134,12 +134,15 @@ class VariableTracker:
         self._special(tx, "__delitem__", [key], "{!r} object doesn't support item deletion")
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        cls = self.python_type()
+        if not defines(cls, "__contains__") and (defines(cls, "__iter__") or defines(cls, "__getitem__")):
+            return self.iterate(tx).contains(tx, item)
         return self._special(tx, "__contains__", [item], "argument of type {!r} is not iterable")
 
     def _special(self, tx: Tracer, name: str, args: list[VariableTracker], error: str) -> VariableTracker:
         cls = self.python_type()
         if not defines(cls, name):
-            tx.raise_error(TypeError, error.format(cls.__name__))
+            tx.raise_error(TypeError, error.format(type_name(cls)))
         return self.call_method(tx, name, args, {})
 
     def iterate(self, tx: Tracer) -> VariableTracker:

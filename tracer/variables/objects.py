@@ -301,9 +301,10 @@ class UserObjectVariable(VariableTracker):
         """A special method, looked up on the class as CPython does."""
         refuse_changed_class(tx, self.cls, name)
         owner, static = lookup(self.cls, name)
-        if static is MISSING or static is None:
-            return None
-        if owner is object and name in ("__eq__", "__ne__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__"):
+        if static is None and name != "__hash__":  # C calls it, or says in words of its own that there is none
+            unsupported("unsupported-descriptor", name=name, kind="NoneType")
+        inherited = owner is object and name in ("__eq__", "__ne__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__")
+        if static is MISSING or static is None or inherited:
             return None
         try:
             if is_data_descriptor(static):
