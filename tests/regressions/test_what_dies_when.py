@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import gc
 import operator
 import weakref
 from collections.abc import Iterator
@@ -426,3 +427,35 @@ def test_an_attribute_that_is_stored_asks_the_object_for_nothing_while_tracing()
     traced = tracer.compile(fn, backend="eager")
     traced(torch.ones(2), Watching())
     assert not asked
+
+
+def test_frames_that_tracebacks_show_die_with_the_exception_that_left_an_inlined_call() -> None:
+    log: list[str] = []
+
+    def fails() -> None:
+        iterator = _closing(3, log)
+        next(iterator)
+        raise LookupError
+
+    def calls() -> None:
+        fails()
+
+    def f(x: torch.Tensor) -> Any:
+        try:
+            calls()
+        except LookupError:
+            pass
+        return x.sin()
+
+    traced = tracer.optimize()(f)
+    for _ in range(3):
+        log.clear()
+        gc.disable()
+        try:
+            traced(X)
+        finally:
+            gc.enable()
+        seen = log.copy()
+        log.clear()
+        f(X)
+        assert seen == log != []

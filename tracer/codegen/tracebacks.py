@@ -97,6 +97,8 @@ def _stand_in(code: types.CodeType, offset: int) -> types.CodeType:
 
 
 # -- called by output code ---------------------------------------------------------------------------------------------
+# A stand-in's frame keeps alive the frames of the functions here that ran it. These drop what leads to the exception before they
+# end: otherwise it would keep itself alive, and with it what the frames hold that it shows.
 
 _traceback_of = BaseException.__dict__["__traceback__"].__get__  # whatever the class of an exception makes of it
 
@@ -111,6 +113,7 @@ def _show_too(
     error: BaseException, code: types.CodeType, globals_: dict[str, Any], offset: int, line: int
 ) -> None:
     BaseException.with_traceback(error, _traceback(code, globals_, offset, line, _traceback_of(error)))
+    del error
 
 
 def _show_instead(
@@ -118,6 +121,7 @@ def _show_instead(
 ) -> None:
     _leave_out(error)
     _show_too(error, code, globals_, offset, line)
+    del error
 
 
 _C.never_trace(_leave_out.__code__)
@@ -129,9 +133,14 @@ def _traceback(
     code: types.CodeType, globals_: dict[str, Any], offset: int, line: int, following: types.TracebackType | None
 ) -> types.TracebackType:
     try:
+        return types.TracebackType(following, _frame_of_stand_in(code, globals_), offset, line)
+    finally:
+        del following
+
+
+def _frame_of_stand_in(code: types.CodeType, globals_: dict[str, Any]) -> types.FrameType:
+    try:
         types.FunctionType(code, globals_)()
     except NameError as reached:
-        shown = reached.__traceback__
-        assert shown is not None and shown.tb_next is not None
-        return types.TracebackType(following, shown.tb_next.tb_frame, offset, line)
+        return reached.__traceback__.tb_next.tb_frame  # type: ignore[union-attr]  # it was raised there
     raise AssertionError("the frame was not reached")

@@ -52,6 +52,7 @@ class SymNodeVariable(VariableTracker):
         if other.is_constant() and isinstance(other.constant(), enum.Enum):  # whose operators may give a member
             return self.specialize(tx).binary(tx, op, other, reflected)
         pair = (other, self) if reflected else (self, other)
+        _assume_defined(tx, op, *pair)
         return apply(tx, BINARY[op], *pair)
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
@@ -149,3 +150,29 @@ def apply(tx: Tracer, function: Any, *values: VariableTracker, **kwargs: Any) ->
             tx.raise_error(type(error), *error.args)
         unsupported("symbolic-arithmetic", error=f"{type(error).__name__}: {error}")
     return tx.output.symbolic_result(function, tuple(v.graph_arg() for v in values), kwargs, example)
+
+
+def assume(tx: Tracer, condition: SymNodeVariable) -> bool:
+    """From here on a condition that depends on data holds; the graph checks it. False where it is known not to hold."""
+    if not condition.example.node.expect_true("", 0):
+        return False
+    tx.output.runtime_asserts.place_new(condition.node)
+    return True
+
+
+def _assume_defined(tx: Tracer, op: str, left: VariableTracker, right: VariableTracker) -> None:
+    """An operand that depends on data is assumed to be one for which Python does not raise."""
+    if op in ("/", "//", "%"):
+        _assume_of_data(tx, right, "!=")
+    elif op in ("<<", ">>"):
+        _assume_of_data(tx, right, ">=")
+    elif op == "**" and not (right.is_constant() and right.constant() >= 0):
+        _assume_of_data(tx, left, ">")
+
+
+def _assume_of_data(tx: Tracer, number: VariableTracker, op: str) -> None:
+    if not isinstance(number, SymNodeVariable) or number.example.node.has_hint():
+        return
+    condition = apply(tx, COMPARE[op], number, ConstantVariable(0))
+    if not (assume(tx, condition) if isinstance(condition, SymNodeVariable) else condition.truth(tx)):
+        unsupported("symbolic-arithmetic", error=f"an operand that is not {op} 0")

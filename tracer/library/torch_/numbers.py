@@ -100,8 +100,7 @@ def assume(tx: Tracer, cond: Value) -> None:
     if isinstance(cond, TensorVariable):
         unsupported("data-dependent-branch", value=cond.describe())
     if isinstance(cond, SymNodeVariable) and _depends_on_data(cond):
-        if cond.example.node.expect_true("", 0):
-            tx.output.runtime_asserts.place_new(cond.node)
+        if symbolic.assume(tx, cond):
             return
         unsupported("call-arguments", error="torch._check of something that does not hold")
     if cond.python_type() is not bool or not cond.truth(tx):
