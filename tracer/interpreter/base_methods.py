@@ -31,9 +31,10 @@ _BY_CLASS: dict[type, tuple[str, ...]] = {
     collections.deque: ("copy", "__copy__", "__add__", "__mul__", "__rmul__", *_NAMED),
     set: _NAMED,
     frozenset: _NAMED,
-    str: ("format", "format_map", "partition", "rpartition"),
+    str: ("format", "format_map", "partition", "rpartition", "__iter__"),
     bytes: ("partition", "rpartition"),
 }
+_OF_SEQUENCES = ("__add__", "__mul__", "__rmul__", "__mod__")  # these take anything, or raise, but give no NotImplemented
 _TAKEN = {"__setattr__": 2, "__getattribute__": 1, "__delattr__": 1, "__eq__": 1, "__ne__": 1}
 
 
@@ -48,9 +49,11 @@ class BaseMethods:
     ) -> VariableTracker:
         tx: Any = self
         if isinstance(owner, UserObjectVariable):
-            base, _ = lookup(owner.cls, name)
+            base, static = lookup(owner.cls, name)
             if base is None:
                 unsupported("unsupported-method", value=owner.describe(), name=name)
+            if isinstance(static, types.ClassMethodDescriptorType) and isinstance(owner.storage, ConstantVariable):
+                return tx.class_variable(owner.cls).get_attr(tx, name).call(tx, args, kwargs)  # type: ignore[no-any-return]
             return self.call_base_method(base, name, owner, args, kwargs)
         if isinstance(owner, ClassVariable):
             return self._call_type_method(owner, name, args, kwargs)
@@ -162,6 +165,8 @@ class BaseMethods:
         if isinstance(storage, ConstantVariable):
             args = [plain_value(arg) for arg in args]
             if name in OPERATORS and len(args) == 1 and not args[0].is_constant():
+                if isinstance(storage.value, (str, bytes)) and name in _OF_SEQUENCES:
+                    unsupported("unsupported-method", value=owner.describe(), name=name)
                 return ConstantVariable(NotImplemented)
             with named_by_cpython(owner, name):
                 return storage.call_method(tx, name, args, kwargs)

@@ -11,6 +11,7 @@ from tracer.variables.constant import NONE, ONE, ConstantVariable
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.lifetimes import give_up
+from tracer.variables.lookups import type_name
 from tracer.variables.ranges import NOT_AN_INDEX, as_int, index_of
 from tracer.variables.sequence_base import Item, SequenceVariable
 from tracer.variables.text import form
@@ -52,8 +53,7 @@ class DequeVariable(SequenceVariable):
     def position(self, tx: Tracer, key: VariableTracker, action: str) -> Any:
         index = index_of(tx, key)
         if index is NOT_AN_INDEX or isinstance(index, slice):
-            name = key.python_type().__name__
-            tx.raise_error(TypeError, f"sequence index must be integer, not {name!r}")
+            tx.raise_error(TypeError, f"sequence index must be integer, not {type_name(key.python_type())!r}")
         if not -len(self._items) <= index < len(self._items):
             tx.raise_error(IndexError, "deque index out of range")
         return index % len(self._items)
@@ -225,6 +225,14 @@ class DequeIterator(IteratorVariable):
 
 
 _deque = DequeVariable.methods
+
+
+@_deque("__getitem__")
+def _getitem(tx: Tracer, self: DequeVariable, key: VariableTracker, /) -> VariableTracker:
+    """Called by its name it says otherwise of what is no index than `items[key]`, which comes here too from a subclass."""
+    if index_of(tx, key) is NOT_AN_INDEX:
+        unsupported("unsupported-method", value=self.describe(), name="__getitem__")
+    return self.get_item(tx, key)
 
 
 @_deque("append")

@@ -431,6 +431,7 @@ def mapping_pairs(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTrac
 
 
 def _each_pair(tx: Tracer, value: VariableTracker) -> Iterable[tuple[VariableTracker, VariableTracker]]:
+    """Those for a dict, which says of each that is none where it stands."""
     iterator, position = value.iterate(tx), 0
     while (item := iterator.next(tx)) is not None:
         if item.is_constant() and not defines(item.python_type(), "__iter__"):
@@ -444,7 +445,21 @@ def _each_pair(tx: Tracer, value: VariableTracker) -> Iterable[tuple[VariableTra
         position += 1
 
 
+def _each_ordered_pair(tx: Tracer, value: VariableTracker) -> Iterable[tuple[VariableTracker, VariableTracker]]:
+    """Those for an OrderedDict, whose words are other ones (CPython's Objects/odictobject.c, mutablemapping_add_pairs)."""
+    iterator = value.iterate(tx)
+    while (item := iterator.next(tx)) is not None:
+        pair = item.unpack(tx)
+        if len(pair) > 2:
+            tx.raise_error(ValueError, "too many values to unpack (expected 2)")
+        if len(pair) < 2:
+            tx.raise_error(ValueError, f"need more than {len(pair)} value{'' if pair else 's'} to unpack")
+        yield pair[0], pair[1]
+
+
 def update_from(tx: Tracer, target: DictVariable, value: VariableTracker) -> None:
     """dict.update(target, value): pairs are stored as they come."""
     mapping = mapping_pairs(tx, value)
-    target.update(tx, _each_pair(tx, value) if mapping is None else mapping)
+    if mapping is None:
+        mapping = _each_ordered_pair(tx, value) if target.cls is collections.OrderedDict else _each_pair(tx, value)
+    target.update(tx, mapping)
