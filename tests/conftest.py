@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import platform
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -54,10 +54,9 @@ def write_results(reporter: pytest.TerminalReporter) -> None:
     seconds: Counter[str] = Counter()
     for report in reports:
         seconds[report.nodeid] += report.duration
-    torch = sys.modules.get("torch")
     result = {
         "python": platform.python_version(),
-        "torch": getattr(torch, "__version__", None),
+        "torch": importlib.metadata.version("torch"),
         "machine": platform.machine(),
         "date": time.strftime("%Y-%m-%d"),
         "outcomes": {kind: len(found) for kind, found in sorted(reporter.stats.items()) if kind},

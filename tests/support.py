@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,13 @@ class _Outcome:
     error: BaseException | None
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+
+
+def collect_garbage() -> None:
+    """All that other tests have left: what one collection lets go of may be what held the next."""
+    for _ in range(10):
+        if not gc.collect():
+            break
 
 
 def check(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Checked:

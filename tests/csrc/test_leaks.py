@@ -12,6 +12,7 @@ import torch
 
 from tests.csrc.entries import Recorder, entry, fresh
 from tests.csrc.test_steady_call import Forwarding
+from tests.support import collect_garbage
 from tracer import _C
 from tracer._C import SKIP, Dispatcher, GlobalState, Region, TensorMatch
 
@@ -212,7 +213,7 @@ def test_references_and_objects_stay(way):
     run = way(argument)
     for _ in range(50):
         run()
-    gc.collect()
+    collect_garbage()
     before, none_before, objects = sys.getrefcount(argument), sys.getrefcount(None), len(gc.get_objects())
     for _ in range(2000):
         run()

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.guards.helpers import X, agreed, frame, manager_of, run
+from tests.support import collect_garbage
 from tracer import guards as kinds
 from tracer.guards import (
     CheckFunctionManager,
@@ -308,7 +309,7 @@ def module_guards(module, source):
 
 def test_a_manager_and_what_made_it_leave_no_cycles():
     manager = manager_of(*module_guards(torch.nn.Sequential(torch.nn.Linear(2, 2)), X))
-    gc.collect()
+    collect_garbage()
     gc.disable()
     try:
         manager = manager_of(*module_guards(torch.nn.Sequential(torch.nn.Linear(2, 2)), X))
