@@ -352,7 +352,7 @@ def input_starts_to_require_grad(x, y):
     return x * 2
 
 
-@breaks("mutation-of-input")
+@breaks("mutation-of-input", "autograd-in-trace")
 def input_gets_a_history(x, y):
     x.mul_((y * 1).requires_grad_())
     return x * 2
@@ -371,7 +371,7 @@ def backward(x, y):
     return x.grad
 
 
-@captured
+@breaks("autograd-in-trace")
 def hook(x, y):
     z = x * 1
     z.requires_grad_()

@@ -28,7 +28,8 @@ def is_about_changes(error: Exception) -> bool:
 def as_written(graph: fx.Graph, look_closely: bool) -> Callable[[Compiled], Compiled]:
     """Prepares a graph for compilers; the result corrects what comes of its compiled form. `look_closely`: ask of every result
     whether it can be differentiated, which takes long; otherwise only where a backward pass is part of the graph."""
-    results = list(graph.output_node().args[0])
+    returned: Any = graph.output_node().args[0]
+    results = list(returned) if isinstance(returned, (list, tuple)) else []  # a graph of the tracer returns several
     look_closely = look_closely or any(node.target is torch.autograd.grad for node in graph.nodes)
     spent = _spent(graph, results) if look_closely else {}
     if not spent:
