@@ -139,7 +139,7 @@ class ClassVariable(VariableTracker):
             return tx.class_attr(owner, name, tx.class_variable(type(self.value), self), part="fget").call(tx, [self], {})
         if name in ("__name__", "__qualname__", "__module__", "__doc__", "__text_signature__"):
             if name == "__doc__" and id(self.value) in tx.trace.findings.made:
-                return tx.class_attr(self.value, name, self)
+                return None  # what stands in the class, which may be a descriptor
             value = type.__getattribute__(self.value, name)
             if value is None or type(value) is str:
                 return ConstantVariable(value)
@@ -177,11 +177,16 @@ class ClassVariable(VariableTracker):
 
     def store(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         """type.__setattr__"""
-        if self.source is None or self.value.__flags__ & _IMMUTABLE:
+        if self.source is None or self.value.__flags__ & _IMMUTABLE or self.changes_stores(name, value):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         if name.startswith("__") or is_data_descriptor(lookup(type(self.value), name)[1]):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         tx.effects.store_class_attribute(self, self.value, name, value)
+
+    def changes_stores(self, name: str, value: VariableTracker) -> bool:
+        """Whether a class attribute changes what stores in its instances do: those are repeated object by object."""
+        kind = value.python_type()
+        return name in ("__setattr__", "__delattr__") or defines(kind, "__set__") or defines(kind, "__delete__")
 
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         return tx.instantiate(self, args, kwargs)

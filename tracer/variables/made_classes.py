@@ -136,7 +136,8 @@ class MadeClassVariable(ClassVariable):
         return any(is_heap_type(base) for base in self.value.__bases__)
 
     def store(self, tx: Tracer, name: str, value: VariableTracker) -> None:
-        if name in _FIXED or is_data_descriptor(lookup(type(self.value), name)[1]) and name not in _SETTABLE:
+        is_described = is_data_descriptor(lookup(type(self.value), name)[1]) and name not in _SETTABLE
+        if name in _FIXED or is_described or self.changes_stores(name, value):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         known = prototype(tx, name, value)
         tx.effects.mutate(self)

@@ -460,6 +460,5 @@ def _each_ordered_pair(tx: Tracer, value: VariableTracker) -> Iterable[tuple[Var
 def update_from(tx: Tracer, target: DictVariable, value: VariableTracker) -> None:
     """dict.update(target, value): pairs are stored as they come."""
     mapping = mapping_pairs(tx, value)
-    if mapping is None:
-        mapping = _each_ordered_pair(tx, value) if target.cls is collections.OrderedDict else _each_pair(tx, value)
-    target.update(tx, mapping)
+    each_pair = _each_ordered_pair if target.cls is collections.OrderedDict else _each_pair
+    target.update(tx, each_pair(tx, value) if mapping is None else mapping)
