@@ -112,6 +112,7 @@ class Watch:
             pass
         self.state: Any = self.scope._state  # type: ignore[union-attr]
         self._ask, self.state.on_miss = self.state.on_miss, self._on_miss
+        self._own = os.path.dirname(tracer.__file__)  # functions that output code calls are none of the program's
         self._asked: set[types.CodeType] = set()
         self._functions: set[types.CodeType] = set()
         self._converted: set[types.CodeType] = set()
@@ -136,9 +137,10 @@ class Watch:
         self._skip_harness()
 
     def count(self) -> None:
+        from tracer.bytecode import is_resume_name
+
         region = self.state.region
-        resumes = {key[0] for key in self.state.resumes}
-        functions = {code for code in self._asked if id(code) not in resumes}
+        functions = {code for code in self._asked if not is_resume_name(code) and not code.co_filename.startswith(self._own)}
         self._functions |= functions
         self._converted |= {code for code in functions if any(entry.code is not None for entry in region.entries(code))}
         self._asked.clear()
