@@ -459,3 +459,63 @@ def test_frames_that_tracebacks_show_die_with_the_exception_that_left_an_inlined
         log.clear()
         f(X)
         assert seen == log != []
+
+
+def _fails(log: list[Any], leaves_a_generator: bool) -> None:
+    if leaves_a_generator:
+        iterator = _closing(3, log)
+        next(iterator)
+    raise LookupError
+
+
+def _behind_a_named_handler(x: torch.Tensor, log: list[Any], leaves_a_generator: bool) -> Any:
+    try:
+        _fails(log, leaves_a_generator)
+    except LookupError as error:
+        log.append(type(error))
+    log.append("after")
+    return x.sin()
+
+
+def _behind_a_nameless_handler(x: torch.Tensor, log: list[Any], leaves_a_generator: bool) -> Any:
+    try:
+        _fails(log, leaves_a_generator)
+    except LookupError:
+        log.append("in")
+    log.append("after")
+    return x.sin()
+
+
+@pytest.mark.parametrize("f", [_behind_a_named_handler, _behind_a_nameless_handler])
+def test_what_the_frames_of_a_handled_exception_hold_dies_at_the_end_of_the_handler(f: Any) -> None:
+    traced = tracer.optimize()(f)
+    for leaves_a_generator in (True, False, True):
+        log: list[Any] = []
+        expected: list[Any] = []
+        traced(X, log, leaves_a_generator)
+        f(X, expected, leaves_a_generator)
+        assert log == expected
+
+
+@tracer.disable
+def _fails_outside(log: list[Any], leaves_a_generator: bool) -> None:
+    _fails(log, leaves_a_generator)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_an_exception_of_a_function_that_is_not_traced_is_asked_anew_what_its_frames_hold(first: bool) -> None:
+    def f(x: torch.Tensor, log: list[Any], held: list[bool]) -> Any:
+        try:
+            _fails_outside(log, held.pop())
+        except LookupError:
+            log.append("in")
+        log.append("after")
+        return x.sin()
+
+    traced = tracer.optimize()(f)
+    for leaves_a_generator in (first, not first, first):
+        log: list[Any] = []
+        expected: list[Any] = []
+        traced(X, log, [leaves_a_generator])
+        f(X, expected, [leaves_a_generator])
+        assert log == expected

@@ -62,7 +62,16 @@ def may_run_code(value: Any) -> bool:
 def _parts(value: Any) -> list[Any]:
     if type(value) is types.FunctionType:
         return [*(value.__closure__ or ()), *(value.__defaults__ or ())]
+    if type(value) is types.TracebackType:
+        return [value.tb_next, *_held_by_frame(value.tb_frame)]
     return gc.get_referents(value)
+
+
+def _held_by_frame(frame: types.FrameType) -> list[Any]:
+    """What the locals and the stack of a frame hold that has ended: of one that runs, nothing is told."""
+    back = frame.f_back
+    held = [each for each in gc.get_referents(frame) if each is not back]
+    return [each for each in held if type(each) is not types.FunctionType or each.__code__ is not frame.f_code]
 
 
 @guard_kind

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
+from tracer.interpreter.opcodes.stack import drop_argument
 from tracer.interpreter.registry import handles
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.classes import ClassVariable
@@ -62,6 +63,7 @@ def pop_except(tx: Frame, inst: Instruction) -> None:
     assert isinstance(before, HandledBefore)
     outside = tx.handled_outside if before.value is None else before.value
     assert outside is not None
+    drop_argument(tx, tx.trace.handled, "the exception that was handled")
     tx.trace.handled = outside
 
 

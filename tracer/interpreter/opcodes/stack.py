@@ -9,7 +9,7 @@ from tracer.guards import EndsQuietly, argument_slots
 from tracer.guards.lifetimes import may_run_code
 from tracer.interpreter.registry import handles
 from tracer.sources import LocalSource
-from tracer.variables.base import NULL
+from tracer.variables.base import NULL, VariableTracker
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.lifetimes import ends_with_code
 
@@ -31,21 +31,27 @@ def pop_top(tx: Frame, inst: Instruction) -> None:
 
 
 def drop_local(tx: Frame, name: str) -> None:
-    """A local is about to hold something else, or nothing. If code of the program may run then, because a resume function was
-    handed the last reference, it runs behind a break."""
+    """A local is about to hold something else, or nothing."""
     value = tx.locals.get(name)
-    if value is None or not isinstance(value.source, LocalSource):
+    if value is not None:
+        drop_argument(tx, value, f"the local {name!r}", 1)
+
+
+def drop_argument(tx: Frame, value: VariableTracker | Unwrapped, what: str, times: int = 0) -> None:
+    """What frames hold `times` times is let go. If code of the program may run then, because a resume function was handed the
+    last reference, it runs behind a break."""
+    if not isinstance(value.source, LocalSource):
         return
     frames = tx.frames()
     slots = argument_slots(frames[0].code)
     if not is_resume_code(frames[0].code) or value.source.local_name not in slots:
         return
     held = [each for frame in frames for each in (*frame.stack, *frame.locals.values())]
-    if sum(each is value for each in held) != 1:
+    if sum(each is value for each in held) != times:
         return
     if may_run_code(tx.trace.builder.arguments[slots.index(value.source.local_name)]):
-        unsupported("abandoned-generator", value=f"the local {name!r}")
-    if isinstance(value, Unwrapped):
+        unsupported("abandoned-generator", value=what)
+    if isinstance(value, Unwrapped) or issubclass(value.python_type(), BaseException):  # nobody reads what tracebacks hold
         tx.guard(EndsQuietly(value.source))
 
 
