@@ -200,5 +200,3 @@ def graph_break(error: Unsupported) -> str:
     if error.user_stack:
         lines.append("User code traceback:\n" + stack_text(error.user_stack))
     return "\n".join(lines)
-
-

@@ -48,5 +48,3 @@ def test_copying_a_module_fails_as_in_python():
         return x, copy.deepcopy(types)
 
     assert isinstance(check(fn, torch.ones(2)).error, TypeError)
-
-

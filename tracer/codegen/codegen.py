@@ -340,5 +340,3 @@ class Codegen:
 
     def source(self, source: Source) -> None:
         source.emit(self)
-
-

@@ -326,5 +326,3 @@ def set_match(seen: Any, members: frozenset[Any]) -> bool:
     if type(seen) not in (set, frozenset) or len(seen) != len(members):
         return False
     return all(map(is_guardable_constant, seen)) and same_constant(frozenset(seen), members)
-
-

@@ -226,5 +226,3 @@ class InstructionTranslator(Operations):
         frames = self.frames()
         inner = next((depth for depth, frame in enumerate(frames) if depth and not frame.direct), len(frames))
         return frames[:inner]
-
-

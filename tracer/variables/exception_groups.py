@@ -214,4 +214,3 @@ def _leaves(tx: Tracer, error: VariableTracker) -> list[VariableTracker]:
     if not is_group(error):
         return [error]
     return [leaf for each in error.exceptions(tx) for leaf in _leaves(tx, each)]
-

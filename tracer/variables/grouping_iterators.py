@@ -142,5 +142,3 @@ class GroupIterator(IteratorVariable):
 
     def reconstruct(self, cg: Any) -> None:
         unsupported("cannot-reconstruct", value="a group of itertools.groupby")
-
-

@@ -299,5 +299,3 @@ def let_go(cls: type) -> None:
         cls.__bases__ = (type("Prototype", (storage_base(cls),), {}),)
     except TypeError:  # laid out in another way
         pass
-
-

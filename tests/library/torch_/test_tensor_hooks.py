@@ -146,5 +146,3 @@ def test_a_handle_that_leaves_the_region_takes_the_hook_away():
         y.sum().backward()
         assert torch.equal(x.grad, torch.full_like(X, 8.0))
         x.grad = None
-
-

@@ -55,5 +55,3 @@ def call_function_ex(tx: Frame, inst: Instruction) -> None:
 def load_assertion_error(tx: Frame, inst: Instruction) -> None:
     """-> AssertionError"""
     tx.push(tx.class_variable(AssertionError))
-
-

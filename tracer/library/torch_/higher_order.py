@@ -376,5 +376,3 @@ class _Bound(VariableTracker):
 
     def call(self, tx: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.function.call(tx, args, {**self.kwargs, **kwargs})
-
-
