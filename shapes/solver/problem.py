@@ -1,7 +1,8 @@
 """One incremental problem: facts that hold, and questions under assumptions.
 
 An answer is "unsat", "sat" or "unknown"; running over the resource limit, and any complaint of z3, is "unknown". The
-limit counts z3's own steps, so that an answer does not depend on the machine's load. What z3 does within the limit
+limit counts z3's own steps, so that an answer does not depend on the machine's load; a clock, set so far off that it
+matters to no other question, ends those in which z3 counts none. What z3 does within the limit
 depends on all that its context has seen before; a fresh context takes some milliseconds. So a question is first asked
 in the thread's context with a small limit, and what stays unknown once more in a fresh one with the whole limit: the
 answer depends on history only where one context needs 16 times the steps of another.
@@ -25,6 +26,7 @@ from shapes.solver.terms import Terms, terms
 from shapes.solver.translate import Translator
 
 RLIMIT = 200_000  # of one question, about 40 ms; most that z3 can decide take a few hundred to some thousands
+SECONDS = 2.0  # for a question of RLIMIT steps: z3 may work out products of millions of digits, which count as no step at all
 QUICK = 16  # the share of it that a question gets in the thread's own context
 
 MAX_EXPONENT = 4096  # at which a number is computed to check a witness
@@ -86,6 +88,9 @@ class Problem:
         self.rlimit = rlimit
         self._solver = self._terms.solver()
         self._solver.set("rlimit", max(1, rlimit))  # of each question
+        self._seconds = SECONDS * max(1.0, rlimit / RLIMIT)
+        self._solver.set("timeout", round(self._seconds * 1000))
+        self._is_hard = False  # a question was given up by the clock
         self._stated = 0
         self._literals: dict[Assumption, Any] = {}
         self._by_name: dict[str, Assumption] = {}
@@ -95,12 +100,15 @@ class Problem:
     def ask(self, assumptions: Sequence[Assumption]) -> Status:
         """Can the facts and all the assumptions hold together?"""
         z3 = self._terms.z3
-        if time.perf_counter() > _ends.get():
+        begun = time.perf_counter()
+        if self._is_hard or begun > _ends.get():
             return "unknown"
         try:
             answer = self._terms.check(self._solver, [self._literal(assumption) for assumption in assumptions])
         except z3.Z3Exception:
             return "unknown"
+        finally:
+            self._is_hard = time.perf_counter() - begun >= self._seconds
         return "sat" if answer == z3.sat else "unsat" if answer == z3.unsat else "unknown"
 
     def steps(self) -> int:

@@ -36,6 +36,7 @@ SLOW = {
 }
 
 #: Differences that are bugs of the tracer, not yet mended.
+_RACE = "another thread takes a key away between the guards and the output code that reads it"
 OPEN = {
     "test_collections.TestNamedTuple.test_non_generic_subscript": _TWICE,
     "test_dataclasses.TestCase.test_generic_dynamic": _TWICE,
@@ -50,4 +51,5 @@ OPEN = {
     "test_functools.TestPartialC.test_nested_optimization": "reading a partial gives it a dict: one of it is not flattened",
     "test_generators.GeneratorStackTraceTest.test_send_with_yield_from": "frames of a generator that another draws from",
     "test_generators.GeneratorStackTraceTest.test_throw_with_yield_from": "frames of a generator that another draws from",
+    "test_weakref.MappingTestCase.test_threaded_weak_valued_pop": _RACE,
 }

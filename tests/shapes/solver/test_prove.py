@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from shapes import functions as f
 from shapes.evaluation import evaluate
-from shapes.solver import core, disjoint, equivalent, forced_value, implies, satisfy, witness
+from shapes.solver import core, disjoint, equivalent, forced_value, implies, problem, satisfy, witness
 from shapes.solver.problem import Assumption, Problem, holds_at
 from tests.shapes import expressions as e
 from tests.shapes.expressions import RAISED, X, Y, Z, expression, outcome
@@ -220,3 +220,15 @@ def test_a_forked_child_asks_afresh():
         os._exit(0 if implies(X >= 4, X >= 3) and implies(X >= 3, X >= 4) is False else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert implies(X >= 4, X >= 3)
+
+
+def test_the_clock_ends_what_counts_no_steps_and_what_is_asked_then_is_not_known(monkeypatch):
+    primes = 2305843009213693951 * 618970019642690137449562111  # nobody factors their product in a second
+    monkeypatch.setattr(problem, "SECONDS", 0.0002)
+    hard = Problem([sympy.Eq(X * Y, primes), X >= 2, Y >= X], rlimit=1000 * problem.RLIMIT)
+    assert hard.ask([Assumption(X > 1)]) == "unknown"
+    steps = hard.steps()
+    assert steps < 900 * problem.RLIMIT  # the clock it was, not the limit
+    assert hard.ask([Assumption(X >= 2)]) == "unknown" and hard.steps() == steps
+    monkeypatch.undo()
+    assert Problem([X >= 2]).ask([Assumption(X >= 2)]) == "sat"
