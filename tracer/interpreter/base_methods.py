@@ -10,7 +10,7 @@ from tracer.library.registry import model_of
 from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.callables import BuiltinMethodVariable
 from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import NONE, OPERATORS, ConstantVariable, boolean, named_by_cpython, plain_value
+from tracer.variables.constant import NONE, OPERATORS, ConstantIterator, ConstantVariable, boolean, named_by_cpython, plain_value
 from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.lookups import lookup, rely_on_bases
 from tracer.variables.mappings import DictVariable
@@ -31,7 +31,7 @@ _BY_CLASS: dict[type, tuple[str, ...]] = {
     collections.deque: ("copy", "__copy__", "__add__", "__mul__", "__rmul__", *_NAMED),
     set: _NAMED,
     frozenset: _NAMED,
-    str: ("format", "format_map", "partition", "rpartition", "__iter__"),
+    str: ("format", "format_map", "partition", "rpartition"),
     bytes: ("partition", "rpartition"),
 }
 _OF_SEQUENCES = ("__add__", "__mul__", "__rmul__", "__mod__")  # these take anything, or raise, but give no NotImplemented
@@ -163,6 +163,8 @@ class BaseMethods:
         if name in _BY_CLASS.get(storage.python_type(), ()) and not stores_plainly:
             unsupported("unsupported-method", value=owner.describe(), name=name)
         if isinstance(storage, ConstantVariable):
+            if name == "__iter__" and isinstance(storage.value, (str, bytes)) and not args:
+                return ConstantIterator(storage.value, owner)
             args = [plain_value(arg) for arg in args]
             if name in OPERATORS and len(args) == 1 and not args[0].is_constant():
                 if isinstance(storage.value, (str, bytes)) and name in _OF_SEQUENCES:

@@ -7,7 +7,7 @@ import math
 import operator
 import re
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -248,15 +248,32 @@ def named_by_cpython(value: VariableTracker, operation: str) -> Iterator[None]:
         unsupported("unsupported-method", value=value.describe(), name=operation)
 
 
+class _Text(str):
+    """CPython has a quicker iterator for texts of ASCII, but not for those of other classes."""
+
+
+def iterator_at(value: str | bytes, position: int) -> Any:
+    """Of the object itself, whatever its class says; called by output code."""
+    iterator: Any = str.__iter__(value) if isinstance(value, str) else bytes.__iter__(value)
+    iterator.__setstate__(position)
+    return iterator
+
+
 class ConstantIterator(IteratorVariable):
     """iter(str) or iter(bytes)"""
 
-    def __init__(self, value: str | bytes) -> None:
+    def __init__(self, value: str | bytes, instance: VariableTracker | None = None) -> None:
+        """`instance`: the object that the value is in, of a class that derives from str or bytes."""
         self.value = value
+        self.instance = instance
         self.position = 0
 
     def python_type(self) -> type:
-        return type(iter(self.value))
+        of_text = self.instance is not None and isinstance(self.value, str)
+        return type(iter(_Text(self.value) if of_text else self.value))
+
+    def children(self) -> Iterable[VariableTracker]:
+        return () if self.instance is None else (self.instance,)
 
     def advance(self, tx: Tracer) -> VariableTracker | None:
         if self.position >= len(self.value):
@@ -265,7 +282,10 @@ class ConstantIterator(IteratorVariable):
         return ConstantVariable(self.value[self.position - 1])
 
     def reconstruct(self, cg: Any) -> None:
-        cg.call_object(iter, lambda: cg.load_const(self.value[self.position :]))
+        if self.instance is None:
+            cg.call_object(iter, lambda: cg.load_const(self.value[self.position :]))
+        else:
+            cg.call_object(iterator_at, lambda: cg.load(self.instance), lambda: cg.load_const(self.position))
 
 
 class ConstantMethodVariable(VariableTracker):
