@@ -52,4 +52,5 @@ OPEN = {
     "test_generators.GeneratorStackTraceTest.test_send_with_yield_from": "frames of a generator that another draws from",
     "test_generators.GeneratorStackTraceTest.test_throw_with_yield_from": "frames of a generator that another draws from",
     "test_weakref.MappingTestCase.test_threaded_weak_valued_pop": _RACE,
+    "test_weakref.MappingTestCase.test_threaded_weak_valued_setdefault": _RACE,
 }
