@@ -34,7 +34,7 @@ VALUES = [
     torch.contiguous_format, torch.channels_last, torch.device("cpu"), torch.device("cpu", 0), torch.device("meta"),
     torch.per_tensor_affine, Colour.RED, Colour.BLUE, Level.LOW, (Colour.RED, torch.float32), (NAN,),
 ]  # fmt: skip
-IDS = [f"{type(v).__name__}-{str(v)[:20]}" for v in VALUES]
+IDS = [f"{index}-{type(v).__name__}" for index, v in enumerate(VALUES)]  # no text of a set, which differs between processes
 
 
 @pytest.mark.parametrize("value", VALUES, ids=IDS)
