@@ -26,7 +26,7 @@ def requests(batch: int, length: int, count: int) -> list[Request]:
 
 
 def certificate(name: str, layers: int, batch: int, length: int, asked: list[Request]) -> str:
-    compiled = tracer.compile(build(name, layers))
+    compiled = tracer.compile(build(name, layers, length))
     started = time.process_time()
     found = tracer.precompile(compiled, SPEC.format(batch=batch, length=length), kwargs=Request(3, 7, 0).inputs())
     seconds = time.process_time() - started
@@ -38,7 +38,7 @@ def certificate(name: str, layers: int, batch: int, length: int, asked: list[Req
     return f"{found.status} in {seconds:.1f} s, {entries} entries; {later} compiles in requests"
 
 
-def peer(name: str, layers: int, asked: list[Request], dynamic: bool | None) -> str:
+def peer(name: str, layers: int, length: int, asked: list[Request], dynamic: bool | None) -> str:
     """The time is that of the calls that compiled, in which the request itself runs too."""
     torch._dynamo.reset()
     compiles: list[int] = []
@@ -47,7 +47,7 @@ def peer(name: str, layers: int, asked: list[Request], dynamic: bool | None) -> 
         compiles.append(len(compiles))
         return gm.forward
 
-    compiled = torch.compile(build(name, layers), backend=backend, dynamic=dynamic)
+    compiled = torch.compile(build(name, layers, length), backend=backend, dynamic=dynamic)
     seconds, late = 0.0, 0
     for number, request in enumerate(asked):
         inputs, before = request.inputs(), len(compiles)
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=list(MODELS))
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--length", type=int, default=256)
+    parser.add_argument("--length", type=int, default=512)
     parser.add_argument("--requests", type=int, default=100)
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -72,11 +72,12 @@ def main() -> None:
     with torch.no_grad():
         for name in args.models:
             certificate(name, 1, 8, 8, [])  # what a first compile loads, on both sides
-            peer(name, 1, asked[:2], None)
+            peer(name, 1, args.length, asked[:2], None)
             print(f"{name}, {args.layers} layers, B 1..{args.batch}, S 1..{args.length}, {len(asked)} random requests")
             print(f"  this tracer                  {certificate(name, args.layers, args.batch, args.length, asked)}", flush=True)
             for dynamic in (None, True):
-                print(f"  torch.compile(dynamic={dynamic!s:4})   {peer(name, args.layers, asked, dynamic)}", flush=True)
+                told = peer(name, args.layers, args.length, asked, dynamic)
+                print(f"  torch.compile(dynamic={dynamic!s:4})   {told}", flush=True)
 
 
 if __name__ == "__main__":

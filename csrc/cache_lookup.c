@@ -187,15 +187,6 @@ miss(ThreadContext *context, CallSite *site, Entry **entry)
     return result;
 }
 
-/* Ends what muted `context`: makes `region` (stolen) active again. Its claim on the frame hook was never given up;
- * one that was made and left meanwhile is. */
-static void
-unmute(ThreadContext *context, Region *region)
-{
-    Py_XDECREF(thread_context_exchange(context, NULL));
-    context->active = region;
-}
-
 CheckResult
 cache_find(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry)
 {
@@ -205,11 +196,10 @@ cache_find(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry
     if (bucket == NULL || PyTuple_GET_SIZE(bucket->entries) == 0) {
         return CHECK_MISS;
     }
-    Region *muted = context->active;
-    context->active = NULL;
+    Region *muted = thread_context_mute(context);
     Py_XSETREF(site->searched[0], Py_NewRef(bucket));
     CheckResult found = search(bucket, site, entry);
-    unmute(context, muted);
+    thread_context_unmute(context, muted);
     return found;
 }
 

@@ -5,8 +5,7 @@
 #include "compat.h"
 #include "counter.h"
 #include "feature.h"
-
-typedef enum { UNSURE = -1, FAILS = 0, HOLDS = 1 } Outcome;
+#include "steady_tests.h"
 
 /* A feature of the values has to lie in an interval. */
 typedef struct {

@@ -39,9 +39,14 @@ groups_hold(const Checklist *self, PyObject *const *slots, PyObject **values)
 {
     for (Py_ssize_t i = 0; i < self->group_count; i++) {
         const SteadyGroup *group = &self->groups[i];
-        PyObject *const *held = steady_held(group->steady, group->root < 0 ? NULL : &slots[group->root]);
+        PyObject *const *roots = group->root < 0 ? NULL : &slots[group->root];
+        PyObject *const *held = steady_held(group->steady, roots);
         if (held == NULL) {
-            return UNSURE;
+            Outcome outcome = steady_ask(group->steady, roots);
+            held = outcome == HOLDS ? steady_held(group->steady, roots) : NULL;
+            if (held == NULL) {
+                return outcome == FAILS ? FAILS : UNSURE;
+            }
         }
         memcpy(values + group->first, held, (size_t)group->count * sizeof(PyObject *));
         if (group->match != NULL && !tensors_match(group->match, held)) {

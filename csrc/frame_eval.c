@@ -135,6 +135,29 @@ evaluate_deep(PyThreadState *thread, Frame *frame, int throwflag)
     return result;
 }
 
+/* What is known of code, whatever the region: whether it may be traced, and whether what it calls may. */
+typedef enum { MARK_NONE, MARK_NEVER, MARK_NEVER_WITH_CALLEES } Mark;
+
+static Mark
+mark_of(PyCodeObject *code)
+{
+    void *mark = NULL;
+    return code_extra_get(code, hook.never_trace_index, &mark) < 0 ? MARK_NONE : (Mark)(intptr_t)mark;
+}
+
+/* Runs the frame itself, whose code has this mark. */
+static PyObject *
+evaluate_original(ThreadContext *context, PyThreadState *thread, Frame *frame, Mark mark)
+{
+    if (mark != MARK_NEVER_WITH_CALLEES) {
+        return evaluate_below(thread, frame, 0);
+    }
+    Region *muted = thread_context_mute(context);
+    PyObject *result = evaluate_below(thread, frame, 0);
+    thread_context_unmute(context, muted);
+    return result;
+}
+
 /* Runs what the region has for this frame, or the frame itself. */
 static PyObject *
 offer(ThreadContext *context, PyThreadState *thread, Frame *frame)
@@ -150,7 +173,7 @@ offer(ThreadContext *context, PyThreadState *thread, Frame *frame)
     switch (cache_lookup(context, &site, NULL, &entry)) {
     case LOOKUP_ORIGINAL:
         call_site_clear(&site);
-        return evaluate_below(thread, frame, 0);
+        return evaluate_original(context, thread, frame, mark_of(frame_code(frame))); /* the callback may have set it */
     case LOOKUP_ENTRY:
         site.region->served++;
         result = run_entry(context, &site, entry, 0);
@@ -179,9 +202,13 @@ hook_evaluate(PyThreadState *thread, Frame *frame, int throwflag)
         return evaluate_below(thread, frame, throwflag);
     }
     PyCodeObject *code = frame_code(frame);
-    if (throwflag || context->stance == STANCE_DISABLED || !code_can_be_cached(code) || is_never_traced(code)
+    if (throwflag || context->stance == STANCE_DISABLED || !code_can_be_cached(code)
         || frame_locals_mapping(frame) != NULL || !frame_is_new(frame) || thread_in_trace_function(thread)) {
         return evaluate_below(thread, frame, throwflag);
+    }
+    Mark mark = mark_of(code);
+    if (mark != MARK_NONE) {
+        return evaluate_original(context, thread, frame, mark);
     }
     if (context->passing == frame_function(frame)) {
         context->passing = NULL;
@@ -194,27 +221,28 @@ hook_evaluate(PyThreadState *thread, Frame *frame, int throwflag)
     return offer(context, thread, frame);
 }
 
+static int
+set_mark(PyCodeObject *code, Mark mark)
+{
+    return code_extra_set(code, hook.never_trace_index, (void *)(intptr_t)mark); /* no reference */
+}
+
 int
 never_trace(PyCodeObject *code)
 {
-    return code_extra_set(code, hook.never_trace_index, (void *)1); /* a mark, no reference */
-}
-
-int
-is_never_traced(PyCodeObject *code)
-{
-    void *mark = NULL;
-    return code_extra_get(code, hook.never_trace_index, &mark) == 0 && mark != NULL;
+    return set_mark(code, MARK_NEVER);
 }
 
 PyObject *
-py_never_trace(PyObject *Py_UNUSED(module), PyObject *code)
+py_never_trace(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
 {
-    if (!PyCode_Check(code)) {
-        PyErr_Format(PyExc_TypeError, "never_trace() takes a code object, not %.100s", Py_TYPE(code)->tp_name);
+    static char *keywords[] = {"", "callees", NULL};
+    PyObject *code;
+    int callees = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|$p:never_trace", keywords, &PyCode_Type, &code, &callees)) {
         return NULL;
     }
-    return never_trace((PyCodeObject *)code) < 0 ? NULL : Py_NewRef(Py_None);
+    return set_mark((PyCodeObject *)code, callees ? MARK_NEVER_WITH_CALLEES : MARK_NEVER) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 PyObject *

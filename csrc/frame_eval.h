@@ -19,7 +19,6 @@ void frame_eval_end_quiet(ThreadContext *context);
 
 /* Code that no region is ever asked about: what this tracer has generated itself. */
 int never_trace(PyCodeObject *code); /* -1 with an exception */
-int is_never_traced(PyCodeObject *code);
 
 /* Generator, coroutine, module and class body frames are CPython's alone. */
 static inline int
@@ -30,8 +29,8 @@ code_can_be_cached(PyCodeObject *code)
     return (code->co_flags & (whole | resumed)) == whole;
 }
 
-/* Python: never_trace(code), hook_count() */
-PyObject *py_never_trace(PyObject *module, PyObject *code);
+/* Python: never_trace(code, *, callees=False), hook_count() */
+PyObject *py_never_trace(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_hook_count(PyObject *module, PyObject *unused);
 
 #endif

@@ -80,24 +80,43 @@ call_graph(const GraphCall *self, PyObject **inputs)
     return results;
 }
 
-/* Whether what a graph raises is to be raised by the program itself: not what ends the program (KeyboardInterrupt, SystemExit),
- * nor what a hook of torch.utils.checkpoint ends a recomputation with. */
+/* Of an exception, or its class, that is not set. */
 static int
-is_failure(void)
+is_failure(PyObject *error)
 {
-    if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+    if (!PyErr_GivenExceptionMatches(error, PyExc_Exception)) {
         return 0;
     }
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
     PyObject *module = PyImport_ImportModule("torch.utils.checkpoint");
     PyObject *stop = module == NULL ? NULL : PyObject_GetAttrString(module, "_StopRecomputationError");
-    int fails = stop == NULL || !PyErr_GivenExceptionMatches(type, stop);
+    int fails = stop == NULL || !PyErr_GivenExceptionMatches(error, stop);
     PyErr_Clear();
     Py_XDECREF(stop);
     Py_XDECREF(module);
-    PyErr_Restore(type, value, traceback);
     return fails;
+}
+
+PyObject *
+py_is_failure(PyObject *Py_UNUSED(module), PyObject *error)
+{
+    return PyBool_FromLong(is_failure(error));
+}
+
+/* Whether there was a failure, which is forgotten then. */
+static int
+forget_failure(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    int fails = is_failure(type);
+    if (!fails) {
+        PyErr_Restore(type, value, traceback);
+        return 0;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return 1;
 }
 
 /* CPython runs the program's own code, which raises at the program's own line. */
@@ -140,8 +159,7 @@ graph_call_run(const GraphCall *self, ThreadContext *context, const CallSite *si
     if (results != NULL) {
         result = first_of(results);
     }
-    else if (is_failure()) {
-        PyErr_Clear();
+    else if (forget_failure()) {
         result = run_original(self, site, globals);
     }
     context->handed = outer;

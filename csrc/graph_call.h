@@ -26,6 +26,10 @@ void graph_call_free(GraphCall *self);
 /* Whether the guards hold, a Checklist; then site->inputs are set. UNSURE: check_fn has to be called, and the code run. */
 Outcome graph_call_bind(const GraphCall *self, PyObject *check_fn, CallSite *site);
 
+/* Whether what a graph raises is to be raised by the program itself: not what ends the program (KeyboardInterrupt, SystemExit),
+ * nor what a hook of torch.utils.checkpoint ends a recomputation with. */
+PyObject *py_is_failure(PyObject *module, PyObject *error);
+
 /* Calls the graph with site->inputs. */
 PyObject *graph_call_run(const GraphCall *self, ThreadContext *context, const CallSite *site, PyObject *globals);
 

@@ -82,6 +82,23 @@ has_plain_key(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t cou
     return PyBool_FromLong(value != NULL);
 }
 
+static PyObject *
+find_in_mro(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2 || !PyType_Check(args[0]) || !PyUnicode_Check(args[1]) || ((PyTypeObject *)args[0])->tp_mro == NULL) {
+        PyErr_SetString(PyExc_TypeError, "find_in_mro(cls, name) takes a class, which is made, and a str");
+        return NULL;
+    }
+    PyObject *mro = Py_NewRef(((PyTypeObject *)args[0])->tp_mro), *found = NULL;
+    for (Py_ssize_t i = 0; found == NULL && !PyErr_Occurred() && i < PyTuple_GET_SIZE(mro); i++) {
+        PyObject *base = PyTuple_GET_ITEM(mro, i);
+        PyObject *value = PyDict_GetItemWithError(((PyTypeObject *)base)->tp_dict, args[1]);
+        found = value == NULL ? NULL : PyTuple_Pack(2, base, value);
+    }
+    Py_DECREF(mro);
+    return found == NULL && !PyErr_Occurred() ? Py_NewRef(Py_None) : found;
+}
+
 static int
 compare_addresses(const void *left, const void *right)
 {
@@ -89,12 +106,12 @@ compare_addresses(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static PyObject *
+static int
 distinct_sorted(PyObject *const *args, Py_ssize_t count)
 {
     PyObject **sorted = PyMem_New(PyObject *, count);
     if (sorted == NULL) {
-        return PyErr_NoMemory();
+        return -1;
     }
     memcpy(sorted, args, (size_t)count * sizeof(PyObject *));
     qsort(sorted, (size_t)count, sizeof(PyObject *), compare_addresses);
@@ -103,11 +120,11 @@ distinct_sorted(PyObject *const *args, Py_ssize_t count)
         same = sorted[i] == sorted[i - 1];
     }
     PyMem_Free(sorted);
-    return PyBool_FromLong(!same);
+    return !same;
 }
 
-static PyObject *
-distinct(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+int
+all_distinct(PyObject *const *args, Py_ssize_t count)
 {
     if (count > 32) {
         return distinct_sorted(args, count);
@@ -115,11 +132,18 @@ distinct(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
     for (Py_ssize_t i = 1; i < count; i++) {
         for (Py_ssize_t j = 0; j < i; j++) {
             if (args[i] == args[j]) {
-                Py_RETURN_FALSE;
+                return 0;
             }
         }
     }
-    Py_RETURN_TRUE;
+    return 1;
+}
+
+static PyObject *
+distinct(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    int apart = all_distinct(args, count);
+    return apart < 0 ? PyErr_NoMemory() : PyBool_FromLong(apart);
 }
 
 /* The objects of the tuple are distinct already. */
@@ -150,6 +174,8 @@ PyMethodDef guard_check_methods[] = {
     {"has_plain_key", (PyCFunction)(void (*)(void))has_plain_key, METH_FASTCALL,
      "has_plain_key(dict, key) -> whether the dict has a key that is a str, number, bytes or None; ValueError where only\n"
      "running code of the program would tell"},
+    {"find_in_mro", (PyCFunction)(void (*)(void))find_in_mro, METH_FASTCALL,
+     "find_in_mro(cls, name) -> (the first class of the MRO that has the name in its own namespace, what it is there), or None"},
     {"distinct", (PyCFunction)(void (*)(void))distinct, METH_FASTCALL,
      "distinct(*objs) -> whether no object is given twice"},
     {"distinct_from", (PyCFunction)(void (*)(void))distinct_from, METH_FASTCALL,

@@ -4,6 +4,9 @@
 
 #include "compat.h"
 
+/* Whether no object stands there twice; -1, without an exception, if there is no memory. */
+int all_distinct(PyObject *const *objects, Py_ssize_t count);
+
 extern PyMethodDef guard_check_methods[];
 
 #endif

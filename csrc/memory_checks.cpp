@@ -1,4 +1,5 @@
-/* Which memory tensors lie in: what check_fn asks where a graph writes to its inputs. No C++ exception leaves this file. */
+/* Which memory tensors lie in: what check_fn asks where a graph writes to its inputs; and who counts the writes to it. No C++
+ * exception leaves this file. */
 #include "tensor_checks.h"
 
 #include <algorithm>
@@ -182,6 +183,23 @@ memory_extent(PyObject *, PyObject *const *args, Py_ssize_t count)
                          static_cast<long long>(extent.offset), static_cast<long long>(extent.nbytes));
 }
 
+PyObject *
+share_version(PyObject *, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2 || !THPVariable_Check(args[0]) || !THPVariable_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "share_version(tensor, other)");
+        return nullptr;
+    }
+    c10::TensorImpl *impl = THPVariable_Unpack(args[0]).unsafeGetTensorImpl();
+    c10::TensorImpl *other = THPVariable_Unpack(args[1]).unsafeGetTensorImpl();
+    if (impl->is_inference() || other->is_inference()) {
+        PyErr_SetString(PyExc_TypeError, "share_version(tensor, other): writes to inference tensors are not counted");
+        return nullptr;
+    }
+    impl->set_version_counter(other->version_counter());
+    Py_RETURN_NONE;
+}
+
 PyMethodDef functions[] = {
     {"memory_apart", (PyCFunction)(void (*)(void))memory_apart, METH_FASTCALL,
      "memory_apart(sizes, whole, *tensors) -> whether no tensor overlaps a group that it is not of. The first tensors are "
@@ -190,6 +208,8 @@ PyMethodDef functions[] = {
      "memory_shared(offsets, nbytes, *tensors) -> whether they begin at these offsets of one storage of nbytes bytes"},
     {"memory_extent", (PyCFunction)(void (*)(void))memory_extent, METH_FASTCALL,
      "memory_extent(tensor, whole) -> (storage, address, address of the end, storage offset, bytes of the storage)"},
+    {"share_version", (PyCFunction)(void (*)(void))share_version, METH_FASTCALL,
+     "share_version(tensor, other): writes to either count as writes to both, as those to a tensor and its detach() do"},
     {nullptr, nullptr, 0, nullptr},
 };
 

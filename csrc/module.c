@@ -8,6 +8,7 @@
 #include "dispatcher.h"
 #include "entry.h"
 #include "frame_eval.h"
+#include "graph_call.h"
 #include "guard_checks.h"
 #include "metaclass.h"
 #include "region.h"
@@ -23,9 +24,13 @@ static PyMethodDef module_methods[] = {
     {"active_region", py_active_region, METH_NOARGS, "active_region() -> the region active on this thread, or None"},
     {"set_stance_c", py_set_stance, METH_O,
      "set_stance_c(mode) -> the mode before; of this thread. 0 normal, 1 run only, 2 disabled"},
-    {"never_trace", py_never_trace, METH_O, "never_trace(code): no region is ever asked about this code"},
+    {"never_trace", (PyCFunction)(void (*)(void))py_never_trace, METH_VARARGS | METH_KEYWORDS,
+     "never_trace(code, *, callees=False): no region is ever asked about this code, nor about what it calls"},
     {"let_go", py_let_go, METH_NOARGS, "let_go(): nobody but this frame, which begins, keeps its arguments alive"},
     {"drop_metaclass", py_drop_metaclass, METH_O, "drop_metaclass(cls): its metaclass becomes the base of the present one"},
+    {"is_failure", py_is_failure, METH_O,
+     "is_failure(error) -> whether what a graph raises is to be raised by the program itself: not what ends the program, nor a\n"
+     "recomputation of torch.utils.checkpoint"},
     {"hook_count", py_hook_count, METH_NOARGS, "hook_count() -> how many threads have an active region"},
     {NULL},
 };

@@ -12,12 +12,11 @@
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
-    PyObject *keys; /* a tuple: what `steps` borrows from */
-    Step *steps;
-    Py_ssize_t *held;
-    Py_ssize_t step_count, held_count, root_count;
+    PyObject *keys, *constants; /* tuples: what steps and tests borrow from */
+    Plan plan;
     Memo *memo;          /* NULL: nothing is known to have held */
     unsigned int misses; /* in a row */
+    int in_vain;         /* whether asking told nothing the last time */
     PyObject *weakrefs;
 } Steady;
 
@@ -104,20 +103,20 @@ steady_held(PyObject *steady, PyObject *const *roots)
 Py_ssize_t
 steady_held_count(PyObject *steady)
 {
-    return ((Steady *)steady)->held_count;
+    return ((Steady *)steady)->plan.held_count;
 }
 
 Py_ssize_t
 steady_root_count(PyObject *steady)
 {
-    return ((Steady *)steady)->root_count;
+    return ((Steady *)steady)->plan.root_count;
 }
 
 static int
 check_count(Steady *self, Py_ssize_t count)
 {
-    if (count != self->root_count) {
-        PyErr_Format(PyExc_TypeError, "this Steady takes %zd roots, %zd were given", self->root_count, count);
+    if (count != self->plan.root_count) {
+        PyErr_Format(PyExc_TypeError, "this Steady takes %zd roots, %zd were given", self->plan.root_count, count);
         return -1;
     }
     return 0;
@@ -131,10 +130,10 @@ steady_call(PyObject *object, PyObject *const *roots, size_t nargsf, PyObject *P
         return NULL;
     }
     /* Before the check: making a tuple may collect garbage, which runs finalizers. */
-    PyObject *values = self->memo == NULL ? NULL : PyTuple_New(self->held_count);
+    PyObject *values = self->memo == NULL ? NULL : PyTuple_New(self->plan.held_count);
     if (values != NULL && memo_holds(self->memo, roots)) {
         self->misses = 0;
-        for (Py_ssize_t i = 0; i < self->held_count; i++) {
+        for (Py_ssize_t i = 0; i < self->plan.held_count; i++) {
             PyTuple_SET_ITEM(values, i, Py_NewRef(self->memo->held[i]));
         }
         return values;
@@ -152,17 +151,20 @@ free_seen(PyObject *capsule)
 }
 
 /* Less and less often, where it is in vain. */
+static int
+is_worth_looking(Steady *self)
+{
+    unsigned int misses = self->misses < UINT_MAX ? self->misses++ : UINT_MAX;
+    return (misses & (misses - 1)) == 0;
+}
+
 static PyObject *
 steady_look(Steady *self, PyObject *const *roots, Py_ssize_t count)
 {
     if (check_count(self, count) < 0) {
         return NULL;
     }
-    unsigned int misses = self->misses < UINT_MAX ? self->misses++ : UINT_MAX;
-    if ((misses & (misses - 1)) != 0) {
-        Py_RETURN_NONE;
-    }
-    Memo *memo = memo_record(self->steps, self->step_count, roots, count, self->held, self->held_count);
+    Memo *memo = is_worth_looking(self) ? memo_record(&self->plan, roots, NULL) : NULL;
     if (memo == NULL) {
         Py_RETURN_NONE;
     }
@@ -196,6 +198,24 @@ steady_keep(Steady *self, PyObject *const *args, Py_ssize_t count)
         self->memo = seen;
     }
     Py_RETURN_NONE;
+}
+
+Outcome
+steady_ask(PyObject *steady, PyObject *const *roots)
+{
+    Steady *self = (Steady *)steady;
+    Outcome outcome = UNSURE;
+    if (self->plan.tests == NULL || (self->in_vain && !is_worth_looking(self))) {
+        return UNSURE;
+    }
+    Memo *memo = memo_record(&self->plan, roots, &outcome);
+    if (memo != NULL) {
+        Memo *before = self->memo;
+        self->memo = memo;
+        memo_free(before);
+    }
+    self->in_vain = outcome == UNSURE;
+    return outcome;
 }
 
 static PyObject *
@@ -234,15 +254,15 @@ read_step(PyObject *item, Py_ssize_t index, Py_ssize_t roots, Step *step)
 static int
 read_plan(Steady *self, PyObject *steps, PyObject *held)
 {
-    for (Py_ssize_t i = 0; i < self->step_count; i++) {
-        if (read_step(PyTuple_GET_ITEM(steps, i), i, self->root_count, &self->steps[i]) < 0) {
+    for (Py_ssize_t i = 0; i < self->plan.step_count; i++) {
+        if (read_step(PyTuple_GET_ITEM(steps, i), i, self->plan.root_count, &self->plan.steps[i]) < 0) {
             return -1;
         }
-        PyTuple_SET_ITEM(self->keys, i, Py_NewRef(self->steps[i].key));
+        PyTuple_SET_ITEM(self->keys, i, Py_NewRef(self->plan.steps[i].key));
     }
-    for (Py_ssize_t i = 0; i < self->held_count; i++) {
-        Py_ssize_t at = self->held[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(held, i));
-        if (at < 0 || at >= self->step_count) {
+    for (Py_ssize_t i = 0; i < self->plan.held_count; i++) {
+        Py_ssize_t at = self->plan.held[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(held, i));
+        if (at < 0 || at >= self->plan.step_count) {
             if (!PyErr_Occurred()) {
                 PyErr_Format(PyExc_ValueError, "a Steady has no step %zd", at);
             }
@@ -252,14 +272,38 @@ read_plan(Steady *self, PyObject *steps, PyObject *held)
     return 0;
 }
 
+/* Nothing but the constants themselves is kept of the tests' tuple. */
+static int
+read_tests(Steady *self, PyObject *tests)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(tests), constants = 0;
+    self->plan.tests = PyMem_New(Test, count + 1);
+    self->constants = PyTuple_New(count);
+    if (self->plan.tests == NULL || self->constants == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (tests_parse(tests, self->plan.step_count, self->plan.tests) < 0) {
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (test_has_constant(&self->plan.tests[i])) {
+            PyTuple_SET_ITEM(self->constants, constants++, Py_NewRef(self->plan.tests[i].expected.constant));
+        }
+    }
+    self->plan.test_count = count;
+    return _PyTuple_Resize(&self->constants, constants);
+}
+
 static PyObject *
 steady_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {"roots", "steps", "held", NULL};
-    PyObject *steps, *held;
+    static char *keywords[] = {"roots", "steps", "held", "tests", "apart", NULL};
+    PyObject *steps, *held, *tests = NULL;
     Py_ssize_t roots;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO!O!:Steady", keywords, &roots, &PyTuple_Type, &steps,
-                                     &PyTuple_Type, &held)) {
+    int apart = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nO!O!|O!p:Steady", keywords, &roots, &PyTuple_Type, &steps,
+                                     &PyTuple_Type, &held, &PyTuple_Type, &tests, &apart)) {
         return NULL;
     }
     Steady *self = (Steady *)type->tp_alloc(type, 0);
@@ -268,16 +312,17 @@ steady_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     self->vectorcall = steady_call;
     self->keys = PyTuple_New(PyTuple_GET_SIZE(steps));
-    self->root_count = roots;
-    self->step_count = PyTuple_GET_SIZE(steps);
-    self->held_count = PyTuple_GET_SIZE(held);
-    self->steps = PyMem_New(Step, self->step_count + 1);
-    self->held = PyMem_New(Py_ssize_t, self->held_count + 1);
-    if (self->keys == NULL || self->steps == NULL || self->held == NULL) {
+    self->plan.root_count = roots;
+    self->plan.step_count = PyTuple_GET_SIZE(steps);
+    self->plan.held_count = PyTuple_GET_SIZE(held);
+    self->plan.apart = apart;
+    self->plan.steps = PyMem_New(Step, self->plan.step_count + 1);
+    self->plan.held = PyMem_New(Py_ssize_t, self->plan.held_count + 1);
+    if (self->keys == NULL || self->plan.steps == NULL || self->plan.held == NULL) {
         PyErr_NoMemory();
         Py_CLEAR(self);
     }
-    else if (read_plan(self, steps, held) < 0) {
+    else if (read_plan(self, steps, held) < 0 || (tests != NULL && read_tests(self, tests) < 0)) {
         Py_CLEAR(self);
     }
     return (PyObject *)self;
@@ -287,6 +332,7 @@ static int
 steady_traverse(Steady *self, visitproc visit, void *arg)
 {
     Py_VISIT(self->keys);
+    Py_VISIT(self->constants);
     return 0;
 }
 
@@ -299,9 +345,11 @@ steady_dealloc(Steady *self)
         PyObject_ClearWeakRefs((PyObject *)self);
     }
     memo_free(self->memo);
-    PyMem_Free(self->steps);
-    PyMem_Free(self->held);
+    PyMem_Free(self->plan.steps);
+    PyMem_Free(self->plan.held);
+    PyMem_Free(self->plan.tests);
     Py_CLEAR(self->keys);
+    Py_CLEAR(self->constants);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -314,7 +362,7 @@ static PyMethodDef steady_methods[] = {
 };
 
 static PyMemberDef steady_members[] = {
-    {"held_count", T_PYSSIZET, offsetof(Steady, held_count), READONLY, "How many values it holds."},
+    {"held_count", T_PYSSIZET, offsetof(Steady, plan.held_count), READONLY, "How many values it holds."},
     {NULL},
 };
 
@@ -326,7 +374,7 @@ static PyGetSetDef steady_getset[] = {
 PyTypeObject Steady_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "tracer._C.Steady",
-    .tp_doc = PyDoc_STR("Steady(roots, steps, held)\n--\n\n"
+    .tp_doc = PyDoc_STR("Steady(roots, steps, held, tests=..., apart=False)\n--\n\n"
                         "Called with the roots: the values at the steps in `held`, as a tuple, if whatever the steps read\n"
                         "is what it was when keep() was last called; None if not."),
     .tp_basicsize = sizeof(Steady),

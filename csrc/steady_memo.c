@@ -2,6 +2,7 @@
  * user code. The GIL is held throughout, and nothing here lets go of it: dict lookups compare plain strings only. */
 #include "steady.h"
 
+#include "guard_checks.h"
 #include "plain_keys.h"
 
 #include <structmember.h>
@@ -54,25 +55,14 @@ read_key(Recording *recording, Py_ssize_t watch, PyObject *key, PyObject **value
     return known;
 }
 
-static int
-take_referent(PyObject *object, void *place)
-{
-    *(PyObject **)place = object;
-    return 0;
-}
-
-/* The container at a step, or the mapping behind a mappingproxy, which is the first thing that it holds. */
+/* The container at a step, or the mapping behind a mappingproxy. */
 static PyObject *
 container_at(Recording *recording, Py_ssize_t step)
 {
-    PyObject *container = recording->values[step], *mapping = NULL;
-    if (Py_IS_TYPE(container, &PyDictProxy_Type)) {
-        PyDictProxy_Type.tp_traverse(container, take_referent, &mapping);
-        PyObject **place = (PyObject **)(container + 1);
-        if (mapping != NULL && *place == mapping) {
-            memo_add_word(recording->memo, place);
-            return mapping;
-        }
+    PyObject **place;
+    PyObject *container = unproxied(recording->values[step], &place);
+    if (place != NULL) {
+        memo_add_word(recording->memo, place);
     }
     return container;
 }
@@ -281,7 +271,7 @@ read_slot(Recording *recording, const Step *step, PyObject **value)
     }
     memo_add_word(recording->memo, place);
     *value = *place == NULL ? Py_None : *place;
-    return 1;
+    return *place != NULL || step->number != SLOT_CELL_CONTENTS;
 }
 
 /* Whether the step could be made; *value is NULL where nothing is there. */
@@ -330,45 +320,73 @@ take_step(Recording *recording, const Step *step, PyObject *const *roots, PyObje
 }
 
 static int
-take_steps(Recording *recording, const Step *steps, Py_ssize_t count, PyObject *const *roots)
+take_step_at(Recording *recording, const Plan *plan, Py_ssize_t index, PyObject *const *roots)
 {
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *value = NULL;
-        Py_ssize_t facts = recording->memo->fact_count;
-        if (steps[i].base >= 0 && recording->values[steps[i].base] == NULL) {
-            return 0;
-        }
-        if (!take_step(recording, &steps[i], roots, &value)) {
-            return 0;
-        }
-        recording->values[i] = value;
-        recording->instance[i] = recording->content[i] = -1;
-        recording->fact[i] = recording->memo->fact_count > facts ? facts : -1;
-        recording->typed[i] = 0;
+    const Step *step = &plan->steps[index];
+    PyObject *value = NULL;
+    Py_ssize_t facts = recording->memo->fact_count;
+    if ((step->base >= 0 && recording->values[step->base] == NULL) || !take_step(recording, step, roots, &value)) {
+        return 0;
     }
+    recording->values[index] = value;
+    recording->instance[index] = recording->content[index] = -1;
+    recording->fact[index] = recording->memo->fact_count > facts ? facts : -1;
+    recording->typed[index] = 0;
     return 1;
 }
 
+/* Each value is tested before a step starts from it. */
+static Outcome
+take_steps(Recording *recording, const Plan *plan, PyObject *const *roots, int tested)
+{
+    const Test *test = plan->tests, *end = test == NULL || !tested ? test : test + plan->test_count;
+    for (Py_ssize_t i = 0; i < plan->step_count; i++) {
+        if (!take_step_at(recording, plan, i, roots)) {
+            return UNSURE;
+        }
+        for (; test != end && test->step == i; test++) {
+            Outcome outcome = test_holds(test, recording->values);
+            if (outcome != HOLDS) {
+                return outcome;
+            }
+        }
+    }
+    return HOLDS;
+}
+
+/* The values that are held, which may have to be apart. */
+static Outcome
+take_held(Recording *recording, const Plan *plan, int tested)
+{
+    PyObject **held = recording->memo->held;
+    for (Py_ssize_t i = 0; i < plan->held_count; i++) {
+        held[i] = recording->values[plan->held[i]];
+    }
+    int apart = tested && plan->apart ? all_distinct(held, plan->held_count) : 1;
+    return apart < 0 ? UNSURE : apart ? HOLDS : FAILS;
+}
+
 Memo *
-memo_record(const Step *steps, Py_ssize_t step_count, PyObject *const *roots, Py_ssize_t root_count,
-            const Py_ssize_t *held, Py_ssize_t held_count)
+memo_record(const Plan *plan, PyObject *const *roots, Outcome *outcome)
 {
     int collects = PyGC_Disable(); /* an instance dict may be made, and objects must not go away meanwhile */
+    size_t count = (size_t)plan->step_count + 1;
     Recording recording = {
-        memo_new(step_count, root_count, held_count),
-        PyMem_New(PyObject *, step_count + 1),
-        PyMem_New(Py_ssize_t, step_count + 1),
-        PyMem_New(Py_ssize_t, step_count + 1),
-        PyMem_New(Py_ssize_t, step_count + 1),
-        PyMem_New(char, step_count + 1),
+        memo_new(plan->step_count, plan->root_count, plan->held_count),
+        PyMem_New(PyObject *, count),
+        PyMem_New(Py_ssize_t, count),
+        PyMem_New(Py_ssize_t, count),
+        PyMem_New(Py_ssize_t, count),
+        PyMem_New(char, count),
     };
-    int done = recording.memo && recording.values && recording.instance && recording.content && recording.fact && recording.typed
-               && take_steps(&recording, steps, step_count, roots);
-    for (Py_ssize_t i = 0; done && i < root_count; i++) {
-        recording.memo->roots[i] = roots[i];
-    }
-    for (Py_ssize_t i = 0; done && i < held_count; i++) {
-        recording.memo->held[i] = recording.values[held[i]];
+    int has_room
+        = recording.memo && recording.values && recording.instance && recording.content && recording.fact && recording.typed;
+    Outcome found = has_room ? take_steps(&recording, plan, roots, outcome != NULL) : UNSURE;
+    if (found == HOLDS) {
+        for (Py_ssize_t i = 0; i < plan->root_count; i++) {
+            recording.memo->roots[i] = roots[i];
+        }
+        found = take_held(&recording, plan, outcome != NULL);
     }
     if (collects) {
         PyGC_Enable();
@@ -378,8 +396,11 @@ memo_record(const Step *steps, Py_ssize_t step_count, PyObject *const *roots, Py
     PyMem_Free(recording.content);
     PyMem_Free(recording.fact);
     PyMem_Free(recording.typed);
-    if (!done) {
-        PyErr_Clear();
+    PyErr_Clear();
+    if (outcome != NULL) {
+        *outcome = found;
+    }
+    if (found != HOLDS) {
         memo_free(recording.memo);
         return NULL;
     }

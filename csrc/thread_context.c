@@ -101,6 +101,21 @@ thread_context_exchange(ThreadContext *context, Region *region)
     return before;
 }
 
+Region *
+thread_context_mute(ThreadContext *context)
+{
+    Region *region = context->active;
+    context->active = NULL;
+    return region;
+}
+
+void
+thread_context_unmute(ThreadContext *context, Region *region)
+{
+    Py_XDECREF(thread_context_exchange(context, NULL)); /* one that was made active meanwhile, and left so */
+    context->active = region;
+}
+
 PyObject *
 py_swap_active(PyObject *Py_UNUSED(module), PyObject *region)
 {

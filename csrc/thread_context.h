@@ -52,6 +52,10 @@ ThreadContext *thread_context_peek(PyThreadState *thread);
  * The frame hook is installed while any thread has an active region. */
 Region *thread_context_exchange(ThreadContext *context, Region *region);
 
+/* Between the two no frame of this thread is offered to anyone. The region that was active keeps its claim on the frame hook. */
+Region *thread_context_mute(ThreadContext *context);
+void thread_context_unmute(ThreadContext *context, Region *region);
+
 /* Empties the list that the arguments of the frame that starts now lie in, if they do. 0, or -1 with an exception. */
 int thread_context_let_go(ThreadContext *context);
 

@@ -163,6 +163,11 @@ class ShapeEnv:
             return known.expr
         return self._new_symbol(Kind.INT, int(hint), UNBOUNDED, UNBOUNDED, label).expr
 
+    def create_stride(self, hint: int, label: Label) -> IntExpr:
+        """A stride that says nothing of any size; never specialised for 0 and 1, never duck shaped."""
+        known = self._by_label.get(label.name)
+        return known.expr if known else self._new_symbol(Kind.INT, int(hint), (0, INF), (0, INF), label).expr
+
     def create_float(self, hint: float, label: Label) -> FloatExpr:
         """A float of the program."""
         _need(hint, float, label)

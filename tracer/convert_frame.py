@@ -90,10 +90,11 @@ class FrameConversion:
         """Traces up to the first break, again with the place known for each break met, and makes the entry."""
         break_at: int | None = None
         reason: errors.Unsupported | None = None
-        keeps_branches = True
+        keeps_branches, asks_layout = True, False
         for _ in range(_MAX_ATTEMPTS):
             trace = self._new_trace(break_at)
             trace.keeps_branches = keeps_branches
+            trace.output.world.fake_mode.asks_layout = asks_layout
             root = root_frame(trace, self.function, self.args)
             try:
                 with recorded(trace.findings):
@@ -104,8 +105,9 @@ class FrameConversion:
                 if entry is not _C.SKIP and entry.guarded_code.broken:
                     entry.guarded_code.reason = "" if reason is None else str(reason)
                 return entry
-            except errors.TraceAnew:
-                keeps_branches = False
+            except errors.TraceAnew as anew:
+                keeps_branches &= anew.asks_layout
+                asks_layout |= anew.asks_layout
                 continue
             except errors.Unsupported as error:
                 break_at = self._next_break(trace, error, break_at)

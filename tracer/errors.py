@@ -66,10 +66,11 @@ class Unsupported(TracerError):
         stack: Iterable[UserLocation] = (),
         calls_instead: tuple[Any, Any] | None = None,
         relies_on: tuple[Any, ...] = (),
+        break_step: int | None = None,
     ) -> None:
         self.reason = reason
         self.details = details or {}
-        self.break_step: int | None = None  # where to break the graph, if that is not where the trace stands
+        self.break_step = break_step  # where to break the graph, if that is not where the trace stands
         self.calls_instead = calls_instead  # a function, and what is called for it where the graph breaks
         self.relies_on = relies_on  # guards: where they do not hold, the instruction may well be traced
         super().__init__(reason.title(self.details), hint=reason.hint, stack=stack)
@@ -92,7 +93,11 @@ class NotNow(Exception):
 
 
 class TraceAnew(Exception):
-    """Raised while tracing: the attempt is thrown away, and another one decides conditions on sizes as this call has them."""
+    """Raised while tracing: the attempt is thrown away, and another one decides conditions on sizes as this call has them; with
+    `asks_layout`, those that tell how results lie in memory."""
+
+    def __init__(self, asks_layout: bool = False) -> None:
+        self.asks_layout = asks_layout
 
 
 class TorchRuntimeError(Unsupported):

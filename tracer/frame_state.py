@@ -83,6 +83,14 @@ class DynamismPolicy:
             known = self._dims[source.name] = self._decide(source, tensor)
         return known
 
+    def strides(self, source: Source, tensor: torch.Tensor) -> list[DimPolicy] | None:
+        """Where sizes are declared: the stride of a dim of size 1, which no element lies by, is a symbol unless it is in line
+        with the others. None: those of the tensor have no symbols of their own."""
+        sizes: Sequence[int] = tensor.shape
+        if 1 not in sizes or not any(TensorSizeSource(source, dim).name in self.declared for dim in range(len(sizes))):
+            return None
+        return [DimPolicy.DYNAMIC if size == 1 else DimPolicy.STATIC for size in sizes]
+
     def _decide(
         self, source: Source, tensor: torch.Tensor
     ) -> tuple[list[DimPolicy], list[DimConstraint | None]]:

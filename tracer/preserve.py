@@ -335,6 +335,8 @@ class TorchState:
 
     def emit(self, cg: Any) -> None:
         """Emits code that brings the state to where the program left it."""
+        if self._reopen or self._before != self._after:
+            cg.start_over = None
         for context in self._reopen:
             cg.call_object(context.kind.manager_enter, lambda manager=context.manager: cg.load(manager))
             cg.asm.pop()

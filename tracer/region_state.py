@@ -66,6 +66,7 @@ class RegionState:
         self.seconds = 0.0  # that compiles took
         self.frames = IdentityMap()  # code -> the id of its globals -> FrameState
         self.roots = IdentityMap()  # code objects that the user decorated, traced wherever they are defined
+        self.behind_breaks = IdentityMap()  # those among them that resume functions have, which may outlive these
         # By code and globals, which they keep alive as the code that calls them keeps them.
         self.resumes: weakref.WeakValueDictionary[tuple[int, int], _C.Dispatcher] = weakref.WeakValueDictionary()
         self.left = IdentityMap()  # the code of those that CPython runs
@@ -218,7 +219,7 @@ class RegionState:
     def declared(self, function: types.FunctionType, args: tuple[Any, ...]) -> Declared | None:
         """What was declared of the sizes of this call, if it is one of the decorated function itself."""
         code = function.__code__
-        if self.shapes is None or code not in self.roots or (id(code), id(function.__globals__)) in self.resumes:
+        if self.shapes is None or code not in self.roots or code in self.behind_breaks:
             return None
         return self.shapes.bind(code, args)
 
@@ -236,6 +237,7 @@ class RegionState:
         function = types.FunctionType(code, globals_, code.co_name, None, closure)
         function.__qualname__ = code.co_qualname
         self.add_root(code)
+        self.behind_breaks.set(code)
         dispatcher = self.resumes[id(code), id(globals_)] = _C.Dispatcher(self.region, function, RESUME_LIMIT)
         return dispatcher
 

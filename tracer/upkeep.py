@@ -32,6 +32,7 @@ from tracer.graph.same_graph import fakes_of, layout_of, same_graph, sizes_of_ou
 from tracer.guards.constants import same_constant
 from tracer.guards.implication import constants, implied_beside_shapes
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
+from tracer.tracing_lock import TRACING
 
 MOST_PROOFS = 256  # pairs of entries for which it is tried to prove that they are one, in one go
 log = logging.getLogger("tracer")
@@ -52,12 +53,13 @@ class Eviction(NamedTuple):
 def settle(region: Any, function: types.FunctionType, entry: _C.Entry, others: list[_C.Entry] | None = None) -> None:
     """Makes room for a new entry of a RegionState: drops what it covers (of `others`, or of all), then, beyond the capacity,
     what was used last longest ago. Pinned entries stay."""
-    beside = _others(region, function, entry)
-    for other in beside if others is None else others:
-        if other.valid and covers(entry, other, as_written=region.compiler_fn.runs_as_written):
-            _retire(region, other, entry)
-    if region.capacity is not None:
-        _bound(region, [other for other in beside if other.valid], region.capacity - 1)
+    with TRACING:
+        beside = _others(region, function, entry)
+        for other in beside if others is None else others:
+            if other.valid and covers(entry, other, as_written=region.compiler_fn.runs_as_written):
+                _retire(region, other, entry)
+        if region.capacity is not None:
+            _bound(region, [other for other in beside if other.valid], region.capacity - 1)
 
 
 def is_there(region: Any, entry: _C.Entry, others: list[_C.Entry]) -> bool:
@@ -124,12 +126,13 @@ def _told(eviction: Eviction) -> str:
 
 def compact(region: Any) -> int:
     """Retires and merges what can be, of all functions of a region; returns how many entries there are less. What stands for a
-    pinned entry is pinned."""
-    before = len(region.entries())
-    for code in region.region.codes():
-        for same in _by_globals(region.region.entries(code)):
-            _compact(region, code, same)
-    return before - len(region.entries())
+    pinned entry is pinned. Nothing is traced meanwhile: what one thread takes for the reason to drop an entry, no other drops."""
+    with TRACING:
+        before = len(region.entries())
+        for code in region.region.codes():
+            for same in _by_globals(region.region.entries(code)):
+                _compact(region, code, same)
+        return before - len(region.entries())
 
 
 def _by_globals(entries: list[_C.Entry]) -> Iterable[list[_C.Entry]]:

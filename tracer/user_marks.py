@@ -26,7 +26,9 @@ class IdentityMap:
 
     def setdefault(self, obj: object, note: Any) -> Any:
         """What is noted, which is `note` if nothing was; threads that ask at once get the same."""
-        found = self._notes.setdefault(id(obj), (self._holder(obj), note))
+        found = self._notes.get(id(obj))
+        if found is None:
+            found = self._notes.setdefault(id(obj), (self._holder(obj), note))
         if found[0]() is not obj:  # something that has just died was there
             found = self._notes[id(obj)] = self._holder(obj), note
         return found[1]

@@ -171,3 +171,51 @@ def test_guards_of_a_backend_belong_to_the_entry():
     assert "% 2 == 0" in tracer.region_of(fn).entries()[0].guarded_code.guards_text
     fn(torch.ones(8))
     assert len(tracer.region_of(fn).entries()) == 1
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_compiled_backward_pass_behind_a_graph_break_is_not_traced_again(backend):
+    def step(x, weight):
+        loss = (x * weight).sin().sum()
+        tracer.graph_break()
+        loss.backward()
+        return loss
+
+    compiled = tracer.compile(step, backend=backend)
+    functions = set()
+    end = tracer.add_callback(lambda event: functions.add(event.function.partition(".<resume")[0]), "compile")
+    try:
+        for _ in range(3):
+            weight, expected = (torch.arange(4.0).requires_grad_() for _ in range(2))
+            torch.testing.assert_close(compiled(torch.ones(4), weight), step(torch.ones(4), expected))
+            torch.testing.assert_close(weight.grad, expected.grad)
+    finally:
+        end()
+    assert {name.rpartition(".")[2] for name in functions} == {"step"}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("shape", [(0, 4), (8, 0), (0, 0)])
+def test_empty_inputs_are_compiled_where_sizes_of_0_are_not_told_apart(backend, shape):
+    def parts(x):
+        halves = torch.stack(x.chunk(4), 0) if x.shape[0] % 2 == 0 else x
+        return x.unsqueeze(0).expand(2, *x.shape).sum(0), halves * x.shape[0] // 2, x.shape[1] // 2
+
+    with tracer.config.patch(specialize_zero_one="by_need"):
+        compiled = tracer.compile(parts, backend=backend, dynamic=True)
+        for given in (shape, (8, 5), shape, (6, 4)):
+            x = torch.arange(float(given[0] * given[1])).reshape(given)
+            torch.testing.assert_close(compiled(x), parts(x))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numbers_are_inverted_and_conditions_compared_in_compiled_graphs(backend):
+    def bits(x, y):
+        n, m = x.shape[0], y.shape[0]
+        return x * 2, ~n, ~(n > m), (n > m) ^ (m > 2), (n > m) ^ True, torch.ones(~n & 3)
+
+    compiled = tracer.compile(bits, backend=backend, dynamic=True)
+    for n, m in ((5, 3), (4, 9), (9, 2)):
+        got, expected = compiled(torch.ones(n), torch.ones(m)), bits(torch.ones(n), torch.ones(m))
+        torch.testing.assert_close(got, expected)
+        assert [type(value) for value in got] == [type(value) for value in expected]

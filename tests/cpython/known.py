@@ -18,6 +18,7 @@ KNOWN = {
     "test_dict.DictTest.test_splittable_popitem": _SIZE,
     "test_dict.DictTest.test_str_nonstr": "it tells equal texts apart by their identity",
     "test_exceptions.ExceptionTests.test_recursion_in_except_handler": _DEPTH,
+    "test_exceptions.ExceptionTests.testSettingException": "it asks a frame for its caller, which was inlined",
     "test_funcattrs.FunctionPropertiesTest.test_set_cell": _CELL,
     "test_functools.TestLRUC.test_lru_reentrancy_with_len": _BUILTIN,
     "test_functools.TestLRUPy.test_lru_reentrancy_with_len": _BUILTIN,
@@ -36,21 +37,14 @@ SLOW = {
 }
 
 #: Differences that are bugs of the tracer, not yet mended.
-_RACE = "another thread takes a key away between the guards and the output code that reads it"
 OPEN = {
     "test_collections.TestNamedTuple.test_non_generic_subscript": _TWICE,
     "test_dataclasses.TestCase.test_generic_dynamic": _TWICE,
-    "test_descr.ClassPropertiesAndMethods.test_special_method_lookup": "a descriptor in place of a special method is not asked",
     "test_descr.ClassPropertiesAndMethods.test_wrong_class_slot_wrapper": "a slot wrapper of str on an instance of an int class",
     "test_descr.MroTest.test_tp_subclasses_cycle_error_return_path": "an mro() that changes the bases of its own class",
     "test_dict.DictTest.test_merge_and_mutate": "a dict that a comparison empties while another takes its items over",
     "test_dict.DictTest.test_oob_indexing_dictiter_iternextitem": _LONGER,
     "test_exceptions.ExceptionTests.testExceptionCleanupState": _LONGER,
-    "test_exceptions.ExceptionTests.testSettingException": "frames of C API calls are named after the resume function",
     "test_exceptions.ExceptionTests.test_memory_error_cleanup": _LONGER,
     "test_functools.TestPartialC.test_nested_optimization": "reading a partial gives it a dict: one of it is not flattened",
-    "test_generators.GeneratorStackTraceTest.test_send_with_yield_from": "frames of a generator that another draws from",
-    "test_generators.GeneratorStackTraceTest.test_throw_with_yield_from": "frames of a generator that another draws from",
-    "test_weakref.MappingTestCase.test_threaded_weak_valued_pop": _RACE,
-    "test_weakref.MappingTestCase.test_threaded_weak_valued_setdefault": _RACE,
 }

@@ -112,6 +112,35 @@ def test_skipped_and_never_traced_code_leaves_the_hook_on_for_callees():
         never_trace(g)
 
 
+def test_code_that_is_marked_with_its_callees_runs_in_cpython_with_all_that_it_calls():
+    ask = Recorder()
+    region = Region(ask)
+    f = fresh(caller)
+    never_trace(f.__code__, callees=True)
+    assert run_under(region, lambda: (f(1), callee(1))) == (4, 2)
+    assert [name for name in ask.names if name in ("caller", "callee")] == ["callee"]  # that of the lambda
+
+
+def test_a_callback_may_mark_the_code_that_it_is_asked_about():
+    def twice(x):
+        return caller(x) + caller(x)
+
+    class Marking(Recorder):
+        def __call__(self, region, func, args):
+            if func is caller:
+                never_trace(func.__code__, callees=True)
+            return super().__call__(region, func, args)
+
+    ask = Marking(caller=SKIP)
+    code = caller.__code__
+    caller.__code__ = code.replace()  # the mark is for good
+    try:
+        assert Dispatcher(Region(ask), twice)(1) == 8
+    finally:
+        caller.__code__ = code
+    assert ask.names == ["twice", "caller"]
+
+
 def test_cached_code_is_never_offered():
     namespace: dict[str, object] = {}
     exec("def cached(x):\n    return x if x == 0 else again(x - 1)", namespace)

@@ -9,8 +9,10 @@ import types
 
 import pytest
 import torch
+from torch.utils import checkpoint
 
 import tracer
+from tracer import _C
 
 
 class Holder:
@@ -93,6 +95,30 @@ def test_an_error_of_the_graph_is_raised_at_the_line_of_the_program():
             compiled(x, torch.tensor([0, 5]))
         assert raised.traceback[-1].name == "f" and raised.traceback[-1].lineno + 1 == f.__code__.co_firstlineno + 1
         assert [entry.name for entry in raised.traceback].count("f") == 1
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(), checkpoint._StopRecomputationError()])
+@pytest.mark.parametrize("plain", [True, False], ids=["no frame between", "output code"])
+def test_what_ends_the_program_or_a_recomputation_goes_on(error, plain):
+    runs = []
+
+    def program(x):
+        runs.append(1)
+        return x * 2
+
+    def without_effects(x):
+        return x * 2
+
+    def backend(gm, inputs):
+        def graph(*args):
+            raise error
+
+        return graph
+
+    compiled = tracer.compile(without_effects if plain else program, backend=backend)
+    with pytest.raises(type(error)):
+        compiled(torch.ones(2))
+    assert not runs and not _C.is_failure(error) and _C.is_failure(ValueError())
 
 
 def test_a_closure_reaches_the_program_where_the_graph_raises():

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.csrc import entries  # noqa: F401
-from tracer._C import dict_version, distinct, instance_dict, raw_attr, type_id
+from tracer._C import dict_version, distinct, find_in_mro, instance_dict, raw_attr, type_id
 
 
 class Hostile:
@@ -136,6 +136,47 @@ def test_type_id_is_the_identity_of_the_type():
 
     for value in (1, None, Lying(), torch.ones(1)):
         assert type_id(value) == id(type(value))
+
+
+def test_find_in_mro_finds_what_classes_hold_themselves():
+    class Meta(type):
+        of_meta = 1
+
+        def __getattribute__(cls, name):
+            raise AssertionError("a class is not asked")
+
+    class Base:
+        shared = property(len)
+        hidden = 1
+
+    class Derived(Base, metaclass=Meta):
+        hidden = 2
+
+    base, value = find_in_mro(Derived, "shared")
+    assert base is Base and type(value) is property
+    assert find_in_mro(Derived, "hidden") == (Derived, 2)
+    assert find_in_mro(Derived, "__str__") == (object, object.__str__)
+    assert find_in_mro(Derived, "of_meta") is None
+    for wrong in [(Derived(), "hidden"), (Derived, 1), (Derived,)]:
+        with pytest.raises(TypeError):
+            find_in_mro(*wrong)
+
+
+def test_find_in_mro_refuses_a_class_that_is_being_made():
+    seen = []
+
+    class Meta(type):
+        def mro(cls):
+            try:
+                find_in_mro(cls, "name")
+            except TypeError as error:
+                seen.append(error)
+            return super().mro()
+
+    class Made(metaclass=Meta):
+        pass
+
+    assert len(seen) == 1 and find_in_mro(Made, "name") is None
 
 
 def test_distinct():

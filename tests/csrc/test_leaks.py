@@ -261,6 +261,7 @@ def test_checks_leave_references_as_they_were():
         _C.raw_attr(holder, "value")
         _C.tensor_size(x, 0), _C.tensor_stride(x, 1), _C.tensor_storage_offset(x)
         _C.instance_dict(holder)
+        _C.share_version(torch.empty(1), x)
         with torch.no_grad(), torch.device("meta"):
             state = GlobalState()
             state.check()

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 from tests.soundness.watching import Watched
 from tests.support import captured, captured_made, check
+from tracer import optimize
 from tracer.graph.fake_rules import fake_form
 
 
@@ -95,6 +96,22 @@ def test_what_is_written_to_the_result_of_a_dropout_that_drops_nothing_is_writte
 @pytest.mark.parametrize("p", [-0.5, 2.0, float("nan")])
 def test_a_dropout_whose_share_is_none_is_refused(p):
     assert check(lambda x: F.dropout(x, p, False), torch.ones(2)).error is not None
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_share_that_differs_from_call_to_call(backend, training):
+    def program(x, p):
+        y = F.dropout(x, p, training)
+        y.add_(1)
+        return y is x, x.clone()
+
+    traced = optimize(backend)(program)
+    for p in (0.5, 0.3, 0.0, 1.0, 0.7, 0.0):
+        expected, seen = program(torch.ones(4), p), traced(torch.ones(4), p)
+        assert seen[0] is expected[0] and torch.equal(seen[1], expected[1])
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        traced(torch.ones(4), 2.0)
 
 
 def test_a_native_dropout_that_drops_nothing_is_a_copy():

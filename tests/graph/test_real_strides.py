@@ -26,6 +26,8 @@ LAYOUTS = {
     "a turned row": lambda: torch.ones(3, 1).t(),
     "a turned column": lambda: torch.ones(1, 3).t(),
     "empty": lambda: torch.ones(3, 0).t(),
+    "empty in line": lambda: torch.empty(0, 1),
+    "empty inside": lambda: torch.empty(2, 0, 1),
     "two small dims": lambda: torch.ones(1, 2, 1, 3).permute(3, 0, 1, 2),
     "a small dim inside": lambda: torch.ones(2, 3, 1).permute(1, 2, 0),
     "all small": lambda: torch.empty_strided((1, 1, 1), (7, 3, 5)).fill_(1.0),

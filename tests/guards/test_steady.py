@@ -47,7 +47,7 @@ def watched(model, *args):
 
 def steadies(compiled):
     [entry] = tracer.region_of(compiled).entries()
-    return [value for value in entry.check_fn.whole.namespace.values() if type(value) is _C.Steady]
+    return [value for value in entry.check_fn.whole.printed.namespace.values() if type(value) is _C.Steady]
 
 
 CHANGES = {

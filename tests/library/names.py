@@ -10,6 +10,7 @@ import copy
 import dataclasses
 import enum
 import functools
+import hashlib
 import heapq
 import importlib
 import importlib.util
@@ -209,6 +210,6 @@ NAMES = {
 }
 NAMES["_abc"] = _abc
 _ = (
-    bisect, collections, copy, dataclasses, enum, heapq, importlib, inspect, itertools, json, math, numbers, random, re, sys,
-    threading, time, types, warnings, weakref,
+    bisect, collections, copy, dataclasses, enum, hashlib, heapq, importlib, inspect, itertools, json, math, numbers, random, re,
+    sys, threading, time, types, warnings, weakref,
 )  # fmt: skip

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 
 import tracer
@@ -38,3 +41,73 @@ def test_an_object_that_notes_what_is_read_is_traced_unread() -> None:
     READ.clear()
     tracer.optimize()(f)(X)
     assert READ == []
+
+
+class Claiming:
+    """Says of itself to be what it is not."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+
+    @property
+    def __class__(self) -> Any:  # type: ignore[override]
+        return self.kind
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x, asked: isinstance(1, asked),
+        lambda x, asked: issubclass(int, asked),
+        lambda x, asked: {asked} == {asked},
+        lambda x, asked: len(frozenset([asked, asked])),
+        lambda x, asked: torch.nn.Module.__call__(asked),
+    ],
+)
+def test_nothing_is_read_that_cpython_does_not_read(ask: Callable[..., Any]) -> None:
+    def f(x: torch.Tensor, asked: Any) -> Any:
+        y = x.sin()
+        try:
+            return y, ask(x, asked)
+        except (TypeError, AttributeError) as error:
+            return y, str(error)
+
+    def reads(function: Callable[..., Any]) -> Any:
+        READ.clear()
+        result = function(X, Asked())
+        return result[1], list(READ)
+
+    compiled = tracer.optimize()(f)
+    expected = reads(f)
+    assert reads(compiled) == reads(compiled) == expected
+
+
+def test_an_object_that_is_raised_and_is_no_exception_is_not_read() -> None:
+    def f(x: torch.Tensor, asked: Any) -> Any:
+        try:
+            raise asked
+        except TypeError as error:
+            return x.sin(), str(error)
+
+    READ.clear()
+    tracer.optimize()(f)(X, Asked())
+    assert READ == []
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        (torch.is_tensor, torch.Tensor),
+        (inspect.isfunction, type(breaks)),
+        (inspect.isclass, type),
+        (inspect.ismethod, type([].append)),
+        (inspect.ismethod, type(Claiming(int).__init__)),
+    ],
+)
+def test_an_object_that_claims_to_be_of_a_class(question: Callable[[Any], bool], kind: type) -> None:
+    def f(x: torch.Tensor, claiming: Any) -> Any:
+        return x.sin(), [question(claiming), question(f), question(x), question(x.sin), question(int)]
+
+    compiled = tracer.optimize()(f)
+    expected = f(X, Claiming(kind))[1]
+    assert compiled(X, Claiming(kind))[1] == compiled(X, Claiming(kind))[1] == expected

@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from tests.support import check, check_made
+from tracer import config
 
 X = torch.ones(2)
 
@@ -342,3 +343,44 @@ def test_deque_that_a_comparison_empties(search):
             return x + 1, str(error)
 
     check(fn, X)
+
+
+def test_arguments_of_object_that_it_does_not_take():
+    class Base:
+        def __init_subclass__(cls, **kwargs):
+            super().__init_subclass__(**kwargs)
+
+    def make():
+        class Derived(Base, other=1):
+            pass
+
+    class Odd(Base):
+        def method(*args):
+            return super()
+
+        def deleted(self):
+            del self
+            return super()
+
+    def keywords(**kwargs):
+        return kwargs
+
+    def f(x):
+        found = []
+        for call in (
+            make,
+            lambda: Odd().method(),
+            lambda: Odd().deleted(),
+            lambda: keywords(**{1: 2}),
+            lambda: object.__new__(int),
+            lambda: dict.__new__(collections.OrderedDict),
+        ):
+            try:
+                found.append(type(call()))
+            except (TypeError, RuntimeError) as error:
+                found.append((type(error), str(error)))
+        return x.sin(), found
+
+    check(f, torch.ones(2))
+    with config.patch(convert_every_frame=True):
+        check(f, torch.ones(2))

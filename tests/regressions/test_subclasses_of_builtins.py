@@ -331,3 +331,28 @@ def test_a_number_that_answers_is_asked_before_a_sequence_is_repeated():
         return x + 1, "a" * times, [1] * times, (1,) * times, b"a" * times, items, times * [1]
 
     check_made(fn, lambda: ((X, Times(3)), {}))
+
+
+def test_a_dict_that_is_iterated_over_in_its_own_way_is_copied_by_its_keys_and_items() -> None:
+    class Own(dict):
+        def __getitem__(self, key):
+            return "own"
+
+        def keys(self):
+            return ["key"]
+
+        def __iter__(self):
+            return iter(["iterated"])
+
+    def f(x, given):
+        made = Own(a=1)
+        found = []
+        for own in (made, given):
+            found.append([own | {"b": 2}, {"b": 2} | own, own.copy(), {**own}, dict(own), dict.copy(own), list(own)])
+            other = {"c": 3}
+            other |= own
+            other.update(own)
+            found.append(other)
+        return x.sin(), found
+
+    check_made(f, lambda: ((torch.ones(2), Own(a=1)), {}))

@@ -13,6 +13,7 @@ import warnings
 import weakref
 from collections import UserDict
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -606,3 +607,39 @@ def test_a_generator_is_named_after_its_function():
         return x + 1, made.__name__, made.__qualname__
 
     check(fn, torch.ones(2))
+
+
+def test_the_traceback_of_an_error_that_c_raises_of_a_class_that_cannot_be_instantiated() -> None:
+    """It begins with the frame of `__init__`: the one that called C was left before."""
+    raising = pytest.importorskip("_testcapi").raise_exception
+
+    class Bad(Exception):
+        def __init__(self) -> None:
+            raise RuntimeError("cannot be made")
+
+    def names(error: BaseException) -> list[str]:
+        found = []
+        traceback = error.__traceback__
+        while traceback is not None:
+            found.append(traceback.tb_frame.f_code.co_name)
+            traceback = traceback.tb_next
+        return found
+
+    def inner() -> list[str]:
+        try:
+            raising(Bad, 0)
+        except RuntimeError as error:
+            return names(error)
+        return []
+
+    def f(x: torch.Tensor) -> Any:
+        y = x.sin()
+        own: list[str] = []
+        try:
+            raising(Bad, 0)
+        except RuntimeError as error:
+            own = names(error)
+        return y, own, inner()
+
+    checked = check(f, torch.ones(2))
+    assert checked.result[1:] == (["__init__"], ["__init__"])

@@ -345,3 +345,25 @@ def breaks_when_large(x):
     if x.shape[0] > 8:
         tracer.graph_break()
     return x * 2
+
+
+def plain_sum(x, y):
+    return x + y * x.storage_offset() if x is not y else x
+
+
+@pytest.mark.parametrize(
+    ("example", "words"),
+    [
+        (lambda x: (x, x), "x"),  # one object
+        (lambda x: (x[1:], x[:3]), "storage"),
+        (lambda x: (x[:1, :1], x[:1, :1].clone()), "stride"),
+    ],
+    ids=["one object twice", "behind the beginning of its memory", "strides of its own"],
+)
+def test_nothing_is_claimed_of_calls_like_an_example_that_finds_no_entry_itself(example, words):
+    spec = "x: B, S; y: B, S; B in 1..9; S in 1..9"
+    made = tracer.optimize("eager")(plain_sum)
+    found = tracer.precompile(made, spec, example(torch.ones(4, 4)))
+    assert found.status == "refused" and not found and not made.stats()["certified"]
+    assert "The example itself finds no entry" in found.reason and words in found.reason
+    assert tracer.coverage(made, spec, (torch.ones(3, 4), torch.ones(3, 4))).certified

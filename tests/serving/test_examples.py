@@ -98,6 +98,14 @@ def test_tracing_beside_requests_costs_them_what_a_busy_thread_does():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.full
+def test_the_time_to_a_certificate_is_told_beside_that_of_torch_compile():
+    done = run_program("certificates", "--layers", "1", "--requests", "12")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("certified in") == done.stdout.count("4 entries; 0 compiles in requests") == 2
+    assert done.stdout.count("B 1..64, S 1..512") == 2 and done.stdout.count("torch.compile(dynamic=") == 4
+
+
 def test_a_server_that_does_not_start_is_told_with_what_it_printed(monkeypatch, tmp_path):
     (tmp_path / "broken.py").write_text("raise SystemExit('no such model')")
     monkeypatch.setattr(serve_demo, "EXAMPLES", tmp_path)

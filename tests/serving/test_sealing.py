@@ -93,6 +93,28 @@ def test_callees_of_a_sealed_miss_are_not_asked_about_and_are_traced_again_once_
     assert made(torch.ones(2)).tolist() == [10, 10] and entries(made) > 1
 
 
+@tracer.disable
+def forget_all():
+    tracer.reset()
+
+
+@pytest.mark.filterwarnings("ignore:.*is sealed")
+def test_what_is_behind_a_break_is_no_call_of_the_function_whose_shapes_are_declared():
+    def f(x, y):
+        z = x + y
+        forget_all()  # the resume function is known by nobody when it is called
+        return z * 2
+
+    made = tracer.optimize("eager", shapes="x: B; y: B; B in 2..9")(f)
+    for policy in (None, "eager", "background"):
+        if policy is not None:
+            made.seal(policy)
+        for size in (3, 4):
+            assert torch.equal(made(torch.ones(size), torch.ones(size)), torch.full((size,), 4.0))
+        assert sealing.wait(60)
+    assert made.stats()["undeclared"] == 0
+
+
 def test_modules_and_objects_are_sealed_by_method_and_by_function():
     class Model(torch.nn.Module):
         def forward(self, x):

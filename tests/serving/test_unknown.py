@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
 import pytest
 import torch
 
 import tracer
+from shapes.solver import problem
 from shapes.solver.problem import Problem
 from shapes.solver.terms import Terms
 from tests.serving.test_coverage import branching
@@ -31,7 +34,13 @@ def _gives_up(self, solver, assumptions):
     return self.z3.unknown
 
 
-@pytest.fixture(params=[(Problem, "ask", _unknown), (Terms, "check", _complains), (Terms, "check", _gives_up)])
+_ENDED = ContextVar("ends", default=float("-inf"))  # until when there is time to ask
+
+
+@pytest.fixture(
+    params=[(Problem, "ask", _unknown), (Terms, "check", _complains), (Terms, "check", _gives_up), (problem, "_ends", _ENDED)],
+    ids=["does not know", "complains", "gives up", "has no time left"],
+)
 def silent(request, monkeypatch):
     """A z3 that answers nothing, from when it is called."""
     return lambda: monkeypatch.setattr(*request.param)

@@ -8,7 +8,7 @@ import weakref
 import torch
 
 import tracer
-from tests.support import breaks, check
+from tests.support import breaks, captured, check
 
 X = torch.arange(6.0).reshape(2, 3)
 
@@ -192,3 +192,20 @@ def test_tensors_of_a_loop_with_a_break_are_freed_when_they_are_overwritten():
     xs = [X * number for number in range(8)]
     expected = fn(xs)[1]
     assert breaks(fn, xs).result[1] <= expected + 2
+
+
+def test_what_torch_compile_notes_of_modules_is_no_code_of_the_program():
+    torch.compile(torch.nn.Sequential(torch.nn.Tanh()), backend="eager")(X)  # from here on, it refers to each module weakly
+    module = torch.nn.Tanh()
+    assert any(reference.__callback__ for reference in weakref.getweakrefs(module))
+
+    class Holder:
+        pass
+
+    def given_up(module, x):
+        holder = Holder()
+        holder.module = module
+        del holder.module
+        return module(x)
+
+    captured(given_up, module, X)

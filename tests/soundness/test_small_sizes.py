@@ -124,3 +124,48 @@ def test_a_size_that_varied_down_to_one_stays_symbolic():
 def test_other_words_are_refused():
     with pytest.raises(ValueError, match="'always', 'by_need'"):
         config.patch(specialize_zero_one="never")
+
+
+def test_strides_of_results_are_asked_for_where_the_program_reads_them():
+    def f(x):
+        y = x + 0
+        return y.stride(), x.t().clone().stride(), (x.relu() * x).t().stride(), y.t().dim_order()
+
+    for shapes in (None, "x: B, S; B >= 0; S >= 0"):
+        with config.patch(specialize_zero_one="by_need"):
+            compiled = tracer.optimize("eager", dynamic=True, shapes=shapes, recompile_limit=64)(f)
+            for shape in itertools.product((3, 0, 1, 4), repeat=2):
+                assert compiled(torch.empty(shape)) == f(torch.empty(shape)), shape
+
+
+def test_strides_that_nobody_reads_are_not_asked_for():
+    with config.patch(specialize_zero_one="by_need"):
+        compiled = tracer.optimize("eager", shapes="x: B, S; B >= 0; S >= 1")(lambda x: (x + 0, x.stride()))
+        for shape in ((3, 4), (0, 1), (1, 1), (1, 7), (0, 3)):
+            assert compiled(torch.empty(shape))[1] == torch.empty(shape).stride()
+    assert compiled.stats()["compiles"] == 1
+
+
+def turned_twice(x):
+    once, again = x.t(), x.t()  # the second is made of what is known of the first
+    copy = again.contiguous()  # of one row or column it is the tensor itself
+    copy.add_(1)
+    return once, copy.t(), x * 2
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda b, s: torch.zeros(b, s),
+        lambda b, s: torch.zeros(b * s + 3)[3:].view(b, s),
+        lambda b, s: torch.zeros(b, s) + 0,
+    ],
+    ids=["new", "behind the beginning of its memory", "computed"],
+)
+def test_a_copy_that_only_small_tensors_spare_is_made_for_others(made):
+    spec = "x: B, S; B in 1..9; S in 1..9"
+    compiled = tracer.optimize("eager", shapes=spec, recompile_limit=64)(turned_twice)
+    for shape in itertools.product((1, 2, 3), repeat=2):
+        seen, expected = compiled(made(*shape)), turned_twice(made(*shape))
+        assert all(map(torch.equal, seen, expected)), shape
+        assert [each.stride() for each in seen] == [each.stride() for each in expected], shape

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import tracer
-from tests.support import breaks, captured, check, check_made
+from tests.support import breaks, captured, captured_made, check, check_made
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 
@@ -166,16 +166,100 @@ class Hooked(nn.Module):
         return self.weight.grad
 
 
+def penalised(model, x):
+    """A penalty on gradients, which are differentiated once more."""
+    model(x).sum().backward(create_graph=True)
+    penalty = sum(parameter.grad.pow(2).sum() for parameter in model.parameters())
+    penalty.backward()
+    return penalty.detach()
+
+
+def adapted(model, x):
+    """The loss of parameters that a step of descent gave, with gradients for those before it."""
+    model(x).pow(2).mean().backward(create_graph=True)
+    fast = {name: parameter - 0.1 * parameter.grad for name, parameter in model.named_parameters()}
+    for parameter in model.parameters():
+        parameter.grad = None
+    loss = torch.func.functional_call(model, fast, (x,)).pow(2).mean()
+    loss.backward()
+    return loss.detach()
+
+
+def accumulated(model, x):
+    for _ in range(2):
+        model(x).pow(3).sum().backward(create_graph=True)
+    kept = model[0].weight.grad
+    (kept * kept).sum().backward()
+    return kept is model[0].weight.grad
+
+
+def returned_gradients(model, x):
+    model(x).pow(3).sum().backward(create_graph=True)
+    return [parameter.grad.sin() for parameter in model.parameters()]
+
+
+def in_no_grad_mode(model, x):
+    loss = model(x).pow(3).sum()
+    with torch.no_grad():
+        loss.backward(create_graph=True)
+    return model[0].weight.grad * 2
+
+
+def small_model():
+    torch.manual_seed(0)
+    return (nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), X.clone()), {}
+
+
+DIFFERENTIATED = [penalised, adapted, accumulated, returned_gradients, in_no_grad_mode]
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+@pytest.mark.parametrize("program", DIFFERENTIATED, ids=lambda program: program.__name__)
+def test_gradients_that_are_differentiated(program):
+    captured_made(program, small_model)
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+@pytest.mark.parametrize("program", DIFFERENTIATED, ids=lambda program: program.__name__)
+def test_gradients_that_are_differentiated_under_another_backend(program):
+    (expected, x), _ = small_model()
+    (seen, _), _ = small_model()
+    results = program(expected, x), tracer.optimize("aot_eager")(program)(seen, x)
+    if program is returned_gradients:
+        for result in results:
+            sum(each.sum() for each in result).backward()
+    torch.testing.assert_close(results[1], results[0])
+    for one, other in zip(expected.parameters(), seen.parameters()):
+        torch.testing.assert_close(other.grad, one.grad)
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+@pytest.mark.parametrize("given", [None, "plain", "leaf", "computed"])
+@pytest.mark.parametrize("differentiable", [False, True])
+def test_gradients_that_were_there_before(given, differentiable):
+    def program(w):
+        (w**3).sum().backward(create_graph=differentiable)
+        return w.grad * 2, w.grad.requires_grad
+
+    def make():
+        w = leaf(3)
+        if given is not None:
+            w.grad = torch.ones(3, requires_grad=given != "plain")
+            w.grad = w.grad * 2 if given == "computed" else w.grad
+        return (w,), {}
+
+    checked = check_made(program, make)
+    assert bool(checked.breaks) is (given in ("leaf", "computed"))
+
+
 SEEN: list[torch.Tensor] = []
 BREAKING = {
     "an input that was computed before": (lambda w: (w * 2).sum().backward(), lambda: leaf(3) * 2),
-    "a gradient that is differentiated": (lambda w: (w**3).sum().backward(create_graph=True), lambda: leaf(3)),
     "a hook on a tensor": (lambda w: (w * 2).register_hook(SEEN.append), lambda: leaf(3)),
     "a tensor that keeps its gradient": (lambda w: (w * 2).retain_grad(), lambda: leaf(3)),
 }
 
 
-@pytest.mark.filterwarnings("ignore:Using backward")
 @pytest.mark.parametrize("name", BREAKING)
 def test_what_is_left_to_torch(name):
     program, make = BREAKING[name]

@@ -38,7 +38,7 @@ def as_written(graph: fx.Graph, look_closely: bool) -> Callable[[Compiled], Comp
         for index in spent:
             node = results[index] = graph.call_method("detach", (results[index],))
             example = node.args[0].meta[EXAMPLE]
-            with example.fake_mode:
+            with mode_of(example):
                 node.meta[EXAMPLE] = example.detach()
     graph.output_node().args = (tuple(results),)
 

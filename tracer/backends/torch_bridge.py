@@ -25,9 +25,11 @@ from torch.utils._sympy.numbers import int_oo
 from shapes.env import ShapeEnv as OwnShapeEnv
 from shapes.guards import Why
 from shapes.ranges import INF, Range
+from shapes.symbols import Kind, Symbol
 from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_tensors
 from tracer.backends.result_gradients import as_written, is_about_changes
 from tracer.backends.runtime_checks import return_checked_values
+from tracer.backends.views import is_about_views, reshape_for_view, views_may_be_copies
 from tracer.graph.gradients import keep_for_gradients
 from tracer.graph.graph_module import copy_of, with_graph
 from tracer.graph.output_graph import EXAMPLE
@@ -53,15 +55,17 @@ def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
     """
     if _is_bridged(gm, example_inputs):
         return compiler(gm, example_inputs)
-    floats, look_closely = floats_as_tensors, False
+    floats, look_closely, copies = floats_as_tensors, False, False
     while True:
         try:
-            return _compile_bridged(compiler, gm, example_inputs, floats, look_closely)
+            return _compile_bridged(compiler, gm, example_inputs, floats, look_closely, copies)
         except Exception as error:
             if type(error).__name__ == _FLOATS_NEEDED and floats is not floats_as_constants:
                 floats = floats_as_constants
             elif is_about_changes(error) and not look_closely:
                 look_closely = True
+            elif is_about_views(error) and not copies and views_may_be_copies(gm.graph):
+                copies = True
             else:
                 raise
 
@@ -88,9 +92,16 @@ def _on_torch_values(use: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.Gra
 
 
 def _compile_bridged(
-    compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any], floats: Callable[..., Any], look_closely: bool
+    compiler: Compiler,
+    gm: fx.GraphModule,
+    example_inputs: list[Any],
+    floats: Callable[..., Any],
+    look_closely: bool,
+    copies: bool,
 ) -> Callable[..., Any]:
     graph = copy_of(gm.graph)
+    if copies:
+        reshape_for_view(graph)
     corrected = as_written(graph, look_closely)
     keep_for_gradients(graph)
     checked = return_checked_values(graph)
@@ -163,7 +174,7 @@ class Bridge:
             specialize_zero_one=True, duck_shape=False, allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True
         )
         self.mode = FakeTensorMode(shape_env=self.shape_env)
-        self.theirs: dict[Any, sympy.Symbol] = {}  # symbol of ours, or a float computed of them -> torch's symbol
+        self.theirs: dict[Any, sympy.Basic] = {}  # symbol of ours, or a float computed of them -> torch's symbol, or its value
         self._storages: dict[int, torch.Tensor] = {}  # storage of ours -> the first tensor of torch's mode that has its own
         self._shadows: dict[Any, Any] = {}  # numbers of ours -> torch's, where they only describe
         if self.own_env is not None:
@@ -176,7 +187,9 @@ class Bridge:
     def inputs(self) -> list[Any]:
         """The example inputs, rebuilt under torch's fake mode; those that shared a storage share one again."""
         for value in map(_plain, self.own_inputs):
-            if isinstance(value, (torch.SymInt, torch.SymFloat)) and value.node.expr not in self.theirs:
+            if isinstance(value, (torch.SymInt, torch.SymFloat)) and not (
+                value.node.expr in self.theirs or value.node.expr.is_Integer
+            ):
                 self._add_number(value.node)  # a float, or what is computed before the graph is called
         return [self._value(value) for value in self.own_inputs]
 
@@ -209,7 +222,7 @@ class Bridge:
     def _add_symbols(self, env: OwnShapeEnv) -> None:
         for symbol in env.symbols():
             if symbol.backed and not symbol.kind.is_float:  # floats only where a graph is given them
-                self.theirs[symbol.sympy] = self._new_symbol(symbol.name, symbol.hint, env.bounds(symbol.expr))
+                self.theirs[symbol.sympy] = self._of_symbol(env, symbol)
             elif symbol.label is not None and not symbol.kind.is_float:  # an input; others are made by the graph itself
                 self.theirs[symbol.sympy] = self.shape_env.create_unbacked_symint().node.expr
                 self._constrain(self.theirs[symbol.sympy], env.bounds(symbol.expr))
@@ -226,6 +239,13 @@ class Bridge:
                 else:
                     self.theirs[symbol.sympy] = self.shape_env.create_unbacked_symint().node.expr
                     self._constrain(self.theirs[symbol.sympy], env.bounds(symbol.expr))  # type: ignore[union-attr]
+
+    def _of_symbol(self, env: OwnShapeEnv, symbol: Symbol) -> sympy.Basic:
+        """A symbol of torch's; the size of an empty dim is 0, since torch computes wrong with symbols for such sizes."""
+        if symbol.kind is Kind.SIZE and symbol.hint == 0:
+            _adopt(env, sympy.Eq(symbol.sympy, 0))
+            return sympy.Integer(0)
+        return self._new_symbol(symbol.name, symbol.hint, env.bounds(symbol.expr))
 
     def _add_number(self, node: Any) -> None:
         bounds = None if node.is_float() else node.shape_env.env.bounds(node.value)

@@ -3,7 +3,7 @@
 Knows nothing of tracing. Everything that depends on the Python version asks `dialect.DIALECT`.
 """
 
-from tracer.bytecode.assembler import Assembler, AssemblyError
+from tracer.bytecode.assembler import Assembler, AssemblyError, Label
 from tracer.bytecode.dialect import DIALECT, Dialect, OpcodeReport, dialect_of, opcode_report
 from tracer.bytecode.instructions import ExceptionEntry, Instruction, Program, program
 from tracer.bytecode.liveness import live_names, overwritten_names
@@ -26,6 +26,7 @@ __all__ = [
     "Dialect",
     "ExceptionEntry",
     "Instruction",
+    "Label",
     "OpcodeReport",
     "Program",
     "ResumeError",

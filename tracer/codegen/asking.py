@@ -106,7 +106,7 @@ class _Text:
         return f"({python_source(number.sympy, names)})"
 
     def _source(self, source: Source) -> str:
-        return self._give(source, lambda: source.emit(self.cg))
+        return self._give(source, lambda: self.cg.read(source))
 
     def _value(self, value: VariableTracker) -> str:
         """An expression that gives the value."""

@@ -43,6 +43,7 @@ class BreakEmitter:
 
     def emit(self, cg: Codegen, frames: list[InstructionTranslator]) -> None:
         """-> what the root, the first of `frames`, returns"""
+        cg.start_over = None
         self._run_frame(cg, frames, 0)
 
     def keep_live(self, cg: Codegen, frames: list[InstructionTranslator]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from tracer.bytecode import Assembler
+from tracer.bytecode import Assembler, Label
 from tracer.codegen.asking import load_kept
 from tracer.codegen.generators import build_generator
 from tracer.codegen.tracebacks import build_traceback
@@ -28,6 +28,7 @@ from tracer.variables.exceptions import TracebackVariable
 from tracer.variables.functions import CellVariable
 from tracer.variables.generators import GeneratorVariable
 from tracer.variables.lazy import Unwrapped
+from tracer.variables.lifetimes import ends_with_code
 from tracer.variables.lookups import lookup
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sets import SetVariable
@@ -83,6 +84,8 @@ class Codegen:
         self.drawn: list[str] = []  # the locals that hold the random numbers that were drawn
         self.kept_results = ""  # the local with what caches gave
         self.kept_places: dict[VariableTracker, int] = {}  # of the results in it
+        self.start_over: Label | None = None  # where reads that fail go, as long as nothing has been done
+        self.may_start_over: dict[Label, None] = {}  # those that anything goes to
         self._temporaries: dict[VariableTracker | Unwrapped, str] = {}
         self._cyclic: dict[VariableTracker, bool] = {}
         self._making = 0  # how many values are being made, one inside of the other
@@ -99,7 +102,7 @@ class Codegen:
             value.reconstruct(self)
         elif value.source is not None:
             self.read_by_source.setdefault(value)
-            value.source.emit(self)
+            self.read(value.source)
         elif isinstance(value, Unwrapped):
             unreachable(value)
         elif value in self.effects.kept.parts:
@@ -107,8 +110,20 @@ class Codegen:
         else:
             self._make(value)
 
+    def read(self, source: Source) -> None:
+        """-> value. Where there is none any more, another thread has changed what the guards have just seen."""
+        if self.start_over is None or type(source) is LocalSource:
+            source.emit(self)
+            return
+        self.may_start_over.setdefault(self.start_over)
+        token = self.asm.try_begin(self.start_over, depth=0)
+        source.emit(self)
+        self.asm.try_end(token)
+
     def _make(self, value: VariableTracker) -> None:
         """-> a new value. What leads back to itself is filled when all that it is a part of has been made."""
+        if ends_with_code(value):
+            self.start_over = None
         self._making += 1
         value.reconstruct(self)
         self._making -= 1

@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from tracer import _C
-from tracer.bytecode import Assembler, is_resume_code
+from tracer.bytecode import Assembler, Label, is_resume_code
 from tracer.codegen.asking import emit_asking
 from tracer.codegen.breaking import BreakEmitter
 from tracer.codegen.codegen import Codegen, Extras
@@ -40,6 +40,16 @@ class OutputCode:
     direct: DirectCall | None = None  # all that it does is to return the first result of its graph
 
 
+@dataclasses.dataclass
+class _StartOver:
+    """Handlers for what fails before anything has been done: the graph, or reading what another thread has changed meanwhile."""
+
+    before_graph: Label
+    behind: Label  # also for what the graph itself raises
+    saved: str | None = None  # the local that holds the state of tensors that the graph writes to
+    random_state: str | None = None
+
+
 class OutputCodeBuilder:
     """Emits the code twice: once to learn what the graph must return, once for good."""
 
@@ -56,7 +66,7 @@ class OutputCodeBuilder:
         self.extras = Extras()
         self._original = _with_plain_arguments(root.code)
         self._breaks = BreakEmitter(self.extras, root.program.argnames, make_resume, name_resume)
-        self._read_late: list[VariableTracker | Unwrapped] = []  # what the effects must not change under the body
+        self._read_late: list[VariableTracker | Unwrapped] = []  # what the graph and the effects must not change under the body
 
     def learn_outputs(self, body: Callable[[Codegen], None]) -> list[fx.Node]:
         """The nodes that the graph has to return for `body`."""
@@ -67,7 +77,7 @@ class OutputCodeBuilder:
         self.trace.torch_state.emit(cg)
         cg.read_by_source.clear()
         body(cg)
-        if self.trace.effects:
+        if self.trace.effects or self.trace.output.written_inputs():
             self._read_late = list(cg.read_by_source)
         return list(self.outputs)
 
@@ -84,7 +94,9 @@ class OutputCodeBuilder:
         if is_resume_code(self.root.code):
             cg.call_object(_C.let_go)
             cg.asm.pop()
+        start_over = _StartOver(cg.asm.label(), cg.asm.label())
         drawn = emit_draws(cg)
+        cg.start_over = start_over.before_graph
         if emit_asking(cg):
             self._unless_as_traced(cg, drawn)
         tuple_of_fetched = cg.asm.fresh_local("fetched") if fetched else None
@@ -93,17 +105,19 @@ class OutputCodeBuilder:
             self.extras.bind(graph_name, graph)
             whole = fetched == tuple([item.source for item in inputs])
             loads = {} if whole else self._unpack(cg, tuple_of_fetched, fetched)
-            self._call_graph(cg, graph_name, inputs, loads, tuple_of_fetched if whole else None, drawn)
+            if self.trace.output.written_inputs():
+                self._keep_read_late(cg)
+            self._call_graph(cg, graph_name, inputs, loads, tuple_of_fetched if whole else None, start_over)
             if self.trace.effects or self.trace.break_at is not None:  # what runs now may let go of them
                 for name in [tuple_of_fetched] if whole and tuple_of_fetched else loads.values():
                     cg.asm.delete_fast(name)
             behind = cg.asm.position()
-        for value in self._read_late:
-            cg.keep(value)
+        self._keep_read_late(cg)
         replay(cg, self.trace.effects)
         self.trace.torch_state.emit(cg)
         body(cg)
         direct = None if behind is None or drawn else self._direct_call(cg, behind, inputs, fetched)
+        self._start_over(cg, start_over, drawn)
         code = self.root.code
         argnames = (*self.root.program.argnames, *([tuple_of_fetched] if tuple_of_fetched else []))
         freevars = (*code.co_freevars, *self.extras.values)
@@ -111,6 +125,10 @@ class OutputCodeBuilder:
             code.co_name, code.co_qualname, code.co_filename, code.co_firstlineno, argnames, freevars
         )
         return OutputCode(finished, dict(self.extras.values), bool(self._breaks.resumes), fetched, direct)
+
+    def _keep_read_late(self, cg: Codegen) -> None:
+        for value in self._read_late:
+            cg.keep(value)
 
     def _direct_call(
         self, cg: Codegen, behind: int, inputs: list[Any], fetched: tuple[Source, ...]
@@ -155,25 +173,22 @@ class OutputCodeBuilder:
         inputs: list[Any],
         fetched: dict[Source, str],
         all_fetched: str | None,
-        drawn: str | None,
+        start_over: _StartOver,
     ) -> None:
-        """Calls the graph; `all_fetched` holds all of its inputs, `drawn` is what `emit_draws` gave. If it raises and has
-        changed nothing that cannot be put back, the frame runs in CPython instead, which raises at the user's own line, with
-        the effects up to there. What ends the program, or a recomputation, goes on (`rollback.is_failure`)."""
+        """Calls the graph; `all_fetched` holds all of its inputs. If it raises, `start_over` says what is done."""
         asm = cg.asm
-        again = asm.label()
-        done = asm.label()
         written = self.trace.output.written_inputs()
-        random = self.trace.output.draws_random_numbers
-        if random:
+        if self.trace.output.draws_random_numbers:
             cg.call_object(torch.get_rng_state)
-            random_state = cg.store_temporary()
+            start_over.random_state = cg.store_temporary()
         if written:
             copies = tuple(fails for _, fails in written)
-            loads = [lambda item=item: item.source.emit(cg) for item, _ in written]
+            loads = [lambda item=item: cg.read(item.source) for item, _ in written]
             cg.call_object(rollback.remember, lambda: asm.load_const(copies), *loads)  # type: ignore[arg-type]
-            saved = cg.store_temporary()
-        token = asm.try_begin(again)
+            start_over.saved = cg.store_temporary()
+        cg.start_over = start_over.behind
+        cg.may_start_over.setdefault(start_over.behind)
+        token = asm.try_begin(start_over.behind)
         asm.push_null()
         asm.load_deref(graph_name)
         if all_fetched is not None:
@@ -188,28 +203,34 @@ class OutputCodeBuilder:
             asm.call(len(inputs))
         asm.store_fast(cg.graph_out)
         asm.try_end(token)
-        asm.jump(done)
-        asm.place(again)
-        failed = asm.label()
-        cg.call_object(rollback.is_failure, lambda: asm.copy(3))
-        asm.emit("POP_JUMP_FORWARD_IF_TRUE", failed)
-        asm.emit("RERAISE", 0)
-        asm.place(failed)
-        if written:
-            restored = asm.label()
-            cg.call_object(rollback.put_back, lambda: asm.load_fast(saved))
-            asm.emit("POP_JUMP_FORWARD_IF_TRUE", restored)
+
+    def _start_over(self, cg: Codegen, start_over: _StartOver, drawn: str | None) -> None:
+        """What the handlers do. If the graph has changed nothing that cannot be put back, the frame runs in CPython instead,
+        which raises at the user's own line, with the effects up to there, or does what is right now. What ends the program, or
+        a recomputation, goes on (`_C.is_failure`). `drawn` is what `emit_draws` gave."""
+        asm = cg.asm
+        asm.set_position(None)
+        for label in cg.may_start_over:
+            asm.place(label)
+            failed = asm.label()
+            cg.call_object(_C.is_failure, lambda: asm.copy(3))
+            asm.emit("POP_JUMP_FORWARD_IF_TRUE", failed)
             asm.emit("RERAISE", 0)
-            asm.place(restored)
-        asm.pop()
-        if random:
-            cg.call_object(torch.set_rng_state, lambda: asm.load_fast(random_state))
+            asm.place(failed)
+            if label is start_over.behind and start_over.saved is not None:
+                restored = asm.label()
+                cg.call_object(rollback.put_back, lambda: asm.load_fast(start_over.saved))  # type: ignore[arg-type]
+                asm.emit("POP_JUMP_FORWARD_IF_TRUE", restored)
+                asm.emit("RERAISE", 0)
+                asm.place(restored)
             asm.pop()
-        if drawn is not None:
-            emit_put_back(cg, drawn)
-        self._run_original(cg)
-        asm.return_value()
-        asm.place(done)
+            if label is start_over.behind and start_over.random_state is not None:
+                cg.call_object(torch.set_rng_state, lambda: asm.load_fast(start_over.random_state))  # type: ignore[arg-type]
+                asm.pop()
+            if drawn is not None:
+                emit_put_back(cg, drawn)
+            self._run_original(cg)
+            asm.return_value()
 
     def _unless_as_traced(self, cg: Codegen, drawn: str | None) -> None:
         """Runs the original code where a cache gave something else than what was traced."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import inspect
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -103,10 +104,13 @@ def _stand_in(code: types.CodeType, offset: int) -> types.CodeType:
 _traceback_of = BaseException.__dict__["__traceback__"].__get__  # whatever the class of an exception makes of it
 
 
-def _leave_out(error: BaseException) -> None:
+def _leave_out(error: BaseException, depth: int = 1) -> bool:
+    """Whether the traceback begins with the caller's frame: not where C raised a class that could not be instantiated."""
     traceback = _traceback_of(error)
-    if traceback is not None:
+    own = traceback is not None and traceback.tb_frame is sys._getframe(depth)
+    if own:
         BaseException.with_traceback(error, traceback.tb_next)
+    return own
 
 
 def _show_too(
@@ -119,8 +123,8 @@ def _show_too(
 def _show_instead(
     error: BaseException, code: types.CodeType, globals_: dict[str, Any], offset: int, line: int
 ) -> None:
-    _leave_out(error)
-    _show_too(error, code, globals_, offset, line)
+    if _leave_out(error, 2):
+        _show_too(error, code, globals_, offset, line)
     del error
 
 

@@ -22,7 +22,8 @@ class Drawn(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """A call of a method of a generator, with plain constants and what was drawn before. Without a generator, it makes one."""
+    """A call of a method of a generator, with plain constants and what was drawn before. Without a generator, it makes one, or
+    something else that the graph is given (`variables.parameters`)."""
 
     function: Any
     generator: VariableTracker | None

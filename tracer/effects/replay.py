@@ -21,6 +21,7 @@ from tracer.variables.streams import EnumerateStream, StreamVariable
 def replay(cg: Any, effects: Effects) -> None:
     """Emits the effects on everything that existed before the frame ran. New objects are made as they are at the end."""
     for call in effects.calls:
+        cg.start_over = None
         values = [lambda value=value: cg.load_const(value) for value in call.values]
         cg.call_object(call.function, *values, *[lambda value=value: cg.load(value) for value in call.arguments])
         cg.asm.pop()
@@ -34,6 +35,8 @@ def replay(cg: Any, effects: Effects) -> None:
             iterated.keep(cg, stored)
     for target in targets:
         cg.keep(target)
+    if effects:
+        cg.start_over = None
     for target in sorted(targets, key=lambda target: not isinstance(target, EnumerateStream)):  # these ask the others
         if isinstance(target, (StreamVariable, EnumerateStream)):  # before what they iterate over changes
             target.replay(cg)

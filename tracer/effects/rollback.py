@@ -3,19 +3,10 @@ from its start and stop where the program really stops. Called by output code.""
 from __future__ import annotations
 
 import torch
-from torch.utils import checkpoint
 
 LARGEST_COPY = 1 << 20  # elements; what is larger is not copied before each call
 
-_StopRecomputation = checkpoint._StopRecomputationError
-
 Saved = list[tuple[torch.Tensor, int | None, torch.Tensor | None]]
-
-
-def is_failure(error: BaseException) -> bool:
-    """Whether what a graph raises is to be raised by the program itself: not what ends the program (KeyboardInterrupt,
-    SystemExit), nor what a hook of torch.utils.checkpoint ends a recomputation with."""
-    return isinstance(error, Exception) and not isinstance(error, _StopRecomputation)
 
 
 def remember(copies: tuple[bool, ...], *tensors: torch.Tensor) -> Saved:

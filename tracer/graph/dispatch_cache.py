@@ -120,6 +120,15 @@ class Constant(NamedTuple):
     value: Any
 
 
+def laid_over(
+    meta: torch.Tensor, storage: torch.UntypedStorage, offset: Any, shape: Sequence[Any], strides: Sequence[Any]
+) -> torch.Tensor:
+    """`meta`, which is empty, over this memory, which grows as need be. `set_` asks whether the tensor is contiguous, and C++
+    remembers the answer: where that was asked without a guard, it would hold for all calls. `as_strided_` lets it forget."""
+    with torch.no_grad():
+        return meta.set_(storage, offset, shape, strides).as_strided_(shape, strides, offset)
+
+
 class NewTensor(NamedTuple):
     """A tensor with storage of its own, or (a view) with that of an argument."""
 
@@ -154,7 +163,7 @@ class NewTensor(NamedTuple):
                 self.shape, self.strides, dtype=self.dtype, device="meta", requires_grad=self.requires_grad
             )
         meta = torch.empty(0, dtype=self.dtype, device="meta", requires_grad=self.requires_grad)
-        return meta.set_(viewed.untyped_storage(), self.offset, self.shape, self.strides)
+        return laid_over(meta, viewed.untyped_storage(), self.offset, self.shape, self.strides)
 
 
 Output = SameArgument | Constant | NewTensor

@@ -28,10 +28,11 @@ def is_pointwise(func: Any) -> bool:
 
 
 def _has_several_dtypes(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    return len({each.dtype for each in _leaves(args, kwargs) if isinstance(each, torch.Tensor)}) > 1
+    return len({each.dtype for each in leaves(args, kwargs) if isinstance(each, torch.Tensor)}) > 1
 
 
-def _leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
+def leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
+    """The arguments of an operator, lists opened."""
     for value in (*args, *kwargs.values()):
         yield from value if isinstance(value, (list, tuple)) else (value,)
 
@@ -41,7 +42,7 @@ def check_dtypes(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> N
     arguments on the CPU."""
     key: list[Any] = [func, *kwargs]
     tensors = []
-    for each in _leaves(args, kwargs):
+    for each in leaves(args, kwargs):
         if isinstance(each, torch.Tensor):
             if each.device.type != "cpu" or each.layout is not torch.strided:
                 return

@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import (
 )
 
 from tracer.graph.dispatch_cache import CachedResult, CallKey, NotCacheable, cached_result
-from tracer.graph.dtype_refusals import check_dtypes, is_pointwise, may_refuse
+from tracer.graph.dtype_refusals import check_dtypes, is_pointwise, leaves, may_refuse
 from tracer.graph.failing_operators import may_fail_on_data
 from tracer.graph.meta_rules import META_RULES
 from tracer.graph.operator_effects import OperatorEffects, operator_effects, told_by_metadata
@@ -25,6 +25,7 @@ from tracer.graph.same_shape import same_shape_result
 from tracer.graph.shape_env_adapter import TorchShapeEnv
 
 MAX_ENTRIES = 8192
+_SYMBOLS_OF_KERNELS = (torch.SymFloat, torch.SymBool)
 
 
 class FakeMode(FakeTensorMode):
@@ -33,6 +34,8 @@ class FakeMode(FakeTensorMode):
     def __init__(self, shape_env: TorchShapeEnv) -> None:
         super().__init__(shape_env=shape_env, allow_non_fake_inputs=False)  # type: ignore[arg-type]
         self.torch_env = shape_env
+        self.asks_layout = False  # whether it is asked of sizes how a result lies in memory, which few programs look at
+        self.layout_guessed = False  # for want of asking: the strides of dims of size 0 or 1 may be others
         self.drew_random_numbers = False
         self.written_storages: set[int] = set()  # `_cdata` of what operators wrote to
         self.writes: list[int] = []  # the same, each time
@@ -90,7 +93,8 @@ class FakeMode(FakeTensorMode):
                 return known.make(self, args)
             except NotCacheable:
                 cache[parts] = None
-        result = same_shape_result(self, func, args, kwargs) if key.symbols else None
+        result = same_shape_result(self, func, args, kwargs) if key.symbols and not self.asks_layout else None
+        self.layout_guessed |= result is not None
         if result is None:
             result = self._compute(func, types, args, kwargs)
         if parts not in cache:  # None stands for a call that cannot be cached
@@ -100,28 +104,26 @@ class FakeMode(FakeTensorMode):
         return result
 
     def _dispatch_impl(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        with self._data_unknown_beside_symbols(func, args, kwargs):
+        beside_symbols = any(isinstance(each, _SYMBOLS_OF_KERNELS) for each in leaves(args, kwargs))
+        if not beside_symbols or not isinstance(func, torch._ops.OpOverload):
+            return super()._dispatch_impl(func, types, args, kwargs)
+        with self._data_unknown(func._schema.is_mutable, args, kwargs):
             return super()._dispatch_impl(func, types, args, kwargs)
 
     @contextlib.contextmanager
-    def _data_unknown_beside_symbols(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[None]:
+    def _data_unknown(self, mutates: bool, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[None]:
         """PyTorch computes operators on tensors made of constants while tracing. With a symbolic float or bool beside them
         kernels would take NaN for it, so the data of such tensors are not to be seen here."""
-        schema = getattr(func, "_schema", None)  # higher-order operators have none
-        given = (*args, *kwargs.values())
-        leaves = [leaf for each in given for leaf in (each if isinstance(each, (list, tuple)) else (each,))]
-        if schema is None or not any(isinstance(each, (torch.SymFloat, torch.SymBool)) for each in leaves):
-            yield
-            return
-        known = [(each, each.constant) for each in leaves if isinstance(each, FakeTensor) and each.constant is not None]
+        tensors = [each for each in leaves(args, kwargs) if isinstance(each, FakeTensor)]
+        known = [(tensor, tensor.constant) for tensor in tensors if tensor.constant is not None]
         for tensor, constant in known:
-            if schema.is_mutable:
+            if mutates:
                 self.fake_tensor_converter.invalidate_constant_aliases(constant)
             tensor.constant = None
         try:
             yield
         finally:
-            if not schema.is_mutable:
+            if not mutates:
                 for tensor, constant in known:
                     tensor.constant = constant
 

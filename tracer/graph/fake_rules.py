@@ -68,9 +68,9 @@ def _torch_dropout(input: torch.Tensor, p: float, train: bool) -> Any:
 
 def _drops_nothing(data: Any, p: Any, training: Any) -> bool:
     """The result is the argument then; PyTorch's decomposition copies it."""
-    if not isinstance(data, torch.Tensor) or type(p) not in (int, float) or not 0 <= p <= 1:
+    if not isinstance(data, torch.Tensor) or type(p) not in (int, float, torch.SymFloat) or not 0 <= p <= 1:
         return False
-    return training is False or p == 0 or not _has_items(data)
+    return training is False or bool(p == 0) or not _has_items(data)
 
 
 def _has_items(tensor: torch.Tensor) -> bool:

@@ -19,6 +19,7 @@ from shapes.env import INT64, ShapeEnv
 from shapes.policy import DimPolicy
 from shapes.polynomial import IntExpr
 from shapes.symbols import Symbol
+from tracer.graph.dispatch_cache import laid_over
 from tracer.graph.fake_mode import FakeMode
 from tracer.graph.input_memory import RealMemory
 from tracer.graph.operation_cache import OperationCache
@@ -80,7 +81,8 @@ class FakeWorld:
         sizes: Sequence[int | IntExpr],
         policies: Sequence[DimPolicy] | None,
     ) -> list[int | IntExpr]:
-        """Products of the inner sizes where the strides are such; else constants, or symbols where asked for."""
+        """Products of the inner sizes where the strides are such; else constants, or symbols where asked for. That of a dim of
+        size 1 says nothing of the others."""
         strides: list[int | IntExpr] = list(tensor.stride())
         if all(isinstance(size, int) for size in sizes) and policies is None:
             return strides
@@ -88,8 +90,10 @@ class FakeWorld:
         for dim in sorted(range(len(sizes)), key=lambda dim: (tensor.stride(dim), -dim)):
             step, label = tensor.stride(dim), TensorStrideSource(source, dim)
             strides[dim] = stride = expected.get(step, step)
-            if policies is not None and policies[dim] is not DimPolicy.STATIC and isinstance(strides[dim], int) and step > 1:
-                strides[dim] = self.env.create_int(step, label)
+            if policies is not None and policies[dim] is not DimPolicy.STATIC and step not in expected:
+                strides[dim] = self.env.create_stride(step, label)
+                if tensor.shape[dim] == 1:
+                    continue
             elif isinstance(stride, IntExpr):
                 self.env.bind(label, stride)
             if tensor.shape[dim] == 1:  # a symbol that is 1 in this call: the next stride grows with it
@@ -104,10 +108,10 @@ class FakeWorld:
             meta = torch.empty_strided(shape, steps, dtype=tensor.dtype, device="meta")
             if shared is not None:
                 self.fake_mode.shared_storages[shared._cdata] = tensor.untyped_storage().nbytes()
-                meta.set_(shared, offset, shape, steps)
+                laid_over(meta, shared, offset, shape, steps)
             elif offset:
                 storage = torch.empty(offset + 1, dtype=tensor.dtype, device="meta").untyped_storage()
-                meta.set_(storage, offset, shape, steps)
+                laid_over(meta, storage, offset, shape, steps)
             self._memory.add(tensor, meta.untyped_storage())
             if tensor.is_conj():
                 meta = torch._C._set_conj(meta, True) or meta
@@ -244,6 +248,7 @@ def _collect(value: Any, into: list[Any]) -> None:
             into.append(value.node.reduced())
     elif isinstance(value, (tuple, list, torch.Size)):
         for item in value:
-            _collect(item, into)
+            if type(item) is not int:
+                _collect(item, into)
     elif isinstance(value, dict):
         _collect(list(value.values()), into)

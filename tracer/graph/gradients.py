@@ -15,6 +15,24 @@ def first_gradient(leaf: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(leaf.detach()).copy_(gradient.detach())
 
 
+def first_gradient_with_history(leaf: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    """As `first_gradient`, where it may be differentiated itself."""
+    with torch.enable_grad():
+        return torch.empty_like(leaf.detach()).copy_(gradient)
+
+
+def sum_of_gradients(before: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    """What is stored in the place of a gradient that was there before, where it may be differentiated itself."""
+    with torch.enable_grad():
+        return before + gradient
+
+
+def add_to_gradient(before: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    """Adds to a gradient that was there before; one that has a history keeps it."""
+    with torch.no_grad():
+        return before.add_(gradient)
+
+
 def keeps_layout(leaf: torch.Tensor) -> bool:
     """Whether `empty_like` lays out a gradient as autograd would."""
     if leaf.is_contiguous() or leaf.dim() < 2:

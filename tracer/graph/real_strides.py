@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from tracer.graph import layout
-from tracer.graph.dispatch_cache import NewTensor, dispatch_keys
+from tracer.graph.asked_strides import is_asked, laid_out, with_asked_strides
 
 if TYPE_CHECKING:
     from shapes.relations import BoolExpr
@@ -38,7 +39,7 @@ _LIKE = frozenset((
 # The first result is contiguous, or has its channels last if those of the first argument are.
 _SUGGESTED = frozenset((
     _aten.native_batch_norm, _aten._native_batch_norm_legit, _aten._native_batch_norm_legit_no_training,
-    _aten._batch_norm_with_update, _aten.max_unpool2d, _aten.upsample_nearest1d, _aten.roll,
+    _aten._batch_norm_with_update, _aten.max_unpool2d, _aten.upsample_nearest1d,
 ))  # fmt: skip
 # The first result is contiguous.
 _CONTIGUOUS = frozenset((_aten.log_sigmoid_forward, _aten.normal, _aten.nll_loss2d_forward))
@@ -50,6 +51,20 @@ class _Undecided(Exception):
 
 def with_real_strides(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
     """`result`, with the strides that C gives it."""
+    if not is_asked(func):
+        return _by_rule(mode, func, args, kwargs, result)
+    if any(not all(type(size) is int for size in fake.shape) for fake in _tensors_in(result)):
+        ruled = _by_rule(mode, func, args, kwargs, result)
+        if ruled is not result:
+            return ruled
+    return with_asked_strides(mode, func, args, kwargs, result)
+
+
+def _tensors_in(result: Any) -> list[torch.Tensor]:
+    return [item for item in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(item, torch.Tensor)]
+
+
+def _by_rule(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
     packet = getattr(func, "overloadpacket", None)
     if packet in _SUGGESTED or packet in _CONTIGUOUS:
         return _with_suggested(mode, args, result, packet in _CONTIGUOUS)
@@ -63,14 +78,15 @@ def with_real_strides(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Ma
         return result
     try:
         if like_one:
-            strides = tuple(args[0].stride()) if _is_dense(args[0]) else None
+            strides = tuple(args[0].stride()) if _is_dense(mode, args[0]) else None
         else:
             strides = _strides(mode, func, args, kwargs, tensors, tuple(result.shape))
         if strides is None or _same(mode, strides, result.stride()):
             return result
     except _Undecided:
+        mode.layout_guessed = True
         return result
-    return _laid_out(mode, args, result, strides)
+    return laid_out(mode, args, result, strides)
 
 
 def _with_suggested(mode: FakeMode, args: Sequence[Any], result: Any, contiguous: bool) -> Any:
@@ -84,8 +100,9 @@ def _with_suggested(mode: FakeMode, args: Sequence[Any], result: Any, contiguous
         if _same(mode, strides, first.stride()):
             return result
     except _Undecided:
+        mode.layout_guessed = True
         return result
-    first = _laid_out(mode, args, first, strides)
+    first = laid_out(mode, args, first, strides)
     return (first, *result[1:]) if isinstance(result, tuple) else first
 
 
@@ -101,14 +118,6 @@ def _lies(mode: FakeMode, tensor: torch.Tensor, question: str) -> bool:
     """The answer to a question about the layout of a tensor."""
     sizes, strides = [[_expr(mode, number) for number in numbers] for numbers in (tensor.shape, tensor.stride())]
     return _known_to_hold(mode, layout.answer(mode.torch_env, question, sizes, strides))
-
-
-def _laid_out(mode: FakeMode, args: Sequence[Any], result: FakeTensor, strides: tuple[Any, ...]) -> FakeTensor:
-    like = NewTensor(
-        tuple(result.shape), strides, 0, result.dtype, result.fake_device, result.requires_grad, result.is_conj(),
-        result.is_neg(), dispatch_keys(result), None,
-    )  # fmt: skip
-    return like.make(mode, args)
 
 
 def _is_elementwise(func: Any) -> bool:
@@ -127,7 +136,8 @@ def _strides(
     shaped = [tensor for tensor in tensors if tensor.dim()]
     plain = _filled(mode, sizes, range(len(sizes) - 1, -1, -1))
     of_one_shape = all(_same(mode, tensor.shape, sizes) for tensor in shaped)
-    if of_one_shape and all(_same(mode, tensor.stride(), plain) for tensor in shaped):
+    in_line = of_one_shape and all(_same(mode, tensor.stride(), plain) for tensor in shaped)
+    if in_line and not any(_is(mode, "eq", size, 0) for size in sizes):
         return plain
     how = _how(func, args, kwargs)
     if how is None:
@@ -144,7 +154,7 @@ def _flattened(mode: FakeMode, operands: Sequence[torch.Tensor], plain: tuple[An
     if first.dim() == 4 and all(_lies(mode, tensor, "channels_last_contiguous_2d") for tensor in operands):
         return _filled(mode, first.shape, _OF_CHANNELS[4][1])
     strides = tuple(first.stride())
-    if all(_same(mode, tensor.stride(), strides) and _is_dense(tensor) for tensor in operands):
+    if all(_same(mode, tensor.stride(), strides) and _is_dense(mode, tensor) for tensor in operands):
         return strides
     return None
 
@@ -195,9 +205,11 @@ def _broadcast(mode: FakeMode, tensor: torch.Tensor, sizes: Sequence[Any]) -> li
     return [0] * missing + [0 if again else stride for again, stride in zip(repeated, tensor.stride())]
 
 
-def _is_dense(tensor: torch.Tensor) -> bool:
+def _is_dense(mode: FakeMode, tensor: torch.Tensor) -> bool:
     """Without gaps or overlaps, in some order of the dims."""
     if not all(type(number) is int for number in (*tensor.shape, *tensor.stride())):
+        if mode.asks_layout:
+            return _lies(mode, tensor, "non_overlapping_and_dense")
         raise _Undecided
     return bool(_aten.is_non_overlapping_and_dense(tensor))
 
@@ -246,7 +258,7 @@ def _same(mode: FakeMode, one: Sequence[Any], other: Sequence[Any]) -> bool:
 
 
 def _is(mode: FakeMode, relation: str, a: Any, b: Any) -> bool:
-    """Known without asking, or nobody knows."""
+    """Known without asking, or, unless that is to be asked, nobody knows."""
     if type(a) is type(b) is int:
         return a == b if relation == "eq" else a < b
     return _known_to_hold(mode, mode.torch_env.algebra.relation(relation, _expr(mode, a), _expr(mode, b)))
@@ -254,9 +266,14 @@ def _is(mode: FakeMode, relation: str, a: Any, b: Any) -> bool:
 
 def _known_to_hold(mode: FakeMode, condition: BoolExpr) -> bool:
     known = mode.torch_env.env.statically_known(condition)
-    if known is None:
+    if known is not None:
+        return known
+    if not mode.asks_layout or mode.torch_env.env.suppressed:
         raise _Undecided
-    return known
+    try:
+        return mode.torch_env.decide(condition)
+    except GuardOnDataDependentSymNode:
+        raise _Undecided from None
 
 
 def _expr(mode: FakeMode, number: Any) -> Any:

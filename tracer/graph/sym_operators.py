@@ -74,11 +74,6 @@ def _rfloordiv(self: torch.SymInt, other: Any) -> Any:
     return other // torch.sym_float(self) if _is_float(other) else _int_rfloordiv(self, other)
 
 
-@for_own_nodes(torch.SymInt, "__invert__")
-def _invert(self: torch.SymInt) -> Any:
-    return -self - 1  # ~x = -x - 1
-
-
 def _divmod(a: Any, b: Any) -> Any:
     return (a // b, a % b) if isinstance(b, _NUMBERS) else NotImplemented
 
@@ -106,16 +101,3 @@ def _round(self: torch.SymInt, ndigits: int | None = None) -> Any:
 def _sym_ite(self: torch.SymBool, then: Any, other: Any) -> Any:
     node = self.node
     return wrap(node.sym_ite(node.node_of(then), node.node_of(other)))
-
-
-@for_own_nodes(torch.SymBool, "__invert__")
-def _invert_bool(self: torch.SymBool) -> Any:
-    return -torch.sym_ite(self, 1, 0) - 1  # ~True is -2: Python's bool is an int
-
-
-@for_own_nodes(torch.SymBool, "__xor__")
-def _xor(self: torch.SymBool, other: Any) -> Any:
-    if not isinstance(other, (bool, torch.SymBool)):
-        return NotImplemented
-    node = self.node
-    return wrap(node.eq(node.node_of(other)).sym_not())

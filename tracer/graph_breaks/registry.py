@@ -76,13 +76,16 @@ def unsupported(
     cause: BaseException | None = None,
     calls_instead: tuple[Any, Any] | None = None,
     relies_on: tuple[Any, ...] = (),
+    break_step: int | None = None,
     **details: Any,
 ) -> NoReturn:
     """Raises `Unsupported`; whoever steps the frame adds the user's stack with `error.at(stack)`. `calls_instead`: a function
     that looks at its callers, some of which a break leaves out, and one that need not, because it was told. `relies_on`: guards;
-    where they do not hold, the graph need not break here."""
+    where they do not hold, the graph need not break here. `break_step`: where it does, if not where the trace stands."""
     error = _ERRORS.get(reason_id, Unsupported)
-    raise error(reason(reason_id), details, calls_instead=calls_instead, relies_on=relies_on) from cause
+    raise error(
+        reason(reason_id), details, calls_instead=calls_instead, relies_on=relies_on, break_step=break_step
+    ) from cause
 
 
 def markdown() -> str:

@@ -6,11 +6,13 @@ guard failed. What the text names is either bound here or one of `helpers.HELPER
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import keyword
 import re
-from collections.abc import Callable, Iterable, Iterator
-from types import CodeType
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import CodeType, MappingProxyType
 from typing import Any
 
 import torch
@@ -19,6 +21,7 @@ from tracer import _C
 from tracer.guards.base import CheckScope, Guard
 from tracer.guards.helpers import HELPERS
 from tracer.guards.identity import TypeMatch
+from tracer.guards.on_demand import OnDemand, Printed
 from tracer.guards.order import Stage
 from tracer.guards.reading import argument_slots, readable
 from tracer.guards.references import lasts
@@ -55,8 +58,8 @@ def fetchable(
     """Those of the inputs that check_fn has at hand and that take a path to reach: tensors that it checks. If it has
     all of the inputs, all of them."""
     parts = dict.fromkeys(part for guard in guards for part in guard.parts())
-    groups = Grouping(code, steady_slots(code), globals, functools.partial(builtins_of, globals)).groups(parts)
-    leaves = {leaf.source for group in groups for leaf in group.leaves}
+    grouping = Grouping(code, steady_slots(code), globals, functools.partial(builtins_of, globals))
+    leaves = grouping.leaves(parts)
     tensors = {guard.source for guard in parts if isinstance(guard, TensorMatch)}
     wanted = list(inputs)
     far = [s for s in wanted if s in leaves or (s in tensors and s.base is not None and readable(s))]
@@ -80,20 +83,31 @@ def _parameters(slots: tuple[str, ...]) -> dict[str, str]:
 class CheckCode(CheckScope):
     """Builds the text; each guard adds lines, and names the objects that it needs."""
 
-    def __init__(self, code: CodeType, globals: dict[str, Any], builtins: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        code: CodeType,
+        globals: dict[str, Any],
+        builtins: dict[str, Any] | None = None,
+        namespaces: Mapping[str | None, dict[str, Any]] = MappingProxyType({}),
+    ) -> None:
+        """`namespaces`: those of modules that are not to be looked up by name now; None: the builtins."""
         self.parameters = _parameters(argument_slots(code))
         self.freevars = code.co_freevars
+        self.qualname = code.co_qualname
         self.namespace: dict[str, Any] = {"__builtins__": HELPERS}
         self.body: list[str] = []
         self.step_of_line: list[int] = []  # for each line of the body, the step that it belongs to
         self._root_globals = globals
-        self._root_builtins = builtins
+        self._root_builtins = namespaces.get(None, builtins)
+        self._code_ref = weakref.ref(code)
+        self._namespaces = namespaces
         self._names: dict[int, str] = {}
         self._counts: dict[str, int] = {}  # how often a stem was used up
         self._variables: dict[Source, str] = {}
         self._types: dict[Source, type] = {GlobalsSource(): dict}
         self._step = 0
-        self.functions: dict[str, str] = {}  # what check_fn calls: one for each group of steady guards
+        self.looks: list[OnDemand] = []  # what check_fn calls: one for each group of steady guards
+        self.printers: list[GroupPrinter] = []  # theirs
         self._held: dict[str, tuple[Source, ...]] = {}  # a tuple of leaves -> which they are
         self._torch_is_plain = False
         self.groups: list[tuple[Group, _C.Steady, _C.TensorMatch | None, bool]] = []  # the last: leaves known to be distinct
@@ -114,7 +128,8 @@ class CheckCode(CheckScope):
         return self.const(builtins_of(self._root_globals, self._root_builtins), "builtins")
 
     def module_globals(self, module_name: str) -> str:
-        return self.const(module_namespace(module_name), module_name)
+        namespace = self._namespaces.get(module_name)
+        return self.const(module_namespace(module_name) if namespace is None else namespace, module_name)
 
     def const(self, obj: object, hint: str = "c") -> str:
         """A name for the object, the same for the same object."""
@@ -171,14 +186,15 @@ class CheckCode(CheckScope):
 
     def add_group(self, group: Group, distinct: set[Source]) -> str:
         """Adds a group of steady guards; gives the name of the tuple of its leaves. `distinct`: what may not be shared."""
-        watcher = group.watcher()
+        leaves = tuple([leaf.source for leaf in group.leaves])
+        unshared = distinct.issuperset(leaves)
+        watcher = group.watcher(apart=unshared)
         watch = self.const(watcher, "steady")
         number = watch.removeprefix("___steady")
         held, seen, look = f"held{number}", f"seen{number}", f"___look{number}"
         root = self._root_text(group.root)
-        leaves = tuple([leaf.source for leaf in group.leaves])
-        unshared = distinct.issuperset(leaves)
-        self.functions[look] = self._group_function(look, root, group, leaves if unshared else ())
+        self.namespace[look] = self._look(look, root, group, leaves, unshared)
+        self.assume(group.guards)
         self._line(f"{held} = {watch}({root})")
         self._line(f"if {held} is None:")
         self._line(f"    {seen} = {watch}.look({root})")
@@ -195,17 +211,28 @@ class CheckCode(CheckScope):
                 self.show_type(leaf.source, leaf.spec.cls)
         return held
 
-    def _group_function(self, name: str, root: str, group: Group, distinct: tuple[Source, ...]) -> str:
-        """The function that checks the guards of a group and returns its leaves; None where a guard fails."""
-        body, steps, variables = self.body, self.step_of_line, self._variables
-        self.body, self.step_of_line, self._variables = [], [], {}
-        for _ in self.add(Stage(group.guards)):
+    def _look(self, name: str, root: str, group: Group, leaves: tuple[Source, ...], apart: bool) -> OnDemand:
+        namespaces, code_ref, root_globals = group.plan.namespaces, self._code_ref, self._root_globals
+
+        def scope() -> CheckCode:
+            code = code_ref()
+            if code is None:
+                raise ReferenceError("The code that these guards belong to is gone.")
+            return CheckCode(code, root_globals, None, namespaces)
+
+        printer = GroupPrinter(scope, name, root, group.guards, leaves, apart)
+        self.printers.append(printer)
+        self.looks.append(OnDemand(printer, name, f"<{name} of {self.qualname}>"))
+        return self.looks[-1]
+
+    def group_text(self, name: str, root: str, guards: list[Guard], leaves: tuple[Source, ...], apart: bool) -> str:
+        """Of a function that checks the guards of a group and returns its leaves; None where a guard fails."""
+        for _ in self.add(Stage(guards)):
             pass
-        names = [self.read(leaf.source) for leaf in group.leaves]
-        if len(distinct) > 1:
-            self._fail_unless(f"___distinct({', '.join(map(self.read, distinct))})")
+        names = [self.read(leaf) for leaf in leaves]
+        if apart and len(leaves) > 1:
+            self._fail_unless(f"___distinct({', '.join(names)})")
         lines = [f"def {name}({root}):", *["    " + line.replace("<fail>", "None") for line in self.body]]
-        self.body, self.step_of_line, self._variables = body, steps, variables
         return "\n".join([*lines, f"    return ({''.join(f'{name}, ' for name in names)})"]) + "\n"
 
     def _root_text(self, root: str) -> str:
@@ -259,3 +286,19 @@ class CheckCode(CheckScope):
         for step, line in zip(self.step_of_line, self.body):
             lines.append("    " + line.replace("<fail>", failure(step)))
         return "\n".join([*lines, f"    return {result}"]) + "\n"
+
+
+@dataclasses.dataclass(eq=False)
+class GroupPrinter:
+    """Prints the function that checks a group of guards in Python, with the namespaces that they were made in."""
+
+    scope: Callable[[], CheckCode]
+    name: str
+    root: str  # its parameter, if any
+    guards: list[Guard]
+    leaves: tuple[Source, ...]
+    apart: bool  # no two of the leaves may be one object
+
+    def __call__(self) -> Printed:
+        scope = self.scope()
+        return scope.group_text(self.name, self.root, self.guards, self.leaves, self.apart), scope.namespace

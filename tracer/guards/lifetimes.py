@@ -15,7 +15,7 @@ from tracer.sources import Source
 from tracer.sources.reading import type_dict, type_mro
 
 MOST = 64  # objects looked at: what is behind more of them is somebody else's, too
-_OWN = __name__.partition(".")[0]
+_NOT_THE_PROGRAM = (__name__.partition(".")[0] + ".", "torch._")  # what compilers note of modules, torch.compile of each one
 _LASTING = (type, types.ModuleType, types.CodeType, types.FrameType, torch.Tensor, torch.nn.Module)
 
 
@@ -27,7 +27,7 @@ _callback_of = weakref.ref.__dict__["__callback__"].__get__
 
 
 def has_callback(value: Any) -> bool:
-    """Whether a weak reference to an object calls a function when it dies; not one of the guards'."""
+    """Whether a weak reference to an object calls a function of the program when it dies."""
     return any(_calls_program(reference, value) for reference in weakref.getweakrefs(value))
 
 
@@ -40,7 +40,7 @@ def _calls_program(reference: Any, value: Any) -> bool:
 def _is_of_the_program(callback: Any) -> bool:
     if type(callback) is not types.FunctionType:
         return callback is not None
-    return str(callback.__globals__.get("__name__")).partition(".")[0] != _OWN
+    return not str(callback.__globals__.get("__name__")).startswith(_NOT_THE_PROGRAM)
 
 
 def may_run_code(value: Any) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 import traceback
 import weakref
-import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import CellType, CodeType, FunctionType
+from types import CellType, CodeType
 from typing import Any
 
 from tracer import _C
@@ -16,6 +15,7 @@ from tracer.guards.base import Guard, Mismatch, shown
 from tracer.guards.checklist import ListBuilder
 from tracer.guards.code import CheckCode, builtins_of, steady_slots
 from tracer.guards.identity import Distinct
+from tracer.guards.on_demand import OnDemand, Packed, define
 from tracer.guards.order import Stage, arrange
 from tracer.guards.reading import argument_slots
 from tracer.guards.references import ObjectRef
@@ -91,8 +91,8 @@ class CheckFunctionManager:
         """Whether what check_fn returned says that the guards hold."""
         return result is True if not self.fetched else type(result) is tuple
 
-    def _compile(self) -> CheckCode:
-        """check_fn as Python, and what it calls: groups of guards that nothing has moved under are not checked again."""
+    def _print(self) -> tuple[CheckCode, str]:
+        """check_fn as Python: groups of guards that nothing has moved under are not checked again."""
         code = CheckCode(self.code, self.globals, self._builtins)
         builtins = functools.partial(builtins_of, self.globals, self._builtins)
         grouping = Grouping(self.code, steady_slots(self.code), self.globals, builtins)
@@ -107,14 +107,14 @@ class CheckFunctionManager:
         for stage in self._stages:
             _exhaust(code.add(stage.without(placed)))
         result = f"({''.join(f'{code.read(source)}, ' for source in self.fetched)})" if self.fetched else "True"
-        code.functions["check_fn"] = code.text(result=result)
-        return code
+        return code, code.text(result=result)
 
     def _define(self) -> Callable[..., Any]:
         """check_fn: a list that C goes through, with functions for what C cannot tell; the second of them is all of check_fn."""
-        code = self._compile()
+        code, text = self._print()
+        self._printers = code.printers
         filename = f"<check_fn of {self.code.co_qualname}>"
-        whole = OnDemand(code.functions, code.namespace, filename)
+        whole = OnDemand(Packed(text, code.namespace), "check_fn", filename)
         unchanged = [value for value in code.namespace.values() if type(value) is _C.Unchanged]
         builder = ListBuilder(self.code, self.globals)
         if not all(builder.take_group(*group) for group in code.groups):
@@ -129,7 +129,7 @@ class CheckFunctionManager:
             rest_code.assume(guard for guard in self.guards if id(guard) in known)
             for stage in self._stages:
                 _exhaust(rest_code.add(stage.without(known)))
-            rest = _define({"check_fn": rest_code.text()}, rest_code.namespace, filename)
+            rest = define((rest_code.text(), rest_code.namespace), "check_fn", filename)
         return builder.build(self.fetched or None, rest, whole)
 
     @property
@@ -143,17 +143,18 @@ class CheckFunctionManager:
             return
         self._shares = True
         known = {guard: guard for guard in other.guards}
-        for stage in self._stages:
-            for guards in (stage.guards, stage.tensors):
-                for index, guard in enumerate(guards):
-                    same = known.get(guard, guard)
-                    if same.where == guard.where:
-                        guards[index] = same  # type: ignore[call-overload]
+        lists = [guards for stage in self._stages for guards in (stage.guards, stage.tensors)]
+        for guards in [*lists, *[printer.guards for printer in self._printers]]:
+            for index, guard in enumerate(guards):
+                same = known.get(guard, guard)
+                if same.where == guard.where:
+                    guards[index] = same  # type: ignore[call-overload]
 
     @property
     def exec_text(self) -> str:
         """The Python source of check_fn, with what C does in its place written out."""
-        return "\n".join(self._compile().functions.values())
+        code, text = self._print()
+        return "\n".join([*[look.text for look in code.looks], text])
 
     @property
     def source_text(self) -> str:
@@ -221,7 +222,7 @@ class CheckFunctionManager:
             return gone(self.died)
         code, steps = self._code()
         filename = f"<explained check_fn of {self.code.co_qualname}>"
-        explain_fn = _define({"check_fn": code.text(str)}, code.namespace, filename)
+        explain_fn = define((code.text(str), code.namespace), "check_fn", filename)
         positional = (*args, closure) if self.code.co_freevars else args
         try:
             failed = explain_fn(*positional)
@@ -266,41 +267,6 @@ def _failing_step(error: Exception, filename: str, code: CheckCode) -> int:
 def _exhaust(steps: Iterable[Any]) -> None:
     for _ in steps:
         pass
-
-
-def _define(texts: dict[str, str], namespace: dict[str, Any], filename: str) -> FunctionType:
-    """The last of the functions. Each has the names that it uses and no others, so that none refers to itself."""
-    made: Any = None
-    for name, text in texts.items():
-        defined: dict[str, Any] = {}
-        exec(compile(text, filename, "exec", dont_inherit=True), defined)
-        code = defined.pop(name).__code__  # popped: it refers to the dict
-        used = {key: namespace[key] for key in code.co_names if key in namespace}
-        made = namespace[name] = FunctionType(code, {"__builtins__": namespace["__builtins__"], **used}, name)
-    function: FunctionType = made
-    return function
-
-
-class OnDemand:
-    """Functions as text, of which the last is called: they are compiled for that, and kept from the second time on. Where C tells
-    all, they are asked when the entry is made and never again."""
-
-    def __init__(self, texts: dict[str, str], namespace: dict[str, Any], filename: str) -> None:
-        self.namespace = namespace
-        self._texts = {name: zlib.compress(text.encode(), 1) for name, text in texts.items()}
-        self._filename = filename
-        self._function: FunctionType | None = None
-        self._asked = False
-
-    def __call__(self, *args: Any) -> Any:
-        function = self._function
-        if function is None:
-            texts = {name: zlib.decompress(text).decode() for name, text in self._texts.items()}
-            function = _define(texts, dict(self.namespace), self._filename)
-            if self._asked:
-                self._function = function
-            self._asked = True
-        return function(*args)
 
 
 def _notify(

@@ -5,6 +5,7 @@ The order depends on the guards and on the order in which they came alone, so eq
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -12,6 +13,8 @@ from tracer.guards.base import Guard
 from tracer.guards.shapes import ShapeLine
 from tracer.guards.tensors import TensorMatch
 from tracer.sources import Source
+
+_RANK = operator.attrgetter("rank")
 
 
 @dataclass
@@ -30,30 +33,39 @@ class Stage:
 
 def arrange(guards: Iterable[Guard]) -> list[Stage]:
     """Global state; then by depth below tensors, each stage in order of dependency; then aliasing; then shapes."""
-    unique = list(dict.fromkeys(part for guard in guards for part in guard.parts()))
-    state = [guard for guard in unique if not guard.sources()]
-    single = [guard for guard in unique if len(guard.sources()) == 1 and not isinstance(guard, ShapeLine)]
-    relations = [guard for guard in unique if len(guard.sources()) > 1 and not isinstance(guard, ShapeLine)]
-    shapes: list[Guard] = [guard for guard in unique if isinstance(guard, ShapeLine) and guard.sources()]
+    state: list[Guard] = []
+    single: list[tuple[Source, Guard]] = []
+    relations: list[Guard] = []
+    shapes: list[Guard] = []
+    for guard in dict.fromkeys(part for each in guards for part in each.parts()):
+        sources = guard.sources()
+        if not sources:
+            state.append(guard)
+        elif isinstance(guard, ShapeLine):
+            shapes.append(guard)
+        elif len(sources) == 1:
+            single.append((sources[0], guard))
+        else:
+            relations.append(guard)
     stages = _stages(single)
     stages[0].guards[:0] = state
     stages.append(Stage(relations + shapes))
     return [stage for stage in stages if stage.guards or stage.tensors]
 
 
-def _stages(guards: list[Guard]) -> list[Stage]:
+def _stages(guards: list[tuple[Source, Guard]]) -> list[Stage]:
     """Guards on one source each; a stage reads below the tensors that the stages before it have checked."""
-    tensors = {guard.sources()[0] for guard in guards if isinstance(guard, TensorMatch)}
-    depth = _Depth(tensors)
+    depth = _Depth({source for source, guard in guards if isinstance(guard, TensorMatch)})
     stages = [Stage()]
-    for guard in by_dependency(guards):
-        level = depth(guard.sources()[0])
+    for source, on_source in by_dependency(guards):
+        level = depth(source)
         while len(stages) <= level:
             stages.append(Stage())
-        if isinstance(guard, TensorMatch):
-            stages[level].tensors.append(guard)
-        else:
-            stages[level].guards.append(guard)
+        for guard in on_source:
+            if isinstance(guard, TensorMatch):
+                stages[level].tensors.append(guard)
+            else:
+                stages[level].guards.append(guard)
     return stages
 
 
@@ -72,15 +84,16 @@ class _Depth(dict[Source, int]):
         return known
 
 
-def by_dependency(guards: Iterable[Guard]) -> Iterator[Guard]:
+def by_dependency(guards: Iterable[tuple[Source, Guard]]) -> Iterator[tuple[Source, list[Guard]]]:
     """A source's guards after those of its base, by rank; otherwise as they came."""
     on: dict[Source, list[Guard]] = {}
-    for guard in guards:
-        on.setdefault(guard.sources()[0], []).append(guard)
+    for source, guard in guards:
+        on.setdefault(source, []).append(guard)
     placed: set[Source] = set()
     for source in on:
         for step in _path_to(source, placed):
-            yield from sorted(on.get(step, ()), key=lambda guard: guard.rank)
+            if step in on:
+                yield step, sorted(on[step], key=_RANK)
 
 
 def _path_to(source: Source, placed: set[Source]) -> list[Source]:

@@ -3,11 +3,15 @@
 `steady_groups` gathers them by root. `_C.Steady` notes, when a group has held, the versions of the dicts and types that were
 read (a watch token), and answers for the whole group while they stay. Tensors at the end of such paths are its leaves: they
 can change without any dict knowing, so they are checked each time.
+
+What guards demand of the values is noted beside the way to them, so that C asks the group again where something has moved. A
+guard that C has no test for leaves that to the text of all.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import operator
 import sys
 from collections.abc import Callable, Iterable
 from types import CodeType
@@ -65,25 +69,35 @@ from tracer.sources import (
 from tracer.sources.roots import module_namespace
 from tracer.steady_steps import (
     ATTR,
+    BELOW,
     CELL_CONTENTS,
     CLOSURE,
     CODE,
     CONST,
     DEFAULTS,
     DICT,
+    EQUAL,
     EXACT,
     GLOBALS,
+    IS,
+    IS_NOT,
     ITEM,
     KEEP,
+    KEYS,
     KWDEFAULTS,
+    LENGTH,
     METHOD_FUNC,
     METHOD_SELF,
     MRO,
     NO_ATTR,
     NO_ITEM,
     NO_TYPE_LOOKUP,
+    OBJECTS,
+    OF_TYPE,
     PROPERTY_GETTER,
+    REACHES,
     ROOT,
+    SAME,
     SLOT,
     TYPE,
     TYPE_ITEM,
@@ -91,7 +105,8 @@ from tracer.steady_steps import (
     WHOLE,
 )
 
-_FEWEST = 7  # guards of a group that is worth a state of its own
+_FEWEST = 7  # guards and leaves of a group that is worth a state of its own
+_FIRST = operator.itemgetter(0)
 CONSTANTS = ""  # the root of paths that begin at objects which check_fn holds
 CLOSURE_ROOT = "<closure>"
 
@@ -105,9 +120,12 @@ class Plan:
 
     def __init__(self, globals: dict[str, Any], builtins: Callable[[], dict[str, Any]], freevars: tuple[str, ...]) -> None:
         self.steps: list[tuple[int, int, Any]] = []
+        self.tests: list[tuple[int, int, Any]] = []
+        self.tells_all = True  # whether the tests say what the guards say
+        self.namespaces: dict[str | None, dict[str, Any]] = {}  # those that paths begin at: of modules; None: the builtins
         self._globals, self._builtins, self._freevars = globals, builtins, freevars
         self._known: dict[Source, int] = {}
-        self._taken: dict[tuple[int, int, Any], int] = {}
+        self._taken: dict[tuple[Any, ...], int] = {}
 
     def source(self, source: Source) -> int:
         """The step whose value is that at the source."""
@@ -118,16 +136,34 @@ class Plan:
 
     def add(self, kind: int, base: int, key: Any = None) -> int:
         """A step, the same for the same read."""
-        taken = (kind, base, id(key) if kind == CONST else (type(key), key))
+        step = kind, base, key
+        taken = step if key is None or type(key) is str else (kind, base, id(key) if kind == CONST else (type(key), key))
         known = self._taken.get(taken)
         if known is None:
-            self.steps.append((kind, base, key))
+            self.steps.append(step)
             known = self._taken[taken] = len(self.steps) - 1
         return known
 
+    def test(self, step: int, kind: int, expected: Any) -> None:
+        self.tests.append((step, kind, expected))
+
+    def _namespace(self, module: str | None) -> int:
+        """What it is now: the trace read in this one."""
+        if module not in self.namespaces:
+            self.namespaces[module] = self._builtins() if module is None else module_namespace(module)
+        return self.add(CONST, -1, self.namespaces[module])
+
     def _step_of(self, source: Source) -> int:
         add, of = self.add, self.source
-        match source:
+        match source:  # the frequent ones first
+            case AttrSource(base, name):
+                return add(ATTR, of(base), name)
+            case ItemSource(base, key) if _is_plain(key):
+                return add(ITEM, of(base), key)
+            case InstanceDictSource(base):
+                return add(DICT, of(base))
+            case TypeSource(base):
+                return add(TYPE, of(base))
             case LocalSource():
                 return add(ROOT, -1, 0)
             case CellSource(name):
@@ -139,23 +175,15 @@ class Plan:
             case GlobalSource(name):
                 return add(ITEM, of(GlobalsSource()), name)
             case BuiltinSource(name):
-                return add(ITEM, add(CONST, -1, self._builtins()), name)
+                return add(ITEM, self._namespace(None), name)
             case ModuleSource(name):
                 return add(ITEM, add(CONST, -1, sys.modules), name)
             case ModuleNamespaceSource(module):
-                return add(CONST, -1, module_namespace(module))
+                return self._namespace(module)
             case ModuleGlobalsSource(module, name):
                 return add(ITEM, of(ModuleNamespaceSource(module)), name)
             case ObjectSource(obj, _):
                 return add(CONST, -1, obj)
-            case AttrSource(base, name):
-                return add(ATTR, of(base), name)
-            case InstanceDictSource(base):
-                return add(DICT, of(base))
-            case ItemSource(base, key) if _is_plain(key):
-                return add(ITEM, of(base), key)
-            case TypeSource(base):
-                return add(TYPE, of(base))
             case ClassAttrSource(base, name):
                 return add(TYPE_ITEM, of(base), name)
             case TypeLookupSource(base, name):
@@ -194,25 +222,66 @@ def _is_plain(key: Any) -> bool:
     return type(key) in (str, bytes) or type(key) is int and -(2**31) <= key < 2**31
 
 
-def _identity(plan: Plan, guard: Any) -> None:
-    """Whose object is watched, or bound: see ObjectRef."""
-    plan.source(guard.sources()[0])
+def _address(reference: ObjectRef) -> int:
+    """Of an object that is watched, or bound: see ObjectRef. Nothing is at the address of one that has died."""
+    return 0 if reference.dead else reference.id
+
+
+def _tensor(plan: Plan, guard: TensorMatch) -> None:
+    plan.source(guard.source)
+
+
+def _identity(plan: Plan, guard: IdMatch) -> None:
+    plan.test(plan.source(guard.source), IS, _address(guard.obj))
+
+
+def _singleton(plan: Plan, guard: BoolMatch) -> None:
+    plan.test(plan.source(guard.source), IS, id(guard.value))
+
+
+def _none(plan: Plan, guard: NoneMatch) -> None:
+    plan.test(plan.source(guard.source), IS if guard.is_none else IS_NOT, id(None))
 
 
 def _constant(plan: Plan, guard: EqualsMatch) -> None:
-    step = plan.source(guard.source)
-    if type(guard.value) is not ObjectRef:
+    step, value = plan.source(guard.source), guard.value
+    if type(value) is ObjectRef:
+        plan.test(step, IS, _address(value))
+    else:
         plan.add(KEEP, step)
+        plan.test(step, EQUAL, value)
 
 
 def _exact(plan: Plan, guard: TypeMatch) -> None:
-    plan.add(EXACT, plan.source(guard.source))
+    step = plan.source(guard.source)
+    plan.add(EXACT, step)
+    plan.test(step, OF_TYPE, _address(guard.cls))
 
 
-def _whole(plan: Plan, guard: Any) -> None:
-    if isinstance(guard, DictKeysMatch) and guard.ordered_dict and guard.keys:
+def _length(plan: Plan, guard: LengthMatch) -> None:
+    step = plan.source(guard.source)
+    plan.add(WHOLE, step)
+    plan.test(step, LENGTH, guard.length)
+
+
+def _length_reaches(plan: Plan, guard: DictLengthReaches) -> None:
+    step = plan.source(guard.source)
+    plan.add(WHOLE, step)
+    plan.test(step, REACHES if guard.holds else BELOW, guard.count)
+
+
+def _keys(plan: Plan, guard: DictKeysMatch) -> None:
+    if guard.ordered_dict and guard.keys:
         raise Unsteady  # move_to_end changes no version
-    plan.add(WHOLE, plan.source(guard.source))
+    step = plan.source(guard.source)
+    plan.add(WHOLE, step)
+    kinds = {type(key) is ObjectRef for key in guard.keys}
+    if len(kinds) > 1:
+        plan.tells_all = False
+    elif True in kinds:
+        plan.test(step, OBJECTS, tuple(map(_address, guard.keys)))
+    else:
+        plan.test(step, KEYS, guard.keys)
 
 
 def _attribute(plan: Plan, guard: HasAttr) -> None:
@@ -234,20 +303,24 @@ def _no_global(plan: Plan, guard: NotInGlobals) -> None:
 
 
 def _code(plan: Plan, guard: CodeMatch) -> None:
-    plan.add(SLOT, plan.source(guard.source), CODE)
+    plan.test(plan.add(SLOT, plan.source(guard.source), CODE), IS, _address(guard.code_object))
 
 
 def _both(plan: Plan, guard: SameObject) -> None:
-    plan.source(guard.a), plan.source(guard.b)
+    first, second = sorted((plan.source(guard.a), plan.source(guard.b)))
+    plan.test(second, SAME, first)
 
 
 _KINDS: dict[type[Guard], Callable[[Plan, Any], None]] = {
     TypeMatch: _exact,
-    **dict.fromkeys((IdMatch, FunctionMatch, ModuleMatch, ClassAttrMatch, NoneMatch, BoolMatch, TensorMatch), _identity),
+    TensorMatch: _tensor,
+    **dict.fromkeys((IdMatch, FunctionMatch, ModuleMatch, ClassAttrMatch), _identity),
+    NoneMatch: _none,
+    BoolMatch: _singleton,
     EqualsMatch: _constant,
-    DictKeysMatch: _whole,
-    LengthMatch: _whole,
-    DictLengthReaches: _whole,
+    DictKeysMatch: _keys,
+    LengthMatch: _length,
+    DictLengthReaches: _length_reaches,
     HasAttr: _attribute,
     ClassHasAttr: _class_attribute,
     DictContains: _key,
@@ -266,10 +339,17 @@ class Group:
     guards: list[Guard] = dataclasses.field(default_factory=list)
     leaves: list[TensorMatch] = dataclasses.field(default_factory=list)
 
-    def watcher(self) -> _C.Steady:
-        """What answers for the group."""
-        held = tuple([self.plan.source(leaf.source) for leaf in self.leaves])
-        return _C.Steady(int(self.root != CONSTANTS), tuple(self.plan.steps), held)
+    def is_worth_a_state(self) -> bool:
+        return len(self.guards) + len(self.leaves) >= _FEWEST
+
+    def watcher(self, apart: bool) -> _C.Steady:
+        """What answers for the group. `apart`: no two of the leaves may be one object."""
+        plan = self.plan
+        held = tuple([plan.source(leaf.source) for leaf in self.leaves])
+        given = int(self.root != CONSTANTS), tuple(plan.steps), held
+        if not plan.tells_all:
+            return _C.Steady(*given)
+        return _C.Steady(*given, tuple(sorted(plan.tests, key=_FIRST)), apart)
 
 
 class Grouping:
@@ -294,19 +374,40 @@ class Grouping:
         self._tensors = {guard.source for guard in guards if isinstance(guard, TensorMatch)}
         for guard in guards:
             self._place(guard)
+        worthy = self._worthy()
         position = {source: index for index, source in enumerate(first)}
-        for group in self._groups.values():
+        for group in worthy:
             group.leaves.sort(key=lambda leaf: position.get(leaf.source, len(position)))
-        return [group for group in self._groups.values() if len(group.guards) + len(group.leaves) >= _FEWEST]
+        return worthy
+
+    def leaves(self, guards: Iterable[Guard]) -> set[Source]:
+        """The leaves of what `groups` gives for the same guards; of other guards only so many are looked at that it shows
+        whether there are enough."""
+        guards = list(guards)
+        tensors = [guard for guard in guards if isinstance(guard, TensorMatch)]
+        self._tensors = {guard.source for guard in tensors}
+        for tensor in tensors:
+            self._place(tensor)
+        wanted = {root for root, group in self._groups.items() if group.leaves}
+        for guard in guards:
+            wanted = {root for root in wanted if not self._groups[root].is_worth_a_state()}
+            if not wanted:
+                break
+            if not isinstance(guard, TensorMatch):
+                self._place(guard)
+        return {leaf.source for group in self._worthy() for leaf in group.leaves}
+
+    def _worthy(self) -> list[Group]:
+        return [group for group in self._groups.values() if group.is_worth_a_state()]
 
     def _place(self, guard: Guard) -> None:
         add = _KINDS.get(type(guard))
         if add is None:
             return
-        roots = {self._root(source) for source in guard.sources()}
-        if len(roots) != 1 or None in roots:
+        sources = guard.sources()
+        root = self._root(sources[0])
+        if root is None or any(self._root(source) != root for source in sources[1:]):
             return
-        root: Any = roots.pop()
         group = self._groups.get(root)
         if group is None:
             group = self._groups[root] = Group(root, self._new_plan())

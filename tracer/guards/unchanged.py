@@ -123,7 +123,9 @@ class CodeFact(NamedTuple):
 
 def find(cls: type, name: str, after: type | None = None) -> tuple[type | None, Any]:
     """Where in the MRO (behind `after`) a class attribute stands, and the raw value there."""
-    behind = after is None
+    if after is None:
+        return _C.find_in_mro(cls, name) or (None, ABSENT)
+    behind = False
     for base in type_mro(cls):
         if behind:
             value = type_dict(base).get(name, ABSENT)

@@ -12,8 +12,8 @@ from tracer.variables.callables import BuiltinMethodVariable
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import NONE, OPERATORS, ConstantIterator, ConstantVariable, boolean, named_by_cpython, plain_value
 from tracer.variables.exceptions import ExceptionVariable
-from tracer.variables.lookups import lookup, rely_on_bases
-from tracer.variables.mappings import DictVariable
+from tracer.variables.lookups import lookup, rely_on_bases, storage_base
+from tracer.variables.mappings import DictVariable, entries_are_copied
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.overrides import base_method
 from tracer.variables.protocol import Tracer
@@ -22,7 +22,8 @@ from tracer.variables.sequences import ListVariable, TupleVariable
 from tracer.variables.sets import SetVariable
 
 _NAMED = ("__repr__", "__str__", "__reduce__", "__reduce_ex__")
-_COPYING = ("copy", "__copy__", "__or__", "__ror__", "fromkeys", *_NAMED)
+_OF_ENTRIES = ("copy", "__copy__", "__or__", "__ror__")
+_COPYING = (*_OF_ENTRIES, "fromkeys", *_NAMED)
 # Methods that see what class the object is of: they call its constructor, or name it, or tell it from the plain one.
 _BY_CLASS: dict[type, tuple[str, ...]] = {
     dict: ("fromkeys",),
@@ -93,6 +94,8 @@ class BaseMethods:
         """`base.name(owner, ...)` where `base` is a built-in class in the MRO of `owner`'s class."""
         tx: Any = self
         if name == "__new__" and args and isinstance(args[0], ClassVariable):
+            if base is object and storage_base(args[0].value) is not object:
+                unsupported("unsupported-method", value=args[0].describe(), name="__new__ of object")
             return tx.new_object(args[0], args[1:], kwargs)
         model = model_of(base.__dict__.get(name))
         if model is not None:
@@ -107,7 +110,7 @@ class BaseMethods:
             if owner.storage is not None:
                 return self._storage_method(owner, name, args, kwargs)
         if isinstance(owner, ClassVariable) and base is object and name == "__init_subclass__":
-            return NONE
+            return self._object_init_subclass(owner.value, args, kwargs)
         if base is types.SimpleNamespace and isinstance(owner, UserObjectVariable):
             return namespace_method(tx, owner, name, args, kwargs)
         if base is type and isinstance(owner, ClassVariable):
@@ -115,6 +118,16 @@ class BaseMethods:
         if not isinstance(owner, (UserObjectVariable, ClassVariable)):
             return base_method(tx, owner, name, args, kwargs)
         unsupported("unsupported-method", value=owner.describe(), name=name)
+
+    def _object_init_subclass(
+        self, cls: type, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        tx: Any = self
+        if kwargs:
+            tx.raise_error(TypeError, f"{cls.__qualname__}.__init_subclass__() takes no keyword arguments")
+        if args:
+            tx.raise_error(TypeError, f"{cls.__qualname__}.__init_subclass__() takes no arguments ({len(args)} given)")
+        return NONE
 
     def _object_init(self, owner: UserObjectVariable, given: bool) -> VariableTracker:
         tx: Any = self
@@ -127,7 +140,7 @@ class BaseMethods:
     def _object_method(self, owner: UserObjectVariable, name: str, args: list[VariableTracker]) -> VariableTracker:
         tx: Tracer = cast(Any, self)
         if name == "__init_subclass__":
-            return NONE
+            return self._object_init_subclass(object, args, {})
         if len(args) != _TAKEN.get(name, len(args)):
             unsupported("call-arguments", error=f"object.{name}() with {len(args)} arguments")
         if name == "__setattr__":
@@ -161,6 +174,8 @@ class BaseMethods:
         assert storage is not None
         stores_plainly = name == "update" and lookup(owner.cls, "__setitem__")[0] is storage.python_type()
         if name in _BY_CLASS.get(storage.python_type(), ()) and not stores_plainly:
+            unsupported("unsupported-method", value=owner.describe(), name=name)
+        if name in _OF_ENTRIES and isinstance(storage, DictVariable) and not entries_are_copied(owner.cls):
             unsupported("unsupported-method", value=owner.describe(), name=name)
         if isinstance(storage, ConstantVariable):
             if name == "__iter__" and isinstance(storage.value, (str, bytes)) and not args:

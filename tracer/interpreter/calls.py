@@ -27,6 +27,7 @@ from tracer.library.registry import (
 )
 from tracer.preserve import preserve_global_state
 from tracer.sources import GenericAttrSource, ObjectSource, Source
+from tracer.sources.reading import is_a
 from tracer.variables.arrays import NdarrayVariable
 from tracer.variables.base import ObservedException, VariableTracker, invoke
 from tracer.variables.callables import CallableVariable
@@ -37,7 +38,7 @@ from tracer.variables.generators import GeneratorVariable
 from tracer.variables.iterators import ItemIterator
 from tracer.variables.literals import from_python
 from tracer.variables.lookups import lookup, rely_on_code, rely_on_process
-from tracer.variables.mappings import DictVariable, pairs_of
+from tracer.variables.mappings import DictVariable, entries_are_copied, pairs_of
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.overrides import base_method
 from tracer.variables.sequences import SequenceVariable, TupleVariable
@@ -138,7 +139,7 @@ class Calls:
         """`raise value`: a class is called, an instance stands for itself."""
         tx: Any = self
         cls = value.identity()
-        if isinstance(cls, type) and issubclass(cls, BaseException):
+        if is_a(cls, type) and issubclass(cls, BaseException):
             return value.call(tx, [], {})
         if not issubclass(value.python_type(), BaseException):
             self.raise_error(TypeError, "exceptions must derive from BaseException")
@@ -291,7 +292,7 @@ class Calls:
         """The pairs of something with `keys()`, None for other values."""
         tx: Any = self
         if isinstance(value, UserObjectVariable) and isinstance(value.storage, DictVariable):
-            if lookup(value.cls, "__iter__")[1] is dict.__dict__["__iter__"]:  # CPython copies the entries
+            if entries_are_copied(value.cls):
                 return value.storage.pairs(tx)
         if isinstance(value, UserObjectVariable) and value.special(tx, "keys") is not None:
             keys = value.call_special(tx, "keys")

@@ -374,8 +374,8 @@ class ObjectModel(BaseMethods):
         """The nodes of autograd on which torch sets backward hooks of a module do not exist while tracing: CPython makes the
         call, of which the module's `forward` is a frame of its own."""
         tx: Any = self
-        real = getattr(module, "value", None)
-        if not isinstance(module, UserObjectVariable) or not isinstance(real, torch.nn.Module) or not torch.is_grad_enabled():
+        real: Any = getattr(module, "value", None)
+        if not isinstance(module, UserObjectVariable) or not is_a(real, torch.nn.Module) or not torch.is_grad_enabled():
             return
         tables = [module.instance_attr(tx, table) for table in _HOOK_TABLES if "backward" in table]
         for table in _GLOBAL_HOOK_TABLES:

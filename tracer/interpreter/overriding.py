@@ -18,7 +18,7 @@ from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable, CallableVariable
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import ConstantVariable
-from tracer.variables.functions import UserFunctionVariable
+from tracer.variables.functions import as_written
 from tracer.variables.lookups import MISSING, lookup
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
@@ -61,7 +61,7 @@ class Overriding:
         if call is None:
             return None
         if isinstance(function, types.FunctionType) and call[0] is not function:  # something that it calls
-            return tx.inline(UserFunctionVariable(function, ObjectSource(function, _name(function))), args, kwargs)  # type: ignore[no-any-return]
+            return tx.inline(as_written(function), args, kwargs)  # type: ignore[no-any-return]
         return self._ask(call, stand_ins)
 
     def _ask(self, call: tuple[Any, ...], stand_ins: _StandIns) -> VariableTracker:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from tracer import config, user_marks
 from tracer.effects.log import Effects
-from tracer.errors import Unsupported
 from tracer.graph.fake_tensors import FakeWorld
 from tracer.graph.input_memory import InputMemory
 from tracer.graph.output_graph import OutputGraph, Refusal
-from tracer.graph_breaks import reason
+from tracer.graph_breaks import unsupported
 from tracer.guards import Findings, MemoryApart, MemoryShared, TensorMatch
 from tracer.interpreter.results import wrap_result
 from tracer.locations import UserLocation
@@ -75,6 +74,7 @@ class Trace:
         self.torch_calls = 0  # of functions of torch's that are no Python code
         self.enumerating = 0  # how many enumerates that existed before are taking an item
         self.input_tensors: list[TensorVariable] = []
+        self.computed_inputs: list[TensorVariable] = []  # those of them that autograd has a history of
         self.locations: dict[UserLocation, UserLocation] = {}  # those that something was noted of
         self.modules: set[Source] = set()  # where nn.Modules were met
         self.marks: dict[Source, dict[int, user_marks.DimMark]] = {}  # of each of them
@@ -96,6 +96,7 @@ class Trace:
         self.generators.clear()
         self.hashed.clear()
         self.input_tensors.clear()
+        self.computed_inputs.clear()
         self.row_iterators.clear()
         self.read_late.clear()
         self.builder.forget()
@@ -115,17 +116,13 @@ class Trace:
         """A leaf that the program makes keeps its gradient only outside of a graph that is differentiated as a whole."""
         step = self.output.leaf_that_shows(results, inputs)
         if step is not None:
-            error = Unsupported(reason("autograd-in-trace"), {"name": "a leaf that requires a gradient and is returned"})
-            error.break_step = step
-            raise error
+            unsupported("autograd-in-trace", break_step=step, name="a leaf that requires a gradient and is returned")
 
     def refuse_late_changes(self) -> None:
         """What hooks read when gradients come has to be what it was when they were set, in the code behind a break, too."""
         for cell, value, step in self.read_late:
             if self.break_at is not None or cell.contents is not value:
-                error = Unsupported(reason("autograd-in-trace"), {"name": "a hook on a tensor that reads what may change"})
-                error.break_step = step
-                raise error
+                unsupported("autograd-in-trace", break_step=step, name="a hook on a tensor that reads what may change")
 
     @contextlib.contextmanager
     def trial(self, refusal: Refusal) -> Iterator[None]:

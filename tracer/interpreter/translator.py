@@ -66,6 +66,7 @@ class InstructionTranslator(Operations):
         self.pc = 0
         self.step = 0
         self.inst: Instruction = self.program.instructions[0]
+        self._located: tuple[Instruction | None, UserLocation | None] = None, None  # the last answer of `location`
         self.left_at = LeftAt()
         self.nodes_before = len(trace.output.graph.nodes)
         self.loops: dict[int, int] = {}  # the steps at which loops began, by the index of their FOR_ITER
@@ -186,8 +187,12 @@ class InstructionTranslator(Operations):
 
     def first_argument(self) -> VariableTracker:
         """The first argument of this frame, as `super()` without arguments takes it."""
+        if not self.code.co_argcount:
+            self.raise_error(RuntimeError, "super(): no arguments")
         name = self.code.co_varnames[0]
         cell = self.cells.get(name)
+        if cell is None and self.locals.get(name) is None:
+            self.raise_error(RuntimeError, "super(): arg[0] deleted")
         value = self.load_local(name) if cell is None else cell.read(self)
         assert value is not None
         return value
@@ -195,10 +200,14 @@ class InstructionTranslator(Operations):
     # -- where we are --------------------------------------------------------------------------------------------
 
     def location(self) -> UserLocation:
-        """One object for one place: most guards and nodes come from few lines."""
-        line = self.inst.positions.lineno or self.code.co_firstlineno
-        location = UserLocation(self.code.co_filename, line, self.code.co_name)
-        return self.trace.locations.setdefault(location, location)
+        """One object for one place: most guards and nodes come from few lines, and several from one instruction."""
+        inst, location = self._located
+        if inst is not self.inst:
+            line = self.inst.positions.lineno or self.code.co_firstlineno
+            location = UserLocation(self.code.co_filename, line, self.code.co_name)
+            location = self.trace.locations.setdefault(location, location)
+            self._located = self.inst, location
+        return location  # type: ignore[return-value]
 
     def callers(self) -> Callers:
         return Callers(self)

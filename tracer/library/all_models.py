@@ -12,6 +12,7 @@ from tracer.library import (  # noqa: F401
     dataclasses_,
     datetime_,
     functools_,
+    hashlib_,
     importlib_,
     inspect_,
     itertools_,

@@ -15,6 +15,7 @@ from tracer.variables.constant import NONE, ConstantVariable, boolean, fold
 from tracer.variables.hashed import as_hash
 from tracer.variables.lookups import rely_on_process
 from tracer.variables.objects import UserObjectVariable
+from tracer.variables.ranges import as_int
 from tracer.variables.sequences import TupleVariable
 from tracer.variables.symbolic import SymNodeVariable
 from tracer.variables.tensor import TensorVariable
@@ -150,6 +151,8 @@ def _hash(tx: Tracer, value: Value, /) -> Value:
         result = value.call_special(tx, "__hash__")
         if result is not None and result.is_constant() and isinstance(result.constant(), int):
             return fold(tx, as_hash, result.constant())
+        if result is not None and not issubclass(result.python_type(), int):
+            tx.raise_error(TypeError, "__hash__ method should return an integer")
         if result is not None:
             return result
     value.hash_key(tx)  # raises TypeError for what has no hash
@@ -163,9 +166,13 @@ def _hash(tx: Tracer, value: Value, /) -> Value:
 def _of_constants(function: Any) -> Any:
     def model(tx: Tracer, *args: Value) -> Value:
         args = tuple(arg.specialize(tx) if isinstance(arg, SymNodeVariable) else arg for arg in args)
-        if len(args) == 1 and isinstance(args[0], (UserObjectVariable, TensorVariable)):
-            number = args[0].call_method(tx, "__index__", [], {})
-            return fold(tx, function, number.constant())
+        if len(args) == 1 and isinstance(args[0], UserObjectVariable):
+            number = None if function is ord else as_int(tx, args[0])
+            if number is None:
+                unsupported("unsupported-builtin", function=f"{function.__name__} of {args[0].describe()}")
+            return fold(tx, function, number)
+        if len(args) == 1 and isinstance(args[0], TensorVariable):
+            return fold(tx, function, args[0].call_method(tx, "__index__", [], {}).constant())
         return fold(tx, function, *(arg.constant() for arg in args))
 
     return model

@@ -14,7 +14,7 @@ from tracer.variables.classes import ClassVariable, SuperVariable
 from tracer.variables.constant import NONE, boolean
 from tracer.variables.functions import FunctionVariable
 from tracer.variables.identities import IdVariable
-from tracer.variables.lookups import lookup
+from tracer.variables.lookups import lookup, storage_base
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sequences import NamedTupleVariable
 
@@ -159,6 +159,8 @@ def _object(tx: Tracer) -> Value:
 def _new(base: type) -> Any:
     def model(tx: Tracer, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
         if not isinstance(cls, ClassVariable) or not issubclass(cls.value, base) or cls.value is base:
+            unsupported("unsupported-builtin", function=f"{base.__name__}.__new__")
+        if storage_base(cls.value) is not base and not issubclass(base, BaseException):  # CPython finds that not safe
             unsupported("unsupported-builtin", function=f"{base.__name__}.__new__")
         if base is tuple and hasattr(cls.value, "_fields"):
             return NamedTupleVariable(args[0].unpack(tx), cls.value)

@@ -1,11 +1,15 @@
-"""What the standard library computes of bytes, in C: checksums, encodings, packed numbers."""
+"""What the standard library computes of bytes, texts and complex numbers, in C."""
 from __future__ import annotations
 
 import binascii
+import cmath
 import struct
+import types
+import unicodedata
 import zlib
 
 from tracer.library.registry import foldable
 
 foldable(zlib.crc32, zlib.adler32, struct.pack, struct.unpack, struct.calcsize)
-foldable(*(function for name, function in vars(binascii).items() if callable(function) and not isinstance(function, type)))
+for _module in (binascii, cmath, unicodedata):
+    foldable(*(function for function in vars(_module).values() if isinstance(function, types.BuiltinFunctionType)))

@@ -168,7 +168,7 @@ def _is_of_this_call(part: Any) -> bool:
 def _key_part(tx: Tracer, value: Value) -> Any:
     """The value as the cache has it in its keys, or what stands for it."""
     if isinstance(value, SymNodeVariable) and value.python_type() is int:
-        return _Symbolic(_backed(tx, value))
+        return _Symbolic(_backed(value))
     if type(value) in (TupleVariable, SizeVariable) and not value.is_constant():
         assert isinstance(value, TupleVariable)
         return tuple([_key_part(tx, item) for item in value.items(tx)])
@@ -191,9 +191,9 @@ def _has_nan(constant: Any) -> bool:
     return is_nan(constant)
 
 
-def _backed(tx: Tracer, value: SymNodeVariable) -> Any:
+def _backed(value: SymNodeVariable) -> Any:
     """The expression of a number that is known before the graph runs."""
-    if not all(symbol.backed for symbol in tx.output.world.torch_env.symbols_of(value.example.node.value)):
+    if value.depends_on_data():
         unsupported("unsupported-call", value="a cache that is asked for a number that the graph computes")
     return expr_of(value.example)
 
@@ -213,7 +213,7 @@ def _keep(tx: Tracer, callee: Value, result: Value) -> None:
     while todo:
         value, place = todo.pop()
         if isinstance(value, SymNodeVariable) and value.python_type() is int:
-            _backed(tx, value)
+            _backed(value)
         elif not (_is_any_copy(value) or value in kept.parts or value.source is not None):
             kept.parts[value] = place
             for key, part in _parts(tx, callee, value):

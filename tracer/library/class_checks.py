@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 
 Value = VariableTracker
 
-# Checks that look at the class of the object alone.
+# Checks that look at the class of the object alone, or, of a tensor, at one of these attributes as well.
+_FLAGS = {id(torch.nn.Parameter): "_is_param", id(torch.nn.Buffer): "_is_buffer"}
 _BY_CLASS = frozenset(
     (type.__instancecheck__, abc.ABCMeta.__instancecheck__)
     + tuple(type(cls).__instancecheck__ for cls in (torch.nn.Parameter, torch.nn.Buffer, torch.Tensor))
 )
 _UNSUBSCRIPTED: type = typing._SpecialGenericAlias  # type: ignore[attr-defined]  # typing.List and the like
+_UNIONS = (types.UnionType, typing._UnionGenericAlias)  # type: ignore[attr-defined]
 _PROTOCOL_CHECK = type(typing.Protocol).__instancecheck__
 
 
@@ -53,17 +55,35 @@ def is_instance(tx: Tracer, value: Value, cls: ClassVariable) -> bool:
     kind = value.python_type()
     if kind is cls.value:
         return True
-    if kind is weakref.ProxyType or kind is weakref.CallableProxyType or _says_its_class(kind):
-        unsupported("unsupported-builtin", function=f"isinstance of {value.describe()}, which has its own __class__")
+    _refuse_own_class(value, kind)
     owner, check = lookup(type(cls.value), "__instancecheck__")
     if check is _PROTOCOL_CHECK:
         return _has_protocol(tx, value, kind, cls)
     if check in _BY_CLASS:
+        flag = _FLAGS.get(id(cls.value))
+        if flag is not None and issubclass(kind, torch.Tensor):
+            attribute = find_attr(tx, value, flag)
+            if attribute is not None and attribute.truth(tx):
+                return True
         return is_subclass(tx, tx.class_variable(kind, value), cls)  # type: ignore[attr-defined]
     if not isinstance(check, types.FunctionType):
         unsupported("unsupported-builtin", function=f"isinstance with {cls.describe()}")
     function = tx.class_attr(owner, "__instancecheck__", None)  # type: ignore[attr-defined]
     return function.call(tx, [cls, value], {}).truth(tx)  # type: ignore[no-any-return]
+
+
+def is_of(value: Value, kinds: type | tuple[type, ...]) -> bool:
+    """isinstance with classes that look at the class of the object alone."""
+    kind = value.python_type()
+    if issubclass(kind, kinds):
+        return True
+    _refuse_own_class(value, kind)
+    return False
+
+
+def _refuse_own_class(value: Value, kind: type) -> None:
+    if kind is weakref.ProxyType or kind is weakref.CallableProxyType or _says_its_class(kind):
+        unsupported("unsupported-builtin", function=f"isinstance of {value.describe()}, which has its own __class__")
 
 
 def _says_its_class(kind: type) -> bool:
@@ -147,11 +167,11 @@ def _classes(tx: Tracer, value: Value) -> list[ClassVariable]:
         return [value]
     if isinstance(value, TupleVariable):
         return [cls for item in value.items(tx) for cls in _classes(tx, item)]
-    alias = getattr(value, "value", None)
-    if isinstance(alias, types.UnionType) or typing.get_origin(alias) is typing.Union:
+    alias: Any = getattr(value, "value", None)
+    if type(alias) in _UNIONS:
         parts = [tx.class_variable(part) if is_a(part, type) else made(part) for part in typing.get_args(alias)]  # type: ignore[attr-defined]
         return [cls for part in parts for cls in _classes(tx, part)]
-    if isinstance(alias, _UNSUBSCRIPTED):
+    if is_a(alias, _UNSUBSCRIPTED):
         return [tx.class_variable(alias.__origin__)]  # type: ignore[attr-defined]
     unsupported("unsupported-builtin", function=f"isinstance with {value.describe()}")
 

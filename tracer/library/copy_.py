@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 import torch
 
 from tracer.library.registry import models
-from tracer.sources import ObjectSource
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE
-from tracer.variables.functions import UserFunctionVariable
+from tracer.variables.functions import as_written
 from tracer.variables.tensor import TensorVariable
 from tracer.variables.tensor_copies import MemoVariable, shallow_copy
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
-_COPY = UserFunctionVariable(copy.copy, ObjectSource(copy.copy, "copy.copy"))  # type: ignore[arg-type]
-_DEEP_COPY = UserFunctionVariable(copy.deepcopy, ObjectSource(copy.deepcopy, "copy.deepcopy"))  # type: ignore[arg-type]
+_COPY = as_written(copy.copy)
+_DEEP_COPY = as_written(copy.deepcopy)
 
 
 @models(copy.copy)

@@ -11,19 +11,14 @@ from tracer.polyfills.inspect_ import annotations_as_written
 from tracer.sources import GenericAttrSource, ObjectSource
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable
-from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import boolean
-from tracer.variables.functions import FunctionVariable, UserFunctionVariable
+from tracer.variables.functions import UserFunctionVariable, as_written
 from tracer.variables.mappings import DictVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
-_WRITTEN = UserFunctionVariable(inspect.signature, ObjectSource(inspect.signature, "inspect.signature"))  # type: ignore[arg-type]
-
-_ANNOTATIONS = UserFunctionVariable(
-    annotations_as_written, ObjectSource(annotations_as_written, annotations_as_written.__qualname__)  # type: ignore[arg-type]
-)
+_WRITTEN = as_written(inspect.signature)
+_ANNOTATIONS = as_written(annotations_as_written)
 
 
 @models(inspect.signature)
@@ -87,18 +82,3 @@ def _get_annotations(tx: Tracer, obj: VariableTracker, /, **how: VariableTracker
     if any(not value.is_constant() or value.constant() for value in how.values()):
         unsupported("call-arguments", error="inspect.get_annotations that is to evaluate them, or in namespaces")
     return tx.inline(_ANNOTATIONS, [obj], {})
-
-
-@models(inspect.isfunction)
-def _isfunction(tx: Tracer, value: VariableTracker) -> VariableTracker:
-    return boolean(isinstance(value, FunctionVariable))
-
-
-@models(inspect.ismethod)
-def _ismethod(tx: Tracer, value: VariableTracker) -> VariableTracker:
-    return boolean(isinstance(value, BoundMethodVariable))
-
-
-@models(inspect.isclass)
-def _isclass(tx: Tracer, value: VariableTracker) -> VariableTracker:
-    return boolean(isinstance(value, ClassVariable))

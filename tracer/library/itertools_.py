@@ -24,6 +24,7 @@ from tracer.variables.lazy_iterators import (
     WhileIterator,
     ZipLongestIterator,
 )
+from tracer.variables.objects import UserObjectVariable
 from tracer.variables.ranges import as_int
 from tracer.variables.sequences import TupleVariable
 
@@ -35,7 +36,7 @@ MOST_TUPLES = 100_000
 
 
 def _int(tx: Tracer, value: Value, what: str) -> int:
-    number = as_int(tx, value)
+    number = None if isinstance(value, UserObjectVariable) and not value.is_constant() else as_int(tx, value)
     if number is None:
         unsupported("call-arguments", error=f"{what} takes an int")
     return number

@@ -10,6 +10,7 @@ from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.library.torch_.numbers import assume
 from tracer.variables import symbolic
+from tracer.variables.answers import int_given
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import ONE, ZERO, fold
 from tracer.variables.lookups import defines
@@ -64,7 +65,10 @@ def _number(tx: Tracer, function: Any, value: Value) -> Any:
         names = ("__index__",) if function in _INTEGERS else ("__float__", "__index__")
         for name in names:
             if defines(value.python_type(), name):
-                return value.call_method(tx, name, [], {}).constant()
+                number = value.call_method(tx, name, [], {})
+                if name == "__float__" and number.python_type() is not float:
+                    unsupported("unsupported-builtin", function=f"math.{function.__name__} of {value.describe()}")
+                return (number if name == "__float__" else int_given(tx, number)).constant()
     if value.is_constant():
         return value.constant()
     unsupported("unsupported-builtin", function=f"math.{function.__name__} of {value.describe()}")
@@ -78,8 +82,8 @@ for _name in dir(math):
 
 @models(math.prod)
 def _prod(tx: Tracer, iterable: Value, /, *, start: Value = ONE) -> Value:
-    product = start
-    for item in iterable.unpack(tx):
+    product, iterator = start, iterable.iterate(tx)
+    while (item := iterator.next(tx)) is not None:
         product = tx.binary("*", product, item)
     return product
 
@@ -96,7 +100,10 @@ def _pow(tx: Tracer, base: Value, exponent: Value, /) -> Value:
 
 @models(math.fsum)
 def _fsum(tx: Tracer, iterable: Value, /) -> Value:
-    return fold(tx, math.fsum, [_number(tx, math.fsum, item) for item in iterable.unpack(tx)])
+    iterator, numbers = iterable.iterate(tx), []
+    while (item := iterator.next(tx)) is not None:
+        numbers.append(_number(tx, math.fsum, item))
+    return fold(tx, math.fsum, numbers)
 
 
 @models(math.dist)

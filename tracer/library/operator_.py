@@ -9,6 +9,7 @@ from tracer import guards
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.sources import Source
+from tracer.variables.answers import int_given
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder, tracks
 from tracer.variables.callables import CallableVariable
@@ -112,13 +113,16 @@ def _iconcat(tx: Tracer, left: Value, right: Value, /) -> Value:
 @models(operator.index)
 def _index(tx: Tracer, value: Value, /) -> Value:
     if defines(value.python_type(), "__index__"):
-        return value.call_method(tx, "__index__", [], {})
+        return int_given(tx, value.call_method(tx, "__index__", [], {}))
     tx.raise_error(TypeError, f"{value.python_type().__name__!r} object cannot be interpreted as an integer")
 
 
 @models(operator.countOf)
 def _count_of(tx: Tracer, container: Value, item: Value, /) -> Value:
-    return ConstantVariable(sum(tx.same_or_equal(mine, item) for mine in container.unpack(tx)))
+    iterator, count = container.iterate(tx), 0
+    while (mine := iterator.next(tx)) is not None:
+        count += tx.same_or_equal(mine, item)
+    return ConstantVariable(count)
 
 
 @models(operator.indexOf)

@@ -9,6 +9,7 @@ import functools
 import inspect
 import math
 import operator
+import os
 import sys
 import types
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from tracer.library.torch_.operations import graph_operations
 from tracer.sources import BuiltinSource, ModuleGlobalsSource, ObjectSource
 from tracer.sources.reading import codes_in
 from tracer.variables.base import Models
-from tracer.variables.functions import UserFunctionVariable
+from tracer.variables.functions import as_written
 
 models = Models("callable")
 instance_models = Models("instances of")  # of objects written in C that are called, by type: model(tx, callee, *args)
@@ -75,7 +76,7 @@ def replaces(*functions: Any) -> Callable[[types.FunctionType], types.FunctionTy
 
     def register(polyfill: types.FunctionType) -> types.FunctionType:
         signature = inspect.signature(polyfill)
-        variable = UserFunctionVariable(polyfill, ObjectSource(polyfill, polyfill.__qualname__))
+        variable = as_written(polyfill)
 
         def model(tx: Any, *args: Any, **kwargs: Any) -> Any:
             try:
@@ -186,6 +187,15 @@ def may_be_root(name: str | None) -> bool:
     return package not in sys.stdlib_module_names and package != "typing_extensions"
 
 
+def runs_compiled_graphs(name: str | None, code: types.CodeType) -> bool:
+    """Whether a frame runs what AOTAutograd has compiled: a backward pass, say. The program has no code below it."""
+    if name is None:  # written by torch while it compiles
+        return code.co_filename.startswith(_AOT_AUTOGRAD_FILES)
+    return name.startswith(_AOT_AUTOGRAD)
+
+
+_AOT_AUTOGRAD = "torch._functorch._aot_autograd."
+_AOT_AUTOGRAD_FILES = os.path.join(os.path.dirname(torch.__file__), "_functorch", "_aot_autograd", "")
 _TRACED_PARTS_OF_TORCH = ("torch.nn.modules", "torch.nn.utils", "torch.optim", "torch.distributions", "torch.ao")
 # Calls of any module, and what autograd calls.
 _NO_ROOTS = ("torch.nn.modules.module", "torch.nn.modules._functions")

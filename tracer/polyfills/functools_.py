@@ -12,15 +12,17 @@ _MISSING = object()
 
 @replaces(functools.reduce)  # type: ignore[arg-type]
 def reduce(function: Callable[[Any, Any], Any], iterable: Iterable[Any], initial: Any = _MISSING, /) -> Any:
-    iterator = iter(iterable)
-    if initial is _MISSING:
-        try:
-            value = next(iterator)
-        except StopIteration:
-            raise TypeError("reduce() of empty iterable with no initial value") from None
-    else:
-        value = initial
-    for item in iterator:
+    iterator: Any = None
+    try:
+        iterator = iter(iterable)
+    except TypeError:
+        pass
+    if iterator is None:  # raised here, the error has no context
+        raise TypeError("reduce() arg 2 must support iteration")
+    value = next(iterator, _MISSING) if initial is _MISSING else initial
+    if value is _MISSING:
+        raise TypeError("reduce() of empty iterable with no initial value")
+    while (item := next(iterator, _MISSING)) is not _MISSING:  # `for` would ask the iterator for its `__iter__`
         value = function(value, item)
     return value
 
@@ -32,40 +34,13 @@ def get_cached_property(self: Any, instance: Any, owner: type | None = None) -> 
         return self
     if self.attrname is None:
         raise TypeError("Cannot use cached_property instance without calling __set_name__ on it.")
-    cache = instance.__dict__
+    try:
+        cache = instance.__dict__
+    except AttributeError:
+        kind = type(instance).__name__
+        raise TypeError(f"No '__dict__' attribute on {kind!r} instance to cache {self.attrname!r} property.") from None
     value = cache.get(self.attrname, _MISSING)
     if value is _MISSING:
         value = self.func(instance)
         cache[self.attrname] = value
     return value
-
-
-@replaces(functools.cmp_to_key)  # type: ignore[arg-type]
-def cmp_to_key(mycmp: Callable[[Any, Any], int]) -> Any:
-    return functools.partial(ComparedBy, mycmp)
-
-
-class ComparedBy:
-    """What cmp_to_key makes of an item."""
-
-    __slots__ = ("compare", "obj")
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, compare: Callable[[Any, Any], int], obj: Any) -> None:
-        self.compare = compare
-        self.obj = obj
-
-    def __lt__(self, other: ComparedBy) -> bool:
-        return self.compare(self.obj, other.obj) < 0
-
-    def __gt__(self, other: ComparedBy) -> bool:
-        return self.compare(self.obj, other.obj) > 0
-
-    def __eq__(self, other: object) -> bool:
-        return self.compare(self.obj, other.obj) == 0  # type: ignore[attr-defined]
-
-    def __le__(self, other: ComparedBy) -> bool:
-        return self.compare(self.obj, other.obj) <= 0
-
-    def __ge__(self, other: ComparedBy) -> bool:
-        return self.compare(self.obj, other.obj) >= 0

@@ -28,6 +28,7 @@ from tracer.errors import UserError
 from tracer.saving.entries import restored, saved
 from tracer.saving.references import Differs, Refused, digest, place_of
 from tracer.serving.target import Target, target_of
+from tracer.tracing_lock import TRACING
 
 FORMAT = 2
 MAGIC = b"shapetracer entries\n"
@@ -115,14 +116,15 @@ def load(fn: Any, path: str | os.PathLike[str]) -> Loading:
         except Exception as error:
             log.debug("an entry of %s cannot be loaded", path, exc_info=True)
             refused.append(f"it cannot be read ({type(error).__name__}: {error})")
-    there = target.entries()
-    new = [entry for entry in made if not (there and upkeep.is_there(state, entry, there))]
-    for entry in new:
-        ready = entry is new[-1]  # what tells the entries apart is made once, and not in the first call
-        state.region.install(function.__code__, function.__globals__, entry, ready)
-        state.happened("load", function, entry=entry)
-        if there or state.capacity is not None:
-            upkeep.settle(state, function, entry, there)
+    with TRACING:
+        there = target.entries()
+        new = [entry for entry in made if not (there and upkeep.is_there(state, entry, there))]
+        for entry in new:
+            ready = entry is new[-1]  # what tells the entries apart is made once, and not in the first call
+            state.region.install(function.__code__, function.__globals__, entry, ready)
+            state.happened("load", function, entry=entry)
+            if there or state.capacity is not None:
+                upkeep.settle(state, function, entry, there)
     metrics.counters["saving"]["loaded"] += len(new)
     return _told(Loading(len(new), tuple(refused), len(made) - len(new)), target)
 

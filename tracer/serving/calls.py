@@ -63,6 +63,7 @@ class Calls:
         self.declared: Declared = spec.bind(function.__code__, self.slots)
         self.domain: Domain = self.declared.domain
         self.example = self.declared.point()
+        self.include_example = True
         if not self.declared.tensors and not self.declared.ints:
             raise UserError("nothing is declared of this call", hint="declare the dims of its tensors: ShapeSpec('x: B, S').")
         self.layouts = {path: _layout(tensor, self) for path, tensor in self.declared.tensors.items()}
@@ -92,9 +93,9 @@ class Calls:
         """Whether the call can be made without a thought."""
         return all(layout.bytes_at(point) <= LARGEST for layout in self.layouts.values())
 
-    def positional(self, point: Point) -> tuple[Any, ...]:
-        """The arguments of a check_fn."""
-        slots = self.at(point)
+    def positional(self, point: Point | None = None) -> tuple[Any, ...]:
+        """The arguments of a check_fn: for the call at a point, or for the example itself."""
+        slots = self.slots if point is None else self.at(point)
         return (*slots, self.function.__closure__) if self.function.__code__.co_freevars else slots
 
 

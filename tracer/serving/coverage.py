@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import sys
 import time
@@ -18,9 +19,11 @@ from shapes.solver.problem import RLIMIT
 from tracer import _C, metrics, upkeep
 from tracer.errors import CompileTimeout, InternalTracerError, UserError
 from tracer.serving.calls import Calls, TooLarge
+from tracer.serving.ones import of_ones
 from tracer.serving.regions import UNKNOWN, Served, refusal, served
 from tracer.serving.target import Target, target_of
 from tracer.shape_spec import ShapeSpec
+from tracer.tracing_lock import TRACING
 
 CHECKED = 256  # sampled shapes at which a proof is held against the check functions
 SHARE = 1000  # sampled shapes from which the covered share of a domain is told
@@ -98,14 +101,22 @@ def _provenance(region: Region, domain: Domain) -> list[str]:
 
 
 def coverage(
-    fn: Any, spec: Any = None, example: Any = (), *, kwargs: Mapping[str, Any] | None = None, rlimit: int = RLIMIT
+    fn: Any,
+    spec: Any = None,
+    example: Any = (),
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    strides_of_one: bool = False,
+    rlimit: int = RLIMIT,
 ) -> Coverage:
     """Whether each shape of a domain has an entry now: a proof, or a shape without one. Nothing is traced.
 
     `spec` is by default what was declared when `fn` was compiled; `example` and `kwargs` are the arguments of one call. What
-    is said holds for calls that differ from it in declared sizes only. Raises UserError where these do not fit each other.
+    is said holds for calls that differ from it in declared sizes only; with `strides_of_one` also for those in which a dim of
+    size 1 has any stride, as in slices and transposed tensors. Raises UserError where these do not fit each other.
     """
-    return _Search(fn, spec, example, kwargs, rlimit).look()
+    search = _Search(fn, spec, example, kwargs, rlimit)
+    return search.with_ones(_Search.look) if strides_of_one else search.look()
 
 
 def precompile(
@@ -117,6 +128,7 @@ def precompile(
     max_entries: int = 64,
     max_seconds: float | None = None,
     progress: Callable[[Coverage], None] | bool = False,
+    strides_of_one: bool = False,
     rlimit: int = RLIMIT,
 ) -> Coverage:
     """Traces until every shape of a domain has an entry; see `coverage` for the arguments.
@@ -128,7 +140,10 @@ def precompile(
     search = _Search(fn, spec, example, kwargs, rlimit)
     report = _print if progress is True else progress or None
     with search.declared():
-        return search.fill(max_entries, max_seconds, report)
+        if not strides_of_one:
+            return search.fill(max_entries, max_seconds, report)
+        filled = search.with_ones(lambda part: part.fill(max_entries, max_seconds, report))
+        return search.with_ones(_Search.look) if filled.certified else filled  # entries were merged meanwhile
 
 
 def _print(now: Coverage) -> None:
@@ -150,11 +165,20 @@ class _Search:
         self.calls = Calls(spec, self.target.function, self.target.slots(args, keywords))
         self.rlimit = rlimit
         self._served: dict[int, Served] = {}
-        self.order: list[Served] = []
 
     @property
     def domain(self) -> Domain:
         return self.calls.domain
+
+    def with_ones(self, ask: Callable[[_Search], Coverage]) -> Coverage:
+        """What is found of these calls, and of those with other strides at dims of size 1: the first that is not certified."""
+        found = ask(self)
+        for calls in of_ones(self.calls):
+            part = copy.copy(self)
+            part.calls, part._served = calls, {}
+            if found.certified and not (here := ask(part)).certified:
+                found = self.result(here.status, here.witness, here.reason)
+        return self.result("certified") if found.certified else found
 
     # -- asking --------------------------------------------------------------------------------------------------
 
@@ -176,7 +200,8 @@ class _Search:
         found = self.ask()
         if found.status == "unsat":
             self.verify()
-            return self.result("certified")
+            unlike = self.unlike_example()
+            return self.result("certified") if unlike is None else self.result("refused", self.calls.example, unlike)
         if found.status == "sat" and found.witness is not None:
             broken = [each for each in self.entries() if each.refused is None and each.kind == "broken"]
             at_break = next((each for each in broken if each.region.check(found.witness)), None)
@@ -185,6 +210,16 @@ class _Search:
             return self.result("uncovered", found.witness)
         steps = HARDER * self.rlimit
         return self.result("unknown", reason=f"the solver cannot tell, with {steps} steps, whether a shape is left out")
+
+    def unlike_example(self) -> str | None:
+        """Why calls with tensors of their own say nothing of calls like the example, if it finds no entry itself."""
+        told = []
+        for each in self.entries() if self.calls.include_example else ():
+            if each.refused is None and each.kind != "broken" and each.region.check(self.calls.example):
+                told.append(refusal(each.entry, self.calls, None))
+        if not told or None in told:
+            return None
+        return _UNLIKE_EXAMPLE.format(told=told[0])
 
     def verify(self) -> None:
         """Holds a proof against the check functions themselves. Raises InternalTracerError where they differ."""
@@ -259,10 +294,11 @@ class _Search:
         reason = str(breaks[-1]) if breaks else ""
         if entry is _C.SKIP:
             return self.result("refused", point, reason or "the frame has nothing to trace")
-        state.region.install(function.__code__, function.__globals__, entry)
-        entry.guarded_code.pinned = True
-        upkeep.settle(state, function, entry)
-        made = next(each for each in self.entries() if each.entry is entry)
+        with TRACING:  # no other thread takes it away before it is looked at
+            entry.guarded_code.pinned = True
+            state.region.install(function.__code__, function.__globals__, entry)
+            upkeep.settle(state, function, entry)
+            made = next(each for each in self.entries() if each.entry is entry)
         if made.kind == "broken":
             return self.result("broken", point, _of_break(made))
         if made.refused == UNKNOWN:
@@ -290,6 +326,12 @@ What runs behind the break{told} is compiled when it is first reached, for what 
   out of the function: write what is before and what is behind it as functions of their own, each compiled and certified. Else
   send each shape once before the first request, and seal with on_miss="eager" or "background": "error" would end a call half
   way."""
+
+
+_UNLIKE_EXAMPLE = """\
+The example itself finds no entry, though each shape has one: {told}
+  Entries are made for tensors of their own: new ones, that share no memory, lie at the beginning of it and have no gaps. Give an
+  example like that, and have calls like that; with strides_of_one=True the strides of dims of size 1 may be whatever they are."""
 
 
 def _is_dispatcher(cell: types.CellType) -> bool:

@@ -9,6 +9,7 @@ from tracer.api.settings import compiled_region
 from tracer.errors import UserError
 from tracer.region_state import RegionState
 from tracer.serving.target import target_of
+from tracer.tracing_lock import TRACING
 
 
 def pin(fn: Any, *args: Any, **kwargs: Any) -> None:
@@ -26,13 +27,15 @@ def unpin(fn: Any, *args: Any, **kwargs: Any) -> None:
 
 def _set_pinned(fn: Any, pinned: bool, args: Any, kwargs: Any) -> None:
     target = target_of(fn)
-    entry = target.lookup(args, kwargs)
+    with TRACING:  # what is found is not evicted before it is pinned
+        entry = target.lookup(args, kwargs)
+        if entry is not None:
+            entry.guarded_code.pinned = pinned
     if entry is None:
         raise UserError(
             f"no entry of {target.function.__qualname__} serves this call",
             hint="make it first, by a call or by precompile; tracer.why(fn, ...) says what misses.",
         )
-    entry.guarded_code.pinned = pinned
 
 
 def compact(fn: Any) -> int:

@@ -18,7 +18,7 @@ from tracer.graph.same_graph import sizes_of_outputs
 from tracer.guards import CheckFunctionManager, EqualsMatch, ShapeGuards, ShapeLine, TensorMatch, TypeMatch
 from tracer.serving.calls import Calls, Layout
 from tracer.sources import Source
-from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
+from tracer.sources.tensors import StorageOffsetSource, TensorSizeSource, TensorStrideSource
 
 UNKNOWN = "the solver does not know whether its guards can hold"
 
@@ -90,12 +90,12 @@ def _is_of_shapes(guard: Any, declared: set[Source], calls: Calls) -> bool:
     return isinstance(guard, EqualsMatch) and guard.source in calls.ints
 
 
-def refusal(entry: _C.Entry, calls: Calls, point: dict[Any, int]) -> str | None:
-    """The guard that a call at a point does not meet; None if the entry serves it."""
+def refusal(entry: _C.Entry, calls: Calls, point: dict[Any, int] | None) -> str | None:
+    """The guard that a call at a point, or the example itself, does not meet; None if the entry serves it."""
     manager = entry.guarded_code.manager
     if manager.holds(entry.guarded_code.check_fn(*calls.positional(point))):
         return None
-    failure = manager.explain(calls.at(point), calls.function.__closure__)
+    failure = manager.explain(calls.slots if point is None else calls.at(point), calls.function.__closure__)
     return "its check function does not hold" if failure is None else str(failure)
 
 
@@ -145,7 +145,10 @@ def _value(label: Any, layouts: dict[Source, Layout], ints: Mapping[Source, Any]
     """What is found at a label in the calls: an expression over the domain's variables, or the example's number."""
     if label in ints:
         return ints[label]
-    layout = layouts.get(label.base) if isinstance(label, (TensorSizeSource, TensorStrideSource)) else None
+    of_tensor = isinstance(label, (TensorSizeSource, TensorStrideSource, StorageOffsetSource))
+    layout = layouts.get(label.base) if of_tensor else None
     if layout is None:
         return sympy.sympify(label.get(values))
+    if isinstance(label, StorageOffsetSource):
+        return sympy.Integer(0)  # the tensors of the calls are new
     return (layout.sizes if isinstance(label, TensorSizeSource) else layout.strides)[label.dim]

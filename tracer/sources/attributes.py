@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextvars
-import weakref
 from typing import Any
 
 from tracer.sources.base import FrameValues, ReadScope, Source, SourceCodegen, source_kind
-from tracer.sources.reading import instance_dict, raw_attr, type_dict, type_lookup
+from tracer.sources.reading import instance_dict, raw_attr, type_dict, type_lookup, weak_target
 
 
 @source_kind
@@ -156,7 +155,7 @@ class WeakTargetSource(Source):
         return f"{scope.read(self.base)}()"
 
     def emit(self, cg: SourceCodegen) -> None:
-        cg.load_callable(weakref.ref.__call__)
+        cg.load_callable(weak_target)
         cg.source(self.base)
         cg.call(1)
 

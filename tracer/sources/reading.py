@@ -10,6 +10,7 @@ import collections
 import gc
 import itertools
 import types
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -103,6 +104,14 @@ def _nth(view: Any, index: int) -> Any:
     raise IndexError(index)
 
 
+def weak_target(reference: weakref.ref[Any]) -> Any:
+    """What a weak reference refers to, which a guard has found alive."""
+    target = weakref.ref.__call__(reference)
+    if target is None:
+        raise ReferenceError("what the reference refers to has died meanwhile")
+    return target
+
+
 # Under a torch-function mode, and for subclasses with __torch_function__, even t.grad would run their code.
 
 
@@ -125,7 +134,9 @@ def tensor_of_number(number: float) -> torch.Tensor:
 
 
 def tensor_of_drawn(drawn: Any) -> torch.Tensor:
-    """A random number as a tensor without dims; an array of them as the tensor in its memory."""
+    """A random number as a tensor without dims; an array of them as the tensor in its memory; a tensor itself."""
+    if isinstance(drawn, torch.Tensor):
+        return drawn
     if type(drawn) is list:
         return torch.tensor(drawn, dtype=torch.float64 if type(drawn[0]) is float else torch.int64)
     return torch.from_numpy(drawn) if type(drawn) is np.ndarray else tensor_of_number(drawn)

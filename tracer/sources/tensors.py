@@ -44,7 +44,7 @@ class TensorSizeSource(Source):
 @source_kind
 class DrawnTensorSource(RootSource):
     """A random number, as a tensor without dims, or an array of them, in its memory, that the output code draws before the
-    graph runs. Nothing can be guarded on it."""
+    graph runs; or a parameter that it makes. Nothing can be guarded on it."""
 
     number: int
 

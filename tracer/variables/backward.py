@@ -12,12 +12,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from tracer import guards
-from tracer.graph.gradients import first_gradient, keeps_layout
+from tracer.graph.gradients import (
+    add_to_gradient,
+    first_gradient,
+    first_gradient_with_history,
+    keeps_layout,
+    sum_of_gradients,
+)
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
-from tracer.sources import GenericAttrSource
+from tracer.sources import DrawnTensorSource, GenericAttrSource
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE
+from tracer.variables.constant import NONE, boolean
 from tracer.variables.tuples import TupleVariable
 
 if TYPE_CHECKING:
@@ -63,17 +69,17 @@ def backward(
     inputs: VariableTracker = NONE,
 ) -> VariableTracker:
     """torch.autograd.backward"""
-    if create_graph.truth(tx):
-        _refuse("backward", "which is to be differentiated itself")
+    differentiable = create_graph.truth(tx)
     leaves = _leaves(tx) if inputs is NONE else _tuple_of_leaves(tx, inputs)
     used = _used(tx, tensors, grad_tensors, leaves)
     if not used:
         _refuse("backward", "which leads to no leaf that is known here")
     for leaf in used:
         _refuse_hooks(tx, leaf)
-    result = tx.call_in_graph(torch.autograd.grad, [tensors, TupleVariable(used), grad_tensors], {"retain_graph": retain_graph})
+    options = {"retain_graph": retain_graph, "create_graph": boolean(differentiable)}
+    result = tx.call_in_graph(torch.autograd.grad, [tensors, TupleVariable(used), grad_tensors], options)
     for leaf, gradient in zip(used, result.unpack(tx)):
-        _accumulate(tx, leaf, gradient)
+        _accumulate(tx, leaf, gradient, differentiable)
     return NONE
 
 
@@ -81,7 +87,7 @@ def _tuple_of_leaves(tx: Tracer, inputs: VariableTracker) -> list[Any]:
     _need_leaves(tx, "backward")
     given = _tuple(tx, inputs)
     tensors: list[Any] = given.unpack(tx) if isinstance(given, TupleVariable) else [given]
-    if not all(tensor.fake.is_leaf for tensor in tensors):
+    if not all(tensor.fake.is_leaf or tensor.is_made_parameter for tensor in tensors):
         _refuse("backward", "with inputs that are no leaves")
     return tensors
 
@@ -89,10 +95,15 @@ def _tuple_of_leaves(tx: Tracer, inputs: VariableTracker) -> list[Any]:
 def _leaves(tx: Tracer) -> list[Any]:
     """All that the region knows: its inputs, and what it made itself."""
     leaves: list[Any] = _need_leaves(tx, "backward")
+    behind = {item.node for source, item in tx.output.inputs.items() if isinstance(source, DrawnTensorSource)}  # parameters
     for node in tx.output.graph.nodes:
         example = node.meta.get(EXAMPLE)
-        if isinstance(example, torch.Tensor) and example.requires_grad and example.is_leaf:
-            leaf = tx.output.tracked(example)
+        if not isinstance(example, torch.Tensor) or not example.requires_grad:
+            continue
+        leaf: Any = tx.output.tracked(example)
+        if leaf is not None and leaf.is_made_parameter:
+            leaves.append(leaf)
+        elif example.is_leaf and node not in behind:
             if leaf is None:
                 _refuse("backward", "to a tensor that is no variable")
             leaves.append(leaf)
@@ -125,10 +136,18 @@ def _refuse_hooks(tx: Tracer, leaf: Any) -> None:
                 _refuse("backward", "to a leaf with hooks")
 
 
-def _accumulate(tx: Tracer, leaf: Any, gradient: VariableTracker) -> None:
-    before = leaf.get_attr(tx, "grad") if leaf.source is not None else tx.effects.attribute(leaf, "grad")
+def _accumulate(tx: Tracer, leaf: Any, gradient: VariableTracker, differentiable: bool) -> None:
+    before: Any = leaf.get_attr(tx, "grad") if leaf.source is not None else tx.effects.attribute(leaf, "grad")
     if before is None or before.is_constant():
-        made = tx.output.call_function(first_gradient, (leaf.node, gradient.graph_arg()), {})
-        tx.effects.store_attribute(leaf, "grad", made)
+        first = first_gradient_with_history if differentiable else first_gradient
+        tx.effects.store_attribute(leaf, "grad", tx.output.call_function(first, (leaf.node, gradient.graph_arg()), {}))
+        return
+    both = before.graph_arg(), gradient.graph_arg()
+    if before.source is not None and before.fake.requires_grad:
+        _refuse("backward", "to a leaf whose gradient has a history")
+    if differentiable:
+        tx.effects.store_attribute(leaf, "grad", tx.output.call_function(sum_of_gradients, both, {}))
+    elif before.fake.requires_grad:
+        tx.output.call_function(add_to_gradient, both, {})
     else:
         before.call_method(tx, "add_", [gradient], {})

@@ -155,9 +155,12 @@ class VariableTracker:
 
     def unpack(self, tx: Tracer) -> list[VariableTracker]:
         """list(self)"""
-        iterator = self.iterate(tx)
+        return self.iterate(tx).drain(tx)
+
+    def drain(self, tx: Tracer) -> list[VariableTracker]:
+        """What is left of an iterator, which is not asked for its own `__iter__`."""
         items = []
-        while (item := iterator.next(tx)) is not None:
+        while (item := self.next(tx)) is not None:
             items.append(item)
         return items
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import guards, user_marks
-from tracer.graph.fake_tensors import expr_of, is_symbolic
+from tracer.graph.fake_tensors import expr_of, is_leaf, is_symbolic
 from tracer.library.registry import is_own_guard
 from tracer.sources import GenericAttrSource, ObjectSource, Source, TensorSizeSource, TypeSource
 from tracer.sources.reading import is_a, type_dict
@@ -147,8 +147,8 @@ class VariableBuilder:
             self._guard_same(known, cls, source)
             return known
         alike = self.trace.findings.alike
-        met = [variable for variable in self.existing() if isinstance(variable, ClassVariable)]
         template = guards.ClassTemplate(cls) if self._is_one_of_many(cls) else None
+        met = [] if template is None else [each for each in self.existing() if isinstance(each, ClassVariable)]
         if template is None or any(template.fits(other.value) for other in met if id(other.value) not in alike):
             alike.pop(id(cls), None)
             self.guard(guards.IdMatch(source, cls))
@@ -267,7 +267,7 @@ def _plain_tensor(
     policies, constraints = trace.policy.dims(source, value)
     output = trace.output
     with trace.torch_state.as_at_entry():
-        fake = output.world.fakify(value, source, policies, constraints)
+        fake = output.world.fakify(value, source, policies, constraints, trace.policy.strides(source, value))
     for dim, size in enumerate(fake.shape):
         if is_symbolic(size) and expr_of(size).is_Symbol:
             output.add_symbol(expr_of(size), TensorSizeSource(source, dim), value.shape[dim], size)
@@ -279,6 +279,8 @@ def _plain_tensor(
     variable = make(node, fake, source, cls)
     output.track(fake, variable)
     trace.input_tensors.append(variable)
+    if is_leaf(fake) is False:
+        trace.computed_inputs.append(variable)
     trace.marks[source] = user_marks.dim_marks(value)
     return builder.remember(value, variable)
 

@@ -10,6 +10,7 @@ import torch
 
 from tracer.graph_breaks import unsupported
 from tracer.sources.reading import is_a
+from tracer.variables.answers import is_found, iterator_given, length_given, truth_given
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.class_namespace import ClassNamespaceVariable
@@ -65,10 +66,8 @@ class ClassVariable(VariableTracker):
         result = self._call_special(tx, "__bool__")
         if result is None:
             length = self._call_special(tx, "__len__")
-            return True if length is None else length.truth(tx)
-        if result.python_type() is not bool:
-            tx.raise_error(TypeError, f"__bool__ should return bool, returned {result.python_type().__name__}")
-        return result.truth(tx)
+            return True if length is None else length_given(tx, length).truth(tx)
+        return truth_given(tx, result)
 
     def hash_key(self, tx: Tracer) -> Any:
         if self._defines(tx, "__hash__") or self._defines(tx, "__eq__"):
@@ -245,7 +244,7 @@ class ClassVariable(VariableTracker):
     def iterate(self, tx: Tracer) -> VariableTracker:
         result = self._call_special(tx, "__iter__")
         if result is not None:
-            return result
+            return iterator_given(tx, result)
         return tx.getitem_iterator(self) if self._defines(tx, "__getitem__") else tx.iterate_class(self)
 
     def measured(self, tx: Tracer) -> VariableTracker:
@@ -254,12 +253,12 @@ class ClassVariable(VariableTracker):
         return self.iterate(tx)
 
     def collect(self, tx: Tracer) -> list[VariableTracker]:
-        return self.measured(tx).unpack(tx)
+        return self.measured(tx).drain(tx)
 
     def length(self, tx: Tracer) -> VariableTracker:
         result = self._call_special(tx, "__len__")
         if result is not None:
-            return result
+            return length_given(tx, result)
         if not isinstance(self.value, enum.EnumMeta):
             tx.raise_error(TypeError, f"object of type {type(self.value).__name__!r} has no len()")
         return ConstantVariable(len(tx.iterate_class(self).unpack(tx)))
@@ -269,7 +268,7 @@ class ClassVariable(VariableTracker):
         if result is not None:
             return boolean(result.truth(tx))
         if self._defines(tx, "__iter__") or self._defines(tx, "__getitem__"):
-            return boolean(any(tx.same_or_equal(mine, item) for mine in self.unpack(tx)))
+            return is_found(tx, self, item)
         if not isinstance(self.value, enum.EnumMeta):
             tx.raise_error(TypeError, f"argument of type {type(self.value).__name__!r} is not iterable")
         if isinstance(self.value, enum.EnumMeta) and not isinstance(item, EnumMemberVariable):

@@ -332,7 +332,13 @@ def _join_argument(tx: Tracer, argument: VariableTracker) -> VariableTracker:
     """What is joined, as a tuple of constants."""
     if argument.is_constant():
         return argument
-    items = argument.unpack(tx)
+    try:
+        iterator = argument.iterate(tx)
+    except ObservedException as raised:
+        if tx.is_exception(raised.value, TypeError):
+            tx.raise_error(TypeError, "can only join an iterable")
+        raise
+    items = iterator.unpack(tx)  # which asks the iterator for its own `__iter__`, as CPython does
     for item in items:
         if not item.is_constant():
             unsupported("format-of-runtime-value", value=f"{item.describe()} in a join")

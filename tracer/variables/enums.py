@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.sources import AttrSource, ObjectSource
 from tracer.sources.reading import is_a
+from tracer.variables.answers import iterator_given, length_given, truth_given
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable
 from tracer.variables.constant import ConstantVariable, boolean, fold, is_constant_value
@@ -56,8 +57,11 @@ class EnumMemberVariable(ConstantVariable):
     # -- operators -----------------------------------------------------------------------------------------------
 
     def truth(self, tx: Tracer) -> bool:
-        result = self._special(tx, "__bool__", []) or self._special(tx, "__len__", [])
-        return super().truth(tx) if result is None else result.truth(tx)  # type: ignore[no-any-return]
+        result = self._special(tx, "__bool__", [])
+        if result is not None:
+            return truth_given(tx, result)
+        length = self._special(tx, "__len__", [])
+        return super().truth(tx) if length is None else length_given(tx, length).truth(tx)
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         name = tx.dunder(op, "r" if reflected else "")
@@ -78,7 +82,8 @@ class EnumMemberVariable(ConstantVariable):
         return self._special(tx, _OPERATORS[op], []) or super().unary(tx, op)
 
     def length(self, tx: Tracer) -> VariableTracker:
-        return self._special(tx, "__len__", []) or super().length(tx)
+        result = self._special(tx, "__len__", [])
+        return super().length(tx) if result is None else length_given(tx, result)
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
         return self._special(tx, "__getitem__", [key]) or super().get_item(tx, key)
@@ -90,7 +95,7 @@ class EnumMemberVariable(ConstantVariable):
     def iterate(self, tx: Tracer) -> VariableTracker:
         made = self._special(tx, "__iter__", [])
         if made is not None:
-            return made  # type: ignore[no-any-return]
+            return iterator_given(tx, made)
         if isinstance(self.value, enum.Flag):
             return SequenceIterator(tx.literal(tuple(self.value)))
         return super().iterate(tx)

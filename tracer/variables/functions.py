@@ -357,10 +357,15 @@ def is_nested_function(value: Any) -> bool:
     return is_a(value, types.FunctionType) and "<locals>" in value.__qualname__
 
 
+def as_written(function: Any) -> UserFunctionVariable:
+    """A function of a library that is traced through where it is not asked what it is: no guard reads it."""
+    return UserFunctionVariable(function, ObjectSource(function, f"{function.__module__}.{function.__qualname__}"))
+
+
 def instead_of(value: VariableTracker, function: Any, other: types.FunctionType) -> VariableTracker:
     """What is called in place of `function`: `value` may be that, or a method that it is bound to."""
     if value.identity() is function:
-        return UserFunctionVariable(other, ObjectSource(other, other.__qualname__))
+        return as_written(other)
     if isinstance(value, BoundMethodVariable) and value.function.identity() is function:
         return BoundMethodVariable(instead_of(value.function, function, other), value.owner)
     return value

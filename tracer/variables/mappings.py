@@ -15,7 +15,7 @@ from tracer.variables.constant import NONE, ConstantVariable, boolean
 from tracer.variables.identities import refuse_unknown
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.lifetimes import give_up
-from tracer.variables.lookups import defines, type_name
+from tracer.variables.lookups import defines, lookup, type_name
 from tracer.variables.read_by_key import ReadByKey
 from tracer.variables.text import form, formatted
 from tracer.variables.views import DictIterator
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 Pair = tuple[VariableTracker, Any]
+
+
+def entries_are_copied(cls: type) -> bool:
+    """Whether C copies the entries of an instance of a subclass of dict; otherwise it asks for `keys()` and for each item."""
+    return lookup(cls, "__iter__")[1] is dict.__dict__["__iter__"]
 
 
 class DictVariable(VariableTracker):
@@ -245,6 +250,8 @@ class DictVariable(VariableTracker):
         if op == "%" and reflected and other.is_constant() and isinstance(other.constant(), str):
             return formatted(tx, lambda text, value: text % value, [other, self], {})
         if not isinstance(other, DictVariable) and getattr(held(other), "cls", None) is dict:
+            if not entries_are_copied(other.python_type()):
+                unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
             other = held(other)
         if op != "|" or reflected or not isinstance(other, DictVariable):
             return None

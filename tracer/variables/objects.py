@@ -15,6 +15,7 @@ from tracer import _C
 from tracer.graph_breaks import unsupported
 from tracer.sources import AttrSource
 from tracer.sources.reading import is_a, is_heap_type, type_dict
+from tracer.variables.answers import is_found, iterator_given, length_given, truth_given
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.constant import ConstantVariable, boolean
@@ -392,17 +393,15 @@ class UserObjectVariable(VariableTracker):
     def truth(self, tx: Tracer) -> bool:
         result = self.call_special(tx, "__bool__")
         if result is not None:
-            if result.python_type() is not bool:
-                tx.raise_error(TypeError, f"__bool__ should return bool, returned {result.python_type().__name__}")
-            return result.truth(tx)
+            return truth_given(tx, result)
         length = self.call_special(tx, "__len__")
-        return True if length is None else length.truth(tx)
+        return True if length is None else length_given(tx, length).truth(tx)
 
     def length(self, tx: Tracer) -> VariableTracker:
         result = self.call_special(tx, "__len__")
         if result is None:
             tx.raise_error(TypeError, f"object of type {self.cls.__name__!r} has no len()")
-        return result
+        return length_given(tx, result)
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
         result = self.call_special(tx, "__getitem__", key)
@@ -422,14 +421,12 @@ class UserObjectVariable(VariableTracker):
         result = self.call_special(tx, "__contains__", item)
         if result is not None:
             return boolean(result.truth(tx))
-        if all(lookup(self.cls, name)[1] is MISSING for name in ("__iter__", "__getitem__")):
-            tx.raise_error(TypeError, f"argument of type {self.cls.__name__!r} is not iterable")
-        return boolean(any(tx.same_or_equal(mine, item) for mine in self.unpack(tx)))
+        return is_found(tx, self, item)
 
     def iterate(self, tx: Tracer) -> VariableTracker:
         result = self.call_special(tx, "__iter__")
         if result is not None:
-            return result
+            return iterator_given(tx, result)
         if self.special(tx, "__getitem__") is not None:
             return tx.getitem_iterator(self)
         tx.raise_error(TypeError, f"{self.cls.__name__!r} object is not iterable")
@@ -437,7 +434,9 @@ class UserObjectVariable(VariableTracker):
     def measured(self, tx: Tracer) -> VariableTracker:
         iterator = self.iterate(tx)
         try:
-            if self.call_special(tx, "__len__") is not None:
+            length = self.call_special(tx, "__len__")
+            if length is not None:
+                length_given(tx, length)
                 return iterator
         except ObservedException as raised:
             if not tx.is_exception(raised.value, TypeError):
@@ -447,7 +446,7 @@ class UserObjectVariable(VariableTracker):
         return iterator
 
     def collect(self, tx: Tracer) -> list[VariableTracker]:
-        return self.measured(tx).unpack(tx)
+        return self.measured(tx).drain(tx)
 
     def next(self, tx: Tracer) -> VariableTracker | None:
         try:

@@ -11,6 +11,7 @@ import torch
 from tracer import _C
 from tracer.graph_breaks import unsupported
 from tracer.sources.reading import is_a
+from tracer.variables.answers import iterator_given, length_given
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable
 from tracer.variables.classes import ClassVariable
@@ -78,6 +79,8 @@ class OverrideState:
 
     def emit(self, cg: Any) -> None:
         """Emits code that brings overriding to where the program left it."""
+        if self.modes or self.switches:
+            cg.start_over = None
         for mode in self.modes:
             cg.call_object(torch._C._push_on_torch_function_stack, lambda mode=mode: cg.load(mode))
             cg.asm.pop()
@@ -220,11 +223,11 @@ class TensorSubclassVariable(TensorVariable):
 
     def length(self, tx: Tracer) -> VariableTracker:
         own = self.special(tx, "__len__")
-        return super().length(tx) if own is None else own.call(tx, [], {})
+        return super().length(tx) if own is None else length_given(tx, own.call(tx, [], {}))
 
     def iterate(self, tx: Tracer) -> VariableTracker:
         own = self.special(tx, "__iter__")
-        return super().iterate(tx) if own is None else own.call(tx, [], {})
+        return super().iterate(tx) if own is None else iterator_given(tx, own.call(tx, [], {}))
 
     def truth(self, tx: Tracer) -> bool:
         self._refuse_own("__bool__")

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
+from tracer.variables.answers import int_given
 from tracer.variables.base import VariableTracker, no_keywords
 from tracer.variables.constant import NONE, ConstantVariable, boolean
 from tracer.variables.iterators import IteratorVariable
@@ -36,7 +37,7 @@ def as_int(tx: Tracer, value: VariableTracker) -> int | None:
         return None
     if issubclass(value.python_type(), int):  # CPython takes such an object itself, whatever its `__index__` says
         return as_int(tx, value.storage)  # type: ignore[attr-defined]
-    number = value.call_method(tx, "__index__", [], {})
+    number = int_given(tx, value.call_method(tx, "__index__", [], {}))
     if isinstance(number, SymNodeVariable):
         number = number.specialize(tx)
     if number.is_constant() and type(number.constant()) is int:

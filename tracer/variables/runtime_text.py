@@ -45,9 +45,8 @@ class Piece(NamedTuple):
         return self.value.specialize(tx).value
 
     def refuse(self) -> NoReturn:
-        error = Unsupported(reason("format-of-runtime-value"), {"value": self.value.describe()})
-        error.break_step = self.break_step
-        raise error.at(self.stack)
+        details = {"value": self.value.describe()}
+        raise Unsupported(reason("format-of-runtime-value"), details, stack=self.stack, break_step=self.break_step)
 
 
 def piece(tx: Any, value: VariableTracker, conversion: Callable[[Any], str] | None, spec: str) -> Piece | None:

@@ -10,7 +10,6 @@ import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
-from tracer.errors import Unsupported
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 
@@ -127,11 +126,7 @@ def _parts(part: Operand) -> Iterable[Any]:
 
 
 def _refuse(step: int) -> NoReturn:
-    try:
-        unsupported("cannot-reconstruct", value="a set made from one that changes in the same graph")
-    except Unsupported as error:
-        error.break_step = step
-        raise
+    unsupported("cannot-reconstruct", break_step=step, value="a set made from one that changes in the same graph")
 
 
 class Maker:

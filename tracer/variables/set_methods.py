@@ -1,6 +1,7 @@
 """The methods of sets and frozensets. Importing this registers them."""
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tracer.variables.base import VariableTracker
@@ -33,11 +34,22 @@ def _combining_with_one(name: str) -> Any:
     return method
 
 
-def _comparing(op: str) -> Any:
-    def method(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
-        return self.compare(tx, op, SetVariable(entries_of(tx, elements(tx, other)))) or NONE
+def _issubset(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
+    return self.compare(tx, "<=", SetVariable(entries_of(tx, elements(tx, other)))) or NONE
 
-    return method
+
+def _issuperset(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
+    return boolean(all(key in self.entries for key in _keys_one_by_one(tx, other)))
+
+
+def _keys_one_by_one(tx: Tracer, other: VariableTracker) -> Iterator[Any]:
+    """Nothing is asked for an item behind the one that settles the question."""
+    if isinstance(other, SetVariable):
+        yield from other.entries
+        return
+    iterator = other.iterate(tx)
+    while (item := iterator.next(tx)) is not None:
+        yield item.hash_key(tx)
 
 
 def _dunder_compare(op: str) -> Any:
@@ -48,7 +60,7 @@ def _dunder_compare(op: str) -> Any:
 
 
 def _isdisjoint(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
-    return boolean(not any(item.hash_key(tx) in self.entries for item in elements(tx, other)))
+    return boolean(not any(key in self.entries for key in _keys_one_by_one(tx, other)))
 
 
 def _copy(tx: Tracer, self: SetVariable, /) -> VariableTracker:
@@ -70,8 +82,8 @@ for _table in (SetVariable.methods, FrozenSetVariable.methods):
     for _name in ("union", "intersection", "difference"):
         _table(_name)(_combining(_name))
     _table("symmetric_difference")(_combining_with_one("symmetric_difference"))
-    for _name, _op in (("issubset", "<="), ("issuperset", ">=")):
-        _table(_name)(_comparing(_op))
+    _table("issubset")(_issubset)
+    _table("issuperset")(_issuperset)
     for _name, _op in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
         _table(f"__{_name}__")(_dunder_compare(_op))
     _table("isdisjoint")(_isdisjoint)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer import guards
 from tracer.graph_breaks import unsupported
+from tracer.sources.reading import is_a
 from tracer.variables import set_history
 from tracer.variables.base import Models, VariableTracker, held, invoke, whole
 from tracer.variables.constant import ConstantVariable, boolean
@@ -33,7 +34,7 @@ BY_INSERTION = object()  # a twin made by inserting one element after the other
 
 def is_fixed(item: VariableTracker) -> bool:
     """Whether the hash of an element is the same at every call that the entry serves."""
-    return item.is_constant() or isinstance(
+    return item.is_constant() or is_a(
         item.identity(), (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
     )
 

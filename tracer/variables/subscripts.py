@@ -23,17 +23,15 @@ def subscript(tx: Tracer, key: VariableTracker) -> Any:
     if isinstance(key, SliceVariable) or key.is_constant():
         return key.graph_arg()
     if isinstance(key, SequenceVariable):
-        if key.cls is list and any(_depends_on_data(tx, item) for item in key.items(tx)):  # torch itself makes a tensor of it
+        if key.cls is list and any(map(_depends_on_data, key.items(tx))):  # torch itself makes a tensor of it
             return tx.as_graph_arg(tx.call_library(CallableVariable(torch.tensor), [key], {}))
         items = [subscript(tx, item) for item in key.items(tx)]
         return tuple(items) if issubclass(key.cls, tuple) else items
     return tx.as_graph_arg(key)
 
 
-def _depends_on_data(tx: Tracer, value: VariableTracker) -> bool:
-    if not isinstance(value, SymNodeVariable):
-        return False
-    return not all(symbol.backed for symbol in tx.output.world.torch_env.symbols_of(value.example.node.value))
+def _depends_on_data(value: VariableTracker) -> bool:
+    return isinstance(value, SymNodeVariable) and value.depends_on_data()
 
 
 def select_symbolic(

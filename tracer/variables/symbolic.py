@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import enum
+import operator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,7 +10,17 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import BINARY, COMPARE, UNARY, ConstantVariable, boolean, is_left_to, plain_value
+from tracer.variables.constant import (
+    BINARY,
+    COMPARE,
+    ONE,
+    UNARY,
+    ZERO,
+    ConstantVariable,
+    boolean,
+    is_left_to,
+    plain_value,
+)
 from tracer.variables.lookups import defines
 
 if TYPE_CHECKING:
@@ -32,6 +43,10 @@ class SymNodeVariable(VariableTracker):
     def python_type(self) -> type:
         return _PYTHON_TYPE[type(self.example)]
 
+    def depends_on_data(self) -> bool:
+        """Whether nobody knows it before the graph runs."""
+        return not self.example.node.has_hint()
+
     def graph_arg(self) -> Any:
         return self.node
 
@@ -53,6 +68,8 @@ class SymNodeVariable(VariableTracker):
             return self.specialize(tx).binary(tx, op, other, reflected)
         pair = (other, self) if reflected else (self, other)
         _assume_defined(tx, op, *pair)
+        if op == "^" and all(number.python_type() is bool for number in pair):
+            return _either(tx, *pair)
         return apply(tx, BINARY[op], *pair)
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
@@ -68,6 +85,8 @@ class SymNodeVariable(VariableTracker):
         return boolean(op == "!=") if op in ("==", "!=") else None
 
     def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
+        if op == "~" and self.python_type() is not float:
+            return _inverted(tx, self)
         return apply(tx, UNARY[op], self)
 
     def truth(self, tx: Tracer) -> bool:
@@ -152,6 +171,21 @@ def apply(tx: Tracer, function: Any, *values: VariableTracker, **kwargs: Any) ->
     return tx.output.symbolic_result(function, tuple(v.graph_arg() for v in values), kwargs, example)
 
 
+# Compilers run a graph on torch's own symbolic numbers, which have neither `~` nor `^` of conditions.
+
+
+def _inverted(tx: Tracer, number: SymNodeVariable) -> VariableTracker:
+    """~x = -x - 1, also of a condition: Python's bool is an int"""
+    integer = apply(tx, torch.sym_ite, number, ONE, ZERO) if number.python_type() is bool else number
+    return apply(tx, operator.sub, apply(tx, operator.neg, integer), ONE)
+
+
+def _either(tx: Tracer, a: VariableTracker, b: VariableTracker) -> VariableTracker:
+    """a ^ b of conditions"""
+    both = apply(tx, operator.and_, a, b)
+    return apply(tx, operator.and_, apply(tx, operator.or_, a, b), apply(tx, torch.sym_not, both))
+
+
 def assume(tx: Tracer, condition: SymNodeVariable) -> bool:
     """From here on a condition that depends on data holds; the graph checks it. False where it is known not to hold."""
     if not condition.example.node.expect_true("", 0):
@@ -171,8 +205,8 @@ def _assume_defined(tx: Tracer, op: str, left: VariableTracker, right: VariableT
 
 
 def _assume_of_data(tx: Tracer, number: VariableTracker, op: str) -> None:
-    if not isinstance(number, SymNodeVariable) or number.example.node.has_hint():
+    if not isinstance(number, SymNodeVariable) or not number.depends_on_data():
         return
-    condition = apply(tx, COMPARE[op], number, ConstantVariable(0))
+    condition = apply(tx, COMPARE[op], number, ZERO)
     if not (assume(tx, condition) if isinstance(condition, SymNodeVariable) else condition.truth(tx)):
         unsupported("symbolic-arithmetic", error=f"an operand that is not {op} 0")

@@ -11,9 +11,11 @@ import numpy as np
 import torch
 
 from tracer import config, guards
+from tracer.errors import TraceAnew
 from tracer.graph.exchanged_data import is_exchanged_leaf
 from tracer.graph.fake_tensors import is_leaf, is_symbolic
 from tracer.graph_breaks import unsupported
+from tracer.sources import GenericAttrSource
 from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.constant import BINARY, COMPARE, INPLACE, UNARY, ConstantVariable
@@ -40,6 +42,8 @@ _MISSING = object()
 
 class TensorVariable(VariableTracker):
     """A tensor: `node` computes it in the graph, `fake` knows its metadata."""
+
+    is_made_parameter = False  # a leaf of the program's making (`variables.parameters`)
 
     def __init__(self, node: fx.Node, fake: torch.Tensor, source: Source | None = None, cls: type = torch.Tensor) -> None:
         self.node = node
@@ -112,7 +116,8 @@ class TensorVariable(VariableTracker):
         if name == "requires_grad" and value.is_constant():
             self.call_method(tx, "requires_grad_", [value], {})
             return
-        if name == "grad" and self.source is not None and self._may_be_gradient(value):
+        known = self.source is not None or is_exchanged_leaf(self.fake)
+        if name == "grad" and known and self._may_be_gradient(value):
             tx.effects.store_attribute(self, name, value)
             return
         if name == "data" and isinstance(value, TensorVariable):
@@ -143,10 +148,17 @@ class TensorVariable(VariableTracker):
         return tx.output.measure(self.node, "size", dim, size) if is_symbolic(size) else ConstantVariable(size)
 
     def strides(self, tx: Tracer) -> list[VariableTracker]:
+        self.asks_layout(tx)
         return [
             tx.output.measure(self.node, "stride", dim, stride) if is_symbolic(stride) else ConstantVariable(stride)
             for dim, stride in enumerate(self.fake.stride())
         ]
+
+    def asks_layout(self, tx: Tracer) -> None:
+        """Before something is said of how a result lies in memory where that was guessed: the trace begins anew, and does not."""
+        mode = tx.output.world.fake_mode
+        if self.source is None and mode.layout_guessed and not mode.asks_layout:
+            raise TraceAnew(asks_layout=True)
 
     def length(self, tx: Tracer) -> VariableTracker:
         if tx.trace.overrides.active:
@@ -295,7 +307,11 @@ def writing(tx: Tracer, *tensors: VariableTracker) -> Iterator[None]:
     before = [_metadata(tensor.fake) for tensor in written]
     for tensor in written:
         refuse_exchanged_leaf(tensor)
+    versions = [(tensor, tensor.fake._version) for tensor in tx.trace.computed_inputs]
     yield
+    for tensor, version in versions:
+        if tensor.fake._version != version:
+            _refuse_retained_gradient(tx, tensor)
     after = [_metadata(tensor.fake) for tensor in written]
     if before == after:
         return
@@ -305,6 +321,14 @@ def writing(tx: Tracer, *tensors: VariableTracker) -> Iterator[None]:
             unsupported("mutation-of-input", value=tensor.describe())
     if any(tensor.source is not None and old[1:] != new[1:] for tensor, old, new in zip(written, before, after)):
         unsupported("mutation-of-input", value="the metadata of a tensor")
+
+
+def _refuse_retained_gradient(tx: Tracer, tensor: TensorVariable) -> None:
+    """A gradient that is to be kept is that of the tensor after all writes; a compiled graph has another tensor in its place."""
+    if tensor.real(tx).retains_grad:
+        unsupported("mutation-of-input", value="a tensor that retains its gradient")
+    if tensor.source is not None:
+        tx.guard(guards.BoolMatch(GenericAttrSource(tensor.source, "retains_grad"), False))
 
 
 def _metadata(fake: torch.Tensor) -> tuple[Any, ...]:
@@ -361,7 +385,7 @@ class TensorMethodVariable(VariableTracker):
 def _grad(tx: Tracer, self: TensorVariable) -> VariableTracker:
     if self.source is not None:
         return tx.tensor_grad(self)
-    if self.fake.is_leaf:  # made here: backward() would have stored a gradient
+    if self.fake.is_leaf or is_exchanged_leaf(self.fake):  # made here: backward() would have stored a gradient
         return ConstantVariable(None)
     unsupported("unsupported-attribute", value=self.describe(), name="grad")
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import guards
-from tracer.errors import Unsupported
 from tracer.graph.exchanged_data import exchanged, exchanged_at, is_exchanged_leaf
-from tracer.graph_breaks import reason, unsupported
+from tracer.graph_breaks import unsupported
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -54,6 +53,4 @@ def refuse_exchanged_leaf(tensor: TensorVariable) -> None:
     """A write to a leaf that requires a gradient, which CPython does not allow: for it, the very leaf has to be there."""
     step = exchanged_at(tensor.fake) if torch.is_grad_enabled() else None
     if step is not None:
-        error = Unsupported(reason("mutation-of-input"), {"value": "a leaf whose data were exchanged"})
-        error.break_step = step
-        raise error
+        unsupported("mutation-of-input", break_step=step, value="a leaf whose data were exchanged")

@@ -103,6 +103,8 @@ def _as_subclass(tx: Tracer, self: TensorVariable, cls: VariableTracker) -> Vari
 
 def _answer(name: str) -> Method:
     def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        if name == "dim_order":
+            self.asks_layout(tx)
         question = getattr(self.fake, name)
         constants = [arg.constant() for arg in args]
         return tx.literal(
@@ -348,6 +350,7 @@ def _requires_grad(
 ) -> VariableTracker | None:
     if self.fake.requires_grad is requires_grad.constant():
         return self
-    if self.source is not None:
+    of_no_history = self.cls is torch.nn.Parameter and not self.is_made_parameter  # gradients would come to what is in the graph
+    if self.source is not None or of_no_history:
         unsupported("mutation-of-input", value=f"{self.describe()}, by requires_grad_")
     return None

@@ -94,3 +94,22 @@ def test_what_a_checkpointed_function_changes_is_changed_twice(reentrant):
         return x.grad, count, mean
 
     check(f, torch.arange(1.0, 5.0).requires_grad_())
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_gradient_that_is_kept_is_that_of_the_tensor_after_it_was_written_to(backend):
+    def written(b, part):
+        (b[0] if part else b).mul_(3)
+        return (b * b).sum()
+
+    compiled = tracer.optimize(backend)(written)
+    for keeps, part in ((False, False), (True, False), (False, True), (True, True)):
+        gradients = []
+        for run in (written, compiled):
+            x = torch.arange(1.0, 5.0).reshape(2, 2).requires_grad_()
+            b = x * 2
+            if keeps:
+                b.retain_grad()
+            run(b, part).backward()
+            gradients.append([x.grad, *([b.grad] if keeps else [])])
+        torch.testing.assert_close(gradients[1], gradients[0], rtol=0, atol=0)

@@ -41,6 +41,8 @@ def call_function_ex(tx: Frame, inst: Instruction) -> None:
     kwargs: dict[str, VariableTracker] = {}
     if inst.arg & 1:
         for key, value in tx.pairs_of(tx.pop()):
+            if not key.is_constant() or type(key.constant()) is not str:
+                unsupported("call-arguments", error="keywords must be strings")
             kwargs[key.constant()] = value
     arguments = tx.pop()
     if not (defines(arguments.python_type(), "__iter__") or defines(arguments.python_type(), "__getitem__")):

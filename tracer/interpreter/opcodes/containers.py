@@ -8,12 +8,14 @@ from tracer.graph_breaks import unsupported
 from tracer.interpreter.registry import handles
 from tracer.library.class_checks import find_attr
 from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import NONE
 from tracer.variables.generators import GeneratorVariable
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.literals import from_python
 from tracer.variables.lookups import defines
 from tracer.variables.mappings import DictVariable, mapping_pairs
+from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sequences import ListVariable, SliceVariable, TupleVariable
 from tracer.variables.sets import SetVariable
 
@@ -197,16 +199,17 @@ def unpack_ex(tx: Frame, inst: Instruction) -> None:
 
 
 def unpacked(tx: Frame, value: VariableTracker, most: int | None = None) -> list[VariableTracker]:
-    """The items, of an iterator no more than `most`."""
+    """The items, of what runs code for each of them no more than `most`."""
     try:
-        if most is None or not isinstance(value, (IteratorVariable, GeneratorVariable)):
+        if most is None or not isinstance(value, (IteratorVariable, GeneratorVariable, UserObjectVariable, ClassVariable)):
             return value.unpack(tx)
+        iterator = value.iterate(tx)
     except ObservedException as raised:
         cls = value.python_type()
         if tx.is_exception(raised.value, TypeError) and not (defines(cls, "__iter__") or defines(cls, "__getitem__")):
             tx.raise_error(TypeError, f"cannot unpack non-iterable {cls.__name__} object")
         raise
     items: list[VariableTracker] = []
-    while len(items) < most and (item := value.next(tx)) is not None:
+    while len(items) < most and (item := iterator.next(tx)) is not None:
         items.append(item)
     return items

@@ -7,6 +7,7 @@ from tracer.bytecode import Instruction
 from tracer.interpreter.registry import breaks, handles
 from tracer.variables.base import VariableTracker
 from tracer.variables.exceptions import ExceptionVariable
+from tracer.variables.lookups import defines
 from tracer.variables.objects import UserObjectVariable
 
 if TYPE_CHECKING:
@@ -23,11 +24,13 @@ def before_with(tx: Frame, inst: Instruction) -> None:
 
 
 def special_method(tx: Frame, manager: VariableTracker, name: str) -> VariableTracker:
-    if not isinstance(manager, UserObjectVariable):
-        return manager.get_attr(tx, name)
-    method = manager.special(tx, name)
+    if isinstance(manager, UserObjectVariable):
+        method = manager.special(tx, name)
+    else:
+        method = manager.get_attr(tx, name) if defines(manager.python_type(), name) else None
     if method is None:
-        tx.raise_error(TypeError, f"{manager.cls.__name__!r} object does not support the context manager protocol")
+        kind, missed = manager.python_type().__name__, " (missed __exit__ method)" if name == "__exit__" else ""
+        tx.raise_error(TypeError, f"{kind!r} object does not support the context manager protocol{missed}")
     return method
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer.graph_breaks import unsupported
+from tracer.library.class_checks import is_of
 from tracer.library.registry import models
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import ConstantVariable, boolean, fold
@@ -57,7 +58,7 @@ for _function in _FOLDED:
 
 @models(torch.is_tensor)
 def _is_tensor(tx: Tracer, obj: Value) -> Value:
-    return boolean(issubclass(obj.python_type(), torch.Tensor))
+    return boolean(is_of(obj, torch.Tensor))
 
 
 @models(torch.is_storage)

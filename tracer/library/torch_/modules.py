@@ -1,4 +1,5 @@
-"""Models of what modules of torch.nn do beside computing: weak references to weights, first calls."""
+"""Models of what modules of torch.nn do beside computing: parameters and buffers that are made, weak references to weights, first
+calls."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -8,14 +9,46 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.modules.rnn import RNNBase
 
 from tracer.errors import NotNow
+from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import ConstantVariable, boolean
+from tracer.variables.callables import CallableVariable
+from tracer.variables.constant import NONE, TRUE, ConstantVariable, boolean
+from tracer.variables.parameters import make_parameter
+from tracer.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 Value = VariableTracker
+
+
+@models(torch.nn.Parameter)
+def _parameter(tx: Tracer, data: Value = NONE, requires_grad: Value = TRUE) -> Value:
+    return make_parameter(tx, _plain_data(tx, torch.nn.Parameter, data), requires_grad.truth(tx))
+
+
+@models(torch.nn.Buffer)
+def _buffer(tx: Tracer, data: Value = NONE, *, persistent: Value = TRUE) -> Value:
+    plain = _plain_data(tx, torch.nn.Buffer, data)
+    if plain.fake.requires_grad:
+        unsupported("tensor-subclass", cls="Buffer", source="data that require a gradient")
+    made = tx.output.call_method("detach", (plain.node,), {})
+    tx.effects.store_attribute(made, "persistent", persistent)
+    tx.effects.store_attribute(made, "_is_buffer", TRUE)
+    return made  # type: ignore[no-any-return]
+
+
+def _plain_data(tx: Tracer, cls: type, data: Value) -> TensorVariable:
+    """The tensor that a parameter or buffer is made of."""
+    if data.is_none():
+        data = tx.call_library(CallableVariable(torch.empty), [ConstantVariable(0)], {})  # type: ignore[attr-defined]
+    special = torch.is_inference_mode_enabled() or torch._C._are_functorch_transforms_active() or tx.trace.overrides.active
+    if special or tx.effects.observer is not None or not isinstance(data, TensorVariable):
+        unsupported("tensor-subclass", cls=cls.__qualname__, source="a constructor call")
+    if data.cls not in (torch.Tensor, torch.nn.Parameter):
+        unsupported("tensor-subclass", cls=cls.__qualname__, source="a constructor call")
+    return data
 
 
 @models(RNNBase._weights_have_changed)

@@ -99,16 +99,12 @@ def assume(tx: Tracer, cond: Value) -> None:
     """What does not hold is raised by CPython, with its own message; what is known only at run time is checked there."""
     if isinstance(cond, TensorVariable):
         unsupported("data-dependent-branch", value=cond.describe())
-    if isinstance(cond, SymNodeVariable) and _depends_on_data(cond):
+    if isinstance(cond, SymNodeVariable) and cond.depends_on_data():
         if symbolic.assume(tx, cond):
             return
         unsupported("call-arguments", error="torch._check of something that does not hold")
     if cond.python_type() is not bool or not cond.truth(tx):
         unsupported("call-arguments", error="torch._check of something that does not hold")
-
-
-def _depends_on_data(cond: SymNodeVariable) -> bool:
-    return not cond.example.node.has_hint()
 
 
 def _known(question: str) -> Any:

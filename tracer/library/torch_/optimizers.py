@@ -15,11 +15,11 @@ from torch.optim import optimizer
 from tracer import config
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import code_models, models
-from tracer.sources import CellContentsSource, ClosureCellSource, ObjectSource
+from tracer.sources import CellContentsSource, ClosureCellSource
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import CallableVariable
 from tracer.variables.constant import FALSE, ConstantVariable
-from tracer.variables.functions import UserFunctionVariable
+from tracer.variables.functions import as_written
 from tracer.variables.mappings import DictVariable
 from tracer.variables.sequences import ListVariable
 from tracer.variables.tensor import TensorVariable
@@ -76,8 +76,7 @@ _zero_grad_itself = inspect.unwrap(_ZERO_GRAD)
 @models(_zero_grad_itself)
 def _zero_grad(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     """torch tells compilers to leave it alone; tracing through it is what CPython does."""
-    function = UserFunctionVariable(_zero_grad_itself, ObjectSource(_zero_grad_itself, _zero_grad_itself.__qualname__))
-    return tx.inline(function, list(args), kwargs)
+    return tx.inline(as_written(_zero_grad_itself), list(args), kwargs)
 
 
 @models(torch._C._group_tensors_by_device_and_dtype)

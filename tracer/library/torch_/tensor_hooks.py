@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import fx
 
-from tracer.errors import Unsupported
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph.tensor_hooks import add_hook, remove_hook
-from tracer.graph_breaks import reason, unsupported
+from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.library.subgraphs import Subgraph, argument_of_function, recording, refuse_new_symbols
 from tracer.sources.reading import codes_in
@@ -58,9 +57,8 @@ class HookHandleVariable(VariableTracker):
 
     def _refuse(self) -> NoReturn:
         """It is real where the graph breaks before the hook is set."""
-        error = Unsupported(reason("autograd-in-trace"), {"name": f"{_NAME} whose handle is used outside of the graph"})
-        error.break_step = self.break_step
-        raise error
+        name = f"{_NAME} whose handle is used outside of the graph"
+        unsupported("autograd-in-trace", break_step=self.break_step, name=name)
 
 
 @models(add_hook)

@@ -1,0 +1,75 @@
+"""Hashes of bytes that are known while tracing; functions of texts and of complex numbers."""
+
+from __future__ import annotations
+
+import cmath
+import hashlib
+import unicodedata
+from typing import Any
+
+import torch
+
+from tests.support import breaks, captured, check
+
+X = torch.ones(3)
+
+
+def test_a_bucket_by_the_hash_of_a_name() -> None:
+    def f(x: torch.Tensor, name: str) -> Any:
+        bucket = int(hashlib.md5(name.encode()).hexdigest(), 16) % 3
+        return x[bucket] * 2, bucket
+
+    captured(f, X, "feature")
+
+
+def test_a_hash_that_grows() -> None:
+    def f(x: torch.Tensor) -> Any:
+        one = hashlib.sha256()
+        other = one
+        other.update(b"a")
+        copied = one.copy()
+        one.update(b"b")
+        add = copied.update
+        add(b"c")
+        return x + 1, one.hexdigest(), copied.digest(), one is other, one.name, one.digest_size, one.block_size, bool(one)
+
+    captured(f, X)
+
+
+def test_a_hash_that_leaves_the_frame_and_goes_on() -> None:
+    def f(x: torch.Tensor) -> Any:
+        one = hashlib.sha1(b"a")
+        one.update(b"b")
+        y = x + 1
+        print(end="")
+        one.update(b"c")
+        return y * 2, one.hexdigest(), type(one).__name__
+
+    breaks(f, X)
+
+
+def test_what_cannot_be_hashed() -> None:
+    def f(x: torch.Tensor, given: Any) -> Any:
+        try:
+            hashlib.md5().update(given)
+        except TypeError as error:
+            return x + 1, str(error)
+        return x + 2
+
+    for given in ("text", 5, None, bytearray(b"a")):
+        check(f, X, given)
+
+
+def test_functions_of_complex_numbers_and_texts() -> None:
+    def f(x: torch.Tensor) -> Any:
+        numbers = cmath.exp(1j), cmath.phase(-1), cmath.polar(1 + 1j), cmath.sqrt(-1), cmath.isnan(1j)
+        texts = unicodedata.normalize("NFKD", "\u00e9"), unicodedata.category("a"), unicodedata.name("a")
+        found = []
+        for call in (lambda: cmath.log(0), lambda: cmath.exp("a"), lambda: unicodedata.name("\x00")):
+            try:
+                call()
+            except (ValueError, TypeError) as error:
+                found.append(str(error))
+        return x * numbers[0].real, numbers, texts, found
+
+    captured(f, X)

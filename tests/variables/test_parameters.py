@@ -1,0 +1,246 @@
+"""Parameters and buffers that a traced function makes: one graph; gradients, memory, classes and attributes are CPython's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from tests.support import breaks, captured, captured_made, check
+from tracer import optimize
+
+X = torch.linspace(-1, 1, 12).reshape(3, 4)
+
+
+def described(x):
+    p = nn.Parameter(torch.ones(4))
+    frozen = nn.Parameter(torch.ones(4, dtype=torch.int32), requires_grad=False)
+    both = [(type(q), isinstance(q, nn.Parameter), q.requires_grad, q.is_leaf, q.grad, q.grad_fn, q.shape) for q in (p, frozen)]
+    return both, x * p
+
+
+def returned(x):
+    p = nn.Parameter(x.sin())
+    return p * x, p
+
+
+def of_an_argument(x):
+    p = nn.Parameter(x)
+    return p * 2, p
+
+
+def without_data(x):
+    return nn.Parameter(), x + 1
+
+
+def that_share_memory(x):
+    data = x.sin()
+    p, q = nn.Parameter(data), nn.Parameter(data, requires_grad=False)
+    with torch.no_grad():
+        p.add_(1)
+        q[0] = 3
+    return p, q, data, p is q
+
+
+def made_in_no_grad(x):
+    with torch.no_grad():
+        p = nn.Parameter(torch.ones(4))
+        before = x * p
+    return before, x * p, p
+
+
+def turned(x):
+    p = nn.Parameter(x.t())
+    return p.stride(), p.is_contiguous(), p * 2, p
+
+
+def with_an_attribute(x):
+    p = nn.Parameter(torch.ones(4))
+    p.tag = "own"
+    return p, p.tag, x * p
+
+
+def whose_gradient_is_taken(x):
+    p, q = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(4))
+    (x * p * q).sin().sum().backward(inputs=[p])
+    return p.grad, q.grad, torch.autograd.grad((x * q).sum(), q), p, q
+
+
+def whose_gradients_add_up(x):
+    p = nn.Parameter(torch.ones(4))
+    for _ in range(3):
+        (x * p).sin().sum().backward()
+    kept, p.grad = p.grad, None
+    (x * p * p).sum().backward()
+    return kept, p.grad, p
+
+
+def in_a_layer(x):
+    layer = nn.Linear(4, 2)
+    return layer(x), layer
+
+
+def in_layers(x):
+    return nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.LayerNorm(4), nn.Linear(4, 2))(x)
+
+
+def in_a_list(x):
+    return sum(x * p for p in nn.ParameterList([nn.Parameter(torch.ones(4) * n) for n in range(3)]))
+
+
+def in_a_closure(x):
+    p = nn.Parameter(torch.ones(4))
+    return (lambda y: y * p), x * p
+
+
+def trained(x):
+    layer = nn.Linear(4, 1)
+    for _ in range(2):
+        layer.zero_grad()
+        layer(x).pow(2).mean().backward()
+        with torch.no_grad():
+            for p in layer.parameters():
+                p.sub_(0.1 * p.grad)
+    return layer
+
+
+def with_buffers(x):
+    module = nn.Module()
+    module.b = nn.Buffer(torch.ones(4))
+    module.register_buffer("c", x * 1, persistent=False)
+    module.d = nn.Buffer(torch.zeros(4), persistent=False)
+    return x * module.b + module.c, dict(module.named_buffers()), list(module.state_dict()), module.b.persistent
+
+
+CAPTURED = [
+    described, returned, of_an_argument, without_data, that_share_memory, made_in_no_grad, turned, with_an_attribute,
+    whose_gradient_is_taken, whose_gradients_add_up, in_a_layer, in_layers, in_a_list, in_a_closure, trained, with_buffers,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("program", CAPTURED, ids=lambda program: program.__name__)
+def test_captured(program, requires_grad):
+    captured(program, X.clone().requires_grad_(requires_grad))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_gradients_arrive_at_a_parameter_that_was_returned(backend):
+    results = []
+    for run in (in_a_layer, optimize(backend)(in_a_layer)):
+        torch.manual_seed(0)
+        y, layer = run(X)
+        y.pow(2).sum().backward()
+        results.append([y, *layer.parameters(), *(p.grad for p in layer.parameters())])
+    torch.testing.assert_close(results[1], results[0])
+    assert type(layer.weight) is nn.Parameter
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_writes_to_a_parameter_that_was_returned_are_noticed_by_autograd(backend):
+    def program(x):
+        data = torch.ones(4)
+        p = nn.Parameter(data)
+        return (x * p).sum(), p, data
+
+    x = X.clone().requires_grad_()
+    for run in (program, optimize(backend)(program)):
+        for write in (0, 1):  # to the parameter, to what it was made of
+            loss, *tensors = run(x)
+            versions = [tensor._version for tensor in tensors]
+            with torch.no_grad():
+                tensors[write].add_(1)
+            assert [tensor._version for tensor in tensors] == [version + 1 for version in versions]
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                loss.backward()
+
+
+def test_a_parameter_that_is_changed_after_it_was_read_has_no_gradient_behind_it():
+    def program(x):
+        p = nn.Parameter(torch.ones(4))
+        y = x * p
+        with torch.no_grad():
+            p.mul_(3)
+        return y
+
+    for run in (program, optimize("eager")(program)):
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            run(X.clone().requires_grad_()).sum().backward()
+
+
+def test_parameters_of_a_module_are_exchanged():
+    class Model(nn.Module):
+        def forward(self, x):
+            if not hasattr(self, "weight"):
+                self.weight = nn.Parameter(torch.ones(x.shape[-1]) * 2)
+            self.weight = nn.Parameter(self.weight * 3, requires_grad=self.weight.requires_grad)
+            return x * self.weight
+
+    checked = check(lambda model, x: model(x), Model(), X)
+    assert not checked.breaks
+
+
+def in_place(x):
+    p = nn.Parameter(torch.ones(4))
+    try:
+        p.add_(1)
+    except RuntimeError as error:
+        return x, str(error)
+
+
+def of_numbers_without_gradients(x):
+    try:
+        nn.Parameter(torch.ones(4, dtype=torch.int32))
+    except RuntimeError as error:
+        return x, str(error)
+
+
+def with_a_hook(x):
+    p = nn.Parameter(torch.ones(4))
+    p.register_hook(lambda gradient: gradient * 2)
+    return x * p, p
+
+
+def in_inference_mode(x):
+    with torch.inference_mode():
+        p = nn.Parameter(torch.ones(4))
+    return p, x + 1
+
+
+def that_requires_a_gradient_later(x):
+    p = nn.Parameter(torch.ones(4), requires_grad=False).requires_grad_()
+    (x * p).sum().backward()
+    return p, p.grad
+
+
+@pytest.mark.parametrize(
+    "program", [in_place, of_numbers_without_gradients, with_a_hook, in_inference_mode, that_requires_a_gradient_later]
+)
+def test_left_to_cpython(program):
+    breaks(program, X)
+
+
+def test_a_size_that_is_not_constant_breaks_the_graph():
+    @optimize("eager", dynamic=True)
+    def program(x):
+        p = nn.Parameter(torch.ones(x.shape[0], 1))
+        return x * p, p
+
+    for rows in (3, 5):
+        y, p = program(torch.ones(rows, 2))
+        y.sum().backward()
+        assert p.shape == (rows, 1) and torch.equal(p.grad, torch.full((rows, 1), 2.0))
+
+
+def stored_as_what_it_is(module, value, x):
+    module.x = value
+    return list(module._buffers), list(module._parameters), "x" in module.__dict__, isinstance(value, nn.Buffer), x + 1
+
+
+class Own(torch.Tensor):
+    pass
+
+
+@pytest.mark.parametrize("make", [nn.Buffer, nn.Parameter, torch.Tensor.clone, lambda data: nn.Parameter(data.as_subclass(Own))])
+def test_what_a_module_stores_is_told_by_the_tensor_itself(make):
+    captured_made(stored_as_what_it_is, lambda: ((nn.Module(), make(torch.ones(4)), X), {}))
