@@ -1,7 +1,6 @@
 """What `test_distributed` runs in each of two processes."""
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import torch
@@ -44,9 +43,9 @@ def gathered_into_a_list(x: torch.Tensor) -> Any:
     return parts[0] + parts[1]
 
 
-def work(rank: int, port: int) -> None:
-    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=str(port))
-    dist.init_process_group("gloo", rank=rank, world_size=2)
+def work(rank: int, meeting: str) -> None:
+    """They meet at a file: a port that was free a moment ago may be another's when it is bound."""
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
     for fn in (reduced, gathered, scattered, sent_to_all, who_is_asked, reduced_in_place, gathered_into_a_list):
         breaks: list[Any] = []
         traced = compiled(fn, Settings(backend="eager", hooks={"on_break": breaks.append}))
@@ -55,4 +54,5 @@ def work(rank: int, port: int) -> None:
         for _ in range(2):
             assert torch.equal(traced(x.clone()), expected), fn.__name__
         assert bool(breaks) is (fn in (reduced_in_place, gathered_into_a_list)), (fn.__name__, breaks)
+    dist.barrier()  # or the one that is done closes connections that the other still reads from
     dist.destroy_process_group()
