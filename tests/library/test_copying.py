@@ -341,6 +341,49 @@ def test_tensors_that_are_copied_by_their_storage():
         check(lambda x: (copy.deepcopy(x), x), tensor)
 
 
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(3, 3)
+        self.norm = torch.nn.BatchNorm1d(3)
+        self.last = torch.nn.Linear(3, 3, bias=False)
+        self.last.weight = self.first.weight
+        self.frozen = torch.nn.Parameter(torch.arange(3.0), requires_grad=False)
+
+    def forward(self, x):
+        return self.last(self.norm(self.first(x))) * self.frozen
+
+
+def _copied_and_called(net, x):
+    copied = copy.deepcopy(net)
+    y = copied(x), net(x)
+    (y[0].sum() + y[1].sum()).backward()
+    return y, copied, copied.last.weight is copied.first.weight, net
+
+
+def test_a_module_from_outside():
+    def make():
+        net = Net()
+        net.first.weight.grad = torch.ones(3, 3)  # which the copy lacks, as the attribute
+        net.first.weight.note = 5
+        return (net.eval(), torch.ones(2, 3)), {}
+
+    captured_made(_copied_and_called, make)
+
+
+def test_a_module_made_inside():
+    captured(lambda x: _copied_and_called(Net(), x), torch.ones(2, 3))
+
+
+def test_a_copy_of_a_parameter_has_memory_of_its_own():
+    def fn(p, x):
+        shared = [p, p.data, torch.nn.Parameter(p.data)]
+        return [copy.deepcopy(each) for each in shared], copy.deepcopy([p, p]), copy.deepcopy(p).requires_grad, x + 1
+
+    for requires_grad in (True, False):
+        captured_made(fn, lambda: ((torch.nn.Parameter(torch.ones(2, 2), requires_grad), X), {}))
+
+
 def test_a_tensor_that_gets_an_attribute_later():
     traced = compiled(lambda x: copy.deepcopy(x), Settings(backend="eager", name="check"))
     x = torch.arange(3.0)

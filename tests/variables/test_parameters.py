@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -112,9 +114,93 @@ def with_buffers(x):
     return x * module.b + module.c, dict(module.named_buffers()), list(module.state_dict()), module.b.persistent
 
 
+def that_requires_a_gradient_later(x):
+    p = nn.Parameter(torch.ones(4), requires_grad=False).requires_grad_()
+    (x * p).sum().backward()
+    return p, p.grad
+
+
+def frozen_and_written_and_thawed(x):
+    p = nn.Parameter(torch.ones(4))
+    p.requires_grad = False
+    p.add_(1)
+    before = x * p
+    p.requires_grad_()
+    (x * p).sum().backward()
+    return before, x * p, p
+
+
+def frozen(x):
+    layer = nn.Linear(4, 2).requires_grad_(False)
+    return layer(x), layer
+
+
+def frozen_in_part(x):
+    layer = nn.Linear(4, 2)
+    layer.weight.requires_grad = False
+    layer(x).sum().backward()
+    return layer, layer.weight.grad
+
+
+def given_other_data(x):
+    p, q = nn.Parameter(torch.ones(4)), nn.Parameter(torch.zeros(4))
+    before, p.data = p.detach(), q.data
+    with torch.no_grad():
+        p.add_(1)
+    before.add_(5)
+    return before, p, q, x * p * q
+
+
+def given_data_of_another_size(x):
+    p = nn.Parameter(torch.ones(4))
+    p.data = torch.ones(2, 3).t()
+    (p * p).sum().backward()
+    return p, p.grad, x + 1
+
+
+def given_its_own_data(x):
+    p = nn.Parameter(torch.ones(4))
+    y = x * p
+    p.data = p
+    y.sum().backward()
+    return y, p
+
+
+def converted(x):
+    layer = nn.Linear(4, 2)
+    weight, state = layer.weight, layer.state_dict()
+    same = layer.double()
+    y = layer(x.double())
+    y.sum().backward()
+    return y, layer, same is layer, layer.weight is weight, state, weight.dtype
+
+
+def converted_to_and_fro(x):
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).to(torch.float64).half().float()
+    return model.train()(x), model.float() is model, model
+
+
+def initialised_in_apply(x):
+    def initialise(module):
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            nn.init.constant_(module.bias, 0.5)
+
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2)).apply(initialise).eval()
+    return model(x), model, torch.rand(2)
+
+
+def loaded(x):
+    source, target = (nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)) for _ in range(2))
+    keys = target.load_state_dict(source.state_dict())
+    return source(x), target(x), target, keys.missing_keys
+
+
 CAPTURED = [
     described, returned, of_an_argument, without_data, that_share_memory, made_in_no_grad, turned, with_an_attribute,
     whose_gradient_is_taken, whose_gradients_add_up, in_a_layer, in_layers, in_a_list, in_a_closure, trained, with_buffers,
+    that_requires_a_gradient_later, frozen_and_written_and_thawed, frozen, frozen_in_part, given_other_data,
+    given_data_of_another_size, given_its_own_data, converted, converted_to_and_fro, initialised_in_apply, loaded,
 ]  # fmt: skip
 
 
@@ -124,10 +210,21 @@ def test_captured(program, requires_grad):
     captured(program, X.clone().requires_grad_(requires_grad))
 
 
+def in_a_converted_layer(x):
+    layer = nn.Linear(4, 2).double()
+    return layer(x.double()), layer
+
+
+def in_a_copied_layer(x):
+    layer = copy.deepcopy(nn.Linear(4, 2)).requires_grad_(False).requires_grad_()
+    return layer(x), layer
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_gradients_arrive_at_a_parameter_that_was_returned(backend):
+@pytest.mark.parametrize("program", [in_a_layer, in_a_converted_layer, in_a_copied_layer])
+def test_gradients_arrive_at_a_parameter_that_was_returned(backend, program):
     results = []
-    for run in (in_a_layer, optimize(backend)(in_a_layer)):
+    for run in (program, optimize(backend)(program)):
         torch.manual_seed(0)
         y, layer = run(X)
         y.pow(2).sum().backward()
@@ -207,15 +304,71 @@ def in_inference_mode(x):
     return p, x + 1
 
 
-def that_requires_a_gradient_later(x):
-    p = nn.Parameter(torch.ones(4), requires_grad=False).requires_grad_()
-    (x * p).sum().backward()
+def frozen_when_gradients_lead_to_it(x):
+    p = nn.Parameter(torch.ones(4))
+    y = x * p
+    p.requires_grad_(False)
+    y.sum().backward() if y.requires_grad else None
     return p, p.grad
 
 
-@pytest.mark.parametrize(
-    "program", [in_place, of_numbers_without_gradients, with_a_hook, in_inference_mode, that_requires_a_gradient_later]
-)
+def frozen_when_its_value_was_stored(x):
+    y, p = torch.zeros(4), nn.Parameter(torch.ones(4))
+    y[:] = p
+    p.requires_grad_(False)
+    return y, y.requires_grad, p
+
+
+def thawed_when_it_has_a_view(x):
+    p = nn.Parameter(torch.ones(4), requires_grad=False)
+    view = p.view(2, 2)
+    p.requires_grad_()
+    return p, view, view.requires_grad
+
+
+def given_other_data_when_gradients_lead_to_it(x):
+    p = nn.Parameter(torch.ones(4))
+    y = x * p
+    p.data = torch.zeros(4)
+    return y, p
+
+
+def converted_when_it_has_a_gradient(x):
+    p = nn.Parameter(torch.ones(4))
+    p.grad = torch.ones(4)
+    p.data = p.data.double()
+    return p, p.grad
+
+
+def given_data_that_have_no_gradient(x):
+    p = nn.Parameter(torch.ones(4))
+    try:
+        p.data = torch.ones(4, dtype=torch.int32)
+    except RuntimeError as error:
+        return str(error), p
+
+
+def written_to_with_a_history(x):
+    p = nn.Parameter(torch.ones(4), requires_grad=False)
+    p.mul_(x.sum().requires_grad_() * torch.ones((), requires_grad=True))
+    return p, p.requires_grad, p.is_leaf
+
+
+def written_to_with_a_history_through_a_view(x):
+    p = nn.Parameter(torch.ones(4), requires_grad=False)
+    p.view(2, 2).mul_(torch.ones((), requires_grad=True))
+    return p, p.requires_grad, p.is_leaf
+
+
+LEFT_TO_CPYTHON = [
+    in_place, of_numbers_without_gradients, with_a_hook, in_inference_mode, frozen_when_gradients_lead_to_it,
+    frozen_when_its_value_was_stored, thawed_when_it_has_a_view, given_other_data_when_gradients_lead_to_it,
+    converted_when_it_has_a_gradient, given_data_that_have_no_gradient, written_to_with_a_history,
+    written_to_with_a_history_through_a_view,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("program", LEFT_TO_CPYTHON, ids=lambda program: program.__name__)
 def test_left_to_cpython(program):
     breaks(program, X)
 

@@ -15,25 +15,93 @@ from torch import fx
 from tracer import _C
 from tracer.effects.draws import Draw
 from tracer.graph.exchanged_data import exchanged
+from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
 from tracer.sources import DrawnTensorSource
 from tracer.variables.tensor import TensorVariable
+from tracer.variables.tensor_data import refuse_unlike_data
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 
 class MadeParameterVariable(TensorVariable):
-    """`data` computes what it holds; `number` says which of the things that the output code makes first it is, if any."""
+    """`data` computes what it holds; `number` says which of the things that the output code makes first it is, if any. As long
+    as no gradient leads to it, it may be filled anew."""
 
-    def __init__(self, node: fx.Node, fake: Any, data: TensorVariable, number: int | None) -> None:
-        super().__init__(node, fake, None, torch.nn.Parameter)
+    number: int | None
+
+    def __init__(self, tx: Tracer, data: TensorVariable, requires_grad: bool) -> None:
+        super().__init__(data.node, data.fake, None, torch.nn.Parameter)
+        self.hold(tx, data, requires_grad)
+
+    def hold(self, tx: Tracer, data: TensorVariable, requires_grad: bool) -> None:
+        self.held_from = tx.break_step()  # type: ignore[attr-defined]
         self.data = data
-        self.number = number
-        self.is_made_parameter = number is not None
+        self.number = None
+        self.node, self.fake = data.node, data.fake
+        if requires_grad:
+            self._hold_in_leaf(tx, data)
+        self.is_made_parameter = requires_grad
+        self.fake._is_param = True  # type: ignore[attr-defined]  # isinstance(fake, torch.nn.Parameter) looks here
+        tx.output.track(self.fake, self)
+
+    def _hold_in_leaf(self, tx: Tracer, data: TensorVariable) -> None:
+        fake = data.fake
+        sizes = tuple(fake.shape)
+        if not all(type(size) is int for size in sizes) or not (fake.dtype.is_floating_point or fake.dtype.is_complex):
+            why = "sizes that are not constant, or numbers that have no gradient"
+            unsupported("tensor-subclass", cls="Parameter", source=why)
+        args = sizes, fake.dtype, fake.device
+        self.number = tx.effects.draw(Draw(empty_parameter, None, args, {}))
+        empty = tx.output.world.run(empty_parameter, args, {})
+        node = tx.output.add_input(DrawnTensorSource(self.number), empty_parameter(*args), empty, own_memory=True)
+        inside: Any = tx.output.call_function(exchanged, (node, data.node), {})
+        inside.fake.exchanged_at = self.held_from
+        self.node, self.fake = inside.node, inside.fake
+
+    def exchange(self, tx: Tracer, other: TensorVariable) -> None:
+        refuse_unlike_data(tx, self, other.fake)
+        if other.fake.dtype != self.fake.dtype and tx.effects.attribute(self, "grad") is not None:
+            unsupported("unsupported-attribute-store", value=f"{self.describe()}, which has a gradient,", name="data")
+        self._refuse_history(tx, "data")
+        data: Any = tx.output.call_function(getattr, (other.node, "data"), {})
+        self.hold(tx, data, self.is_made_parameter)
+
+    def require_gradient(self, tx: Tracer, wanted: bool) -> TensorVariable:
+        self._refuse_history(tx, "requires_grad")
+        data: Any = tx.output.call_method("detach", (self.data.node,), {})
+        self.hold(tx, data, wanted)
+        return self
+
+    def _refuse_history(self, tx: Tracer, name: str) -> None:
+        """Gradients that lead here would go to the parameter that was; and what a write has made of it is more than its data."""
+        special = torch._C._are_functorch_transforms_active() or torch.is_inference_mode_enabled()
+        special = special or tx.trace.overrides.active or tx.effects.observer is not None
+        leads_here = any(map(self._leads_here, self.node.users))
+        if special or leads_here or self.has_lost_leaf:
+            value = f"{self.describe()}, which gradients may lead to,"
+            step = None if self.is_made_parameter else self.held_from  # views are to be those of the very leaf
+            unsupported("unsupported-attribute-store", break_step=step, value=value, name=name)
+
+    def _leads_here(self, user: fx.Node) -> bool:
+        """Whether a node of the graph that reads the parameter may have a history that begins with it. A view has when it has."""
+        example = user.meta[EXAMPLE]
+        tensors = example if isinstance(example, (tuple, list)) else [example]
+        if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
+            return self.is_made_parameter
+        others = [tensor for tensor in tensors if tensor is not self.fake]
+        return any(each._base is self.fake or (self.is_made_parameter and each.requires_grad) for each in others)
+
+    @property
+    def has_lost_leaf(self) -> bool:
+        """Whether a write to what was a leaf without gradients has made it a result of an operation."""
+        return self.number is None and self.fake.requires_grad
 
     def reconstruct(self, cg: Any) -> None:
         number = self.number
+        if self.has_lost_leaf:
+            unsupported("mutation-of-input", break_step=self.held_from, value="a parameter that a write gives a history")
         if number is None:
             cg.call_object(_without_gradient, lambda: cg.load_graph_output(self))
         else:
@@ -43,27 +111,7 @@ class MadeParameterVariable(TensorVariable):
 def make_parameter(tx: Tracer, data: TensorVariable, requires_grad: bool) -> TensorVariable:
     """torch.nn.Parameter(data, requires_grad)"""
     detached: Any = tx.output.call_method("detach", (data.node,), {})
-    if not requires_grad:
-        made = MadeParameterVariable(detached.node, detached.fake, detached, None)
-        return _tracked(tx, made)
-    fake = detached.fake
-    sizes = tuple(fake.shape)
-    if not all(type(size) is int for size in sizes) or not (fake.dtype.is_floating_point or fake.dtype.is_complex):
-        unsupported("tensor-subclass", cls="Parameter", source="sizes that are not constant, or numbers that have no gradient")
-    step = tx.break_step()  # type: ignore[attr-defined]
-    args = sizes, fake.dtype, fake.device
-    number = tx.effects.draw(Draw(empty_parameter, None, args, {}))
-    empty = tx.output.world.run(empty_parameter, args, {})
-    node = tx.output.add_input(DrawnTensorSource(number), empty_parameter(*args), empty, own_memory=True)
-    inside: Any = tx.output.call_function(exchanged, (node, detached.node), {})
-    inside.fake.exchanged_at = step
-    return _tracked(tx, MadeParameterVariable(inside.node, inside.fake, detached, number))
-
-
-def _tracked(tx: Tracer, made: MadeParameterVariable) -> TensorVariable:
-    made.fake._is_param = True  # type: ignore[attr-defined]  # isinstance(fake, torch.nn.Parameter) looks here
-    tx.output.track(made.fake, made)
-    return made
+    return MadeParameterVariable(tx, detached, requires_grad)
 
 
 def empty_parameter(sizes: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:

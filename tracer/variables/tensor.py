@@ -121,11 +121,22 @@ class TensorVariable(VariableTracker):
             tx.effects.store_attribute(self, name, value)
             return
         if name == "data" and isinstance(value, TensorVariable):
-            exchange_data(tx, self, value)
+            if value is not self:
+                self.exchange(tx, value)
             return
         if inspect.getattr_static(self.cls, name, _MISSING) is not _MISSING or name.startswith("__"):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         tx.effects.store_attribute(self, name, value)
+
+    def exchange(self, tx: Tracer, other: TensorVariable) -> None:
+        """self.data = other"""
+        exchange_data(tx, self, other)
+
+    def require_gradient(self, tx: Tracer, wanted: bool) -> VariableTracker | None:
+        """self.requires_grad_(wanted), where it is not so yet; None: an operation of the graph."""
+        if self.source is not None or self.cls is torch.nn.Parameter:
+            unsupported("mutation-of-input", value=f"{self.describe()}, by requires_grad_")
+        return None
 
     def _may_be_gradient(self, value: VariableTracker) -> bool:
         if isinstance(value, TensorVariable):

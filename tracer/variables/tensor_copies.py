@@ -10,12 +10,15 @@ from tracer.graph.fake_tensors import storage_of
 from tracer.graph_breaks import unsupported
 from tracer.sources import GenericAttrSource
 from tracer.variables.base import VariableTracker
+from tracer.variables.functions import as_written
 from tracer.variables.identities import IdVariable
 from tracer.variables.mappings import DictVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
     from tracer.variables.tensor import TensorVariable
+
+_PARAMETER_COPY = as_written(torch.nn.Parameter.__deepcopy__)
 
 
 class MemoVariable(DictVariable):
@@ -29,7 +32,10 @@ def shallow_copy(tx: Tracer, tensor: TensorVariable) -> VariableTracker:
 
 
 def deep_copy(tx: Tracer, tensor: TensorVariable, memo: VariableTracker) -> VariableTracker:
-    """A tensor is copied like by clone(). What shares its memory would have a copy that shares the memory of its copy."""
+    """A tensor is copied like by clone(). What shares its memory would have a copy that shares the memory of its copy; a
+    parameter has a copy of its own memory in any case."""
+    if tensor.cls is torch.nn.Parameter:
+        return tx.inline(_PARAMETER_COPY, [tensor, memo], {})  # type: ignore[no-any-return]
     known = isinstance(memo, MemoVariable) or (isinstance(memo, DictVariable) and not memo.entries)
     if not known or not tensor.fake.is_contiguous() or not _fills_its_storage(tx, tensor):
         unsupported("data-dependent-method", value=tensor.describe(), name="__deepcopy__")

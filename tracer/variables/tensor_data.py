@@ -21,6 +21,7 @@ def exchange_data(tx: Tracer, tensor: TensorVariable, other: TensorVariable) -> 
     step = tx.break_step()  # type: ignore[attr-defined]
     leaf = bool(before.is_leaf) or is_exchanged_leaf(before)
     _refuse_what_cannot_be_told(tx, tensor, other.fake, leaf)
+    refuse_unlike_data(tx, tensor, other.fake)
     data: Any = tx.output.call_function(getattr, (other.node, "data"), {})
     if tensor.source is None:
         tx.effects.mutate(tensor)
@@ -37,13 +38,20 @@ def exchange_data(tx: Tracer, tensor: TensorVariable, other: TensorVariable) -> 
 
 def _refuse_what_cannot_be_told(tx: Tracer, tensor: TensorVariable, data: torch.Tensor, leaf: bool) -> None:
     before = tensor.fake
-    alike = (before.dtype, before.device, before.layout) == (data.dtype, data.device, data.layout)
+    alike = before.dtype == data.dtype
     if before.requires_grad:
         alike = alike and before.shape == data.shape  # a gradient has the size that the tensor had
         if tensor.source is not None:
             tx.guard(guards.LeafMatch(tensor.source, tensor.real(tx).is_leaf))
         elif leaf:
             alike = False
+    if not alike:
+        unsupported("unsupported-attribute-store", value=tensor.describe(), name="data")
+
+
+def refuse_unlike_data(tx: Tracer, tensor: TensorVariable, data: torch.Tensor) -> None:
+    before = tensor.fake
+    alike = (before.device, before.layout) == (data.device, data.layout)
     plain = tensor.cls in (torch.Tensor, torch.nn.Parameter) and not (before.is_conj() or before.is_neg())
     if not alike or not plain or torch._C._are_functorch_transforms_active() or tx.trace.overrides.active:
         unsupported("unsupported-attribute-store", value=tensor.describe(), name="data")

@@ -348,9 +348,5 @@ _each("t_ squeeze_ unsqueeze_ transpose_ swapaxes_ swapdims_ as_strided_ detach_
 def _requires_grad(
     tx: Tracer, self: TensorVariable, requires_grad: VariableTracker = ConstantVariable(True)
 ) -> VariableTracker | None:
-    if self.fake.requires_grad is requires_grad.constant():
-        return self
-    of_no_history = self.cls is torch.nn.Parameter and not self.is_made_parameter  # gradients would come to what is in the graph
-    if self.source is not None or of_no_history:
-        unsupported("mutation-of-input", value=f"{self.describe()}, by requires_grad_")
-    return None
+    wanted = requires_grad.truth(tx)
+    return self if self.fake.requires_grad is wanted else self.require_gradient(tx, wanted)

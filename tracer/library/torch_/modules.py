@@ -75,6 +75,16 @@ def _get(tx: Tracer, module: Value, name: Value) -> Value:
     return model(tx, module, name, ConstantVariable(None))  # type: ignore[no-any-return]
 
 
+@models(torch._has_compatible_shallow_copy_type)
+def _has_compatible_shallow_copy_type(tx: Tracer, tensor: Value, other: Value) -> Value:
+    """Whether `tensor.data = other` is possible."""
+    for each in (tensor, other):
+        plain = isinstance(each, TensorVariable) and each.cls in (torch.Tensor, torch.nn.Parameter)
+        if not plain or each.fake.layout is not torch.strided or each.fake.device.type not in ("cpu", "cuda"):  # type: ignore[attr-defined]
+            unsupported("call-arguments", error=f"_has_compatible_shallow_copy_type of {each.describe()}")
+    return TRUE
+
+
 @models(torch.distributed.is_available)
 def _is_available(tx: Tracer) -> Value:
     return boolean(torch.distributed.is_available())
