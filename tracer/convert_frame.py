@@ -229,7 +229,7 @@ class FrameConversion:
         output.graph.output(tuple(nodes))
         output.remove_dead_nodes()
         inputs = output.remove_unused_inputs()
-        trace.refuse_own_leaves(nodes, inputs)
+        trace.refuse_results(nodes, inputs)
         broken = trace.break_at is not None
         if self.region.on_inputs is not None:
             self.region.on_inputs([item.source.name for item in inputs], _changed(trace))

@@ -18,6 +18,7 @@ from torch.fx.node import map_arg
 from tracer import config
 from tracer.graph.fake_rules import fake_form
 from tracer.graph.fake_tensors import FakeWorld, expr_of, is_leaf, is_symbolic, symbols_in
+from tracer.graph.function_views import FunctionViews
 from tracer.graph.input_memory import InputMemory
 from tracer.graph.operator_effects import is_compliant
 from tracer.graph.runtime_asserts import RuntimeAsserts
@@ -76,6 +77,7 @@ class OutputGraph:
         self._symbol_nodes: dict[Any, fx.Node] = {}
         self._last_placeholder: fx.Node | None = None
         self.own_leaves: list[tuple[torch.Tensor, int | None]] = []  # that require gradients, with the step that made each so
+        self.function_views = FunctionViews()
         self._written: frozenset[int] = frozenset()  # storages that the nodes so far write to
         self._failing = 0  # how often one of them may fail
         self.on_trial: Refusal | None = None  # while what runs is only looked at, and must not become part of the graph
@@ -321,6 +323,7 @@ class OutputGraph:
         self.inputs.clear()
         self.memory = None
         self.own_leaves.clear()
+        self.function_views.clear()
         self._tracked_fakes.clear()
 
     def operation_count(self) -> int:

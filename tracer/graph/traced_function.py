@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
@@ -11,16 +12,32 @@ import torch
 from torch import fx
 
 
+class Backward(NamedTuple):
+    """What happens where just these gradients come: a graph runs, on the values of these numbers, or the program raises."""
+
+    gradients: tuple[bool, ...]  # of each output, whether there is one
+    read: tuple[int, ...]
+    error: tuple[str, str] | None  # the built-in class, and the text
+
+
 class Layout(NamedTuple):
-    """What the two graphs take and give. Values are numbered: inputs, what forward reads besides, outputs, and what forward keeps
-    for backward; the gradient of the n-th output is -1 - n."""
+    """What the graphs take and give. Values are numbered: inputs, what forward reads besides, outputs, and what forward keeps
+    for backward; the gradient of the n-th output is -1 - n. Outputs that are no values of the graph are None there."""
 
     name: str  # of the program's class
     outputs: int
     is_tuple: bool
     saved: tuple[int, ...]  # what the program gave to `save_for_backward`: it must not change until then
-    read: tuple[int, ...]  # what the graph of backward takes
     not_differentiable: tuple[int, ...]  # places among the outputs
+    dirty: tuple[int, ...]  # inputs that the program gave to `mark_dirty`
+    materializes: bool  # whether zeros stand for gradients that do not come
+    backwards: tuple[Any, ...]  # fields of `Backward`s
+
+    def backward_of(self, gradients: Sequence[Any]) -> tuple[int, Backward]:
+        """Which of the graphs runs, for these gradients."""
+        found = tuple(gradient is not None for gradient in gradients)
+        named = [Backward(*fields) for fields in self.backwards]
+        return next((index, backward) for index, backward in enumerate(named) if backward.gradients == found)
 
 
 class TracedFunction(torch.autograd.Function):
@@ -28,23 +45,31 @@ class TracedFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(  # type: ignore[override]
-        ctx: Any, forward: fx.GraphModule, backward: fx.GraphModule, layout: Layout, captured: tuple[Any, ...], *inputs: Any
+        ctx: Any, forward: fx.GraphModule, backwards: tuple[Any, ...], layout: Layout, captured: tuple[Any, ...], *inputs: Any
     ) -> tuple[Any, ...]:
         results = forward(*inputs, *captured)
         outputs = results[: layout.outputs]
         values = (*inputs, *captured, *results)
         ctx.save_for_backward(*(values[index] for index in layout.saved))
-        ctx.others = {index: values[index] for index in layout.read if index >= 0 and index not in layout.saved}
+        read = {index for _, indices, _ in layout.backwards for index in indices}
+        ctx.others = {index: values[index] for index in read if index >= 0 and index not in layout.saved}
         ctx.mark_non_differentiable(*(outputs[index] for index in layout.not_differentiable))
-        ctx.run_backward, ctx.layout = backward, layout
+        if layout.dirty:
+            ctx.mark_dirty(*(inputs[index] for index in layout.dirty))
+        ctx.set_materialize_grads(layout.materializes)
+        ctx.backwards, ctx.layout = backwards, layout
         return outputs
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[Any, ...]:
         layout: Layout = ctx.layout
+        chosen, backward = layout.backward_of(gradients)
+        if backward.error is not None:
+            name, text = backward.error
+            raise getattr(builtins, name)(text)
         known = dict(zip(layout.saved, ctx.saved_tensors)) | ctx.others
-        known |= {-1 - index: gradient.contiguous() for index, gradient in enumerate(gradients)}
-        return (None, None, None, None, *ctx.run_backward(*(known[index] for index in layout.read)))
+        known |= {-1 - index: gradient.contiguous() for index, gradient in enumerate(gradients) if gradient is not None}
+        return (None, None, None, None, *ctx.backwards[chosen](*(known[index] for index in backward.read)))
 
 
 @dataclasses.dataclass
@@ -59,7 +84,13 @@ class Plan:
     def read_of(self, inputs: Sequence[Any], results: Sequence[Any]) -> list[Any]:
         """What backward will take; the gradients among it are None."""
         values = (*inputs, *results)
-        return [values[index] if index >= 0 else None for index in self.layout.read]
+        return [values[index] if index >= 0 else None for index in self.taken]
+
+    @property
+    def taken(self) -> tuple[int, ...]:
+        """By number, what backward takes; there is one graph of it."""
+        ((_, read, _),) = self.layout.backwards
+        return tuple(read)
 
 
 class TransformedTracedFunction(torch.autograd.Function):
@@ -86,7 +117,7 @@ class TransformedTracedFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Any, ...]:
         plan: Plan = ctx.plan
-        kept = zip(plan.layout.read, ctx.saved_tensors, ctx.numbers, strict=True)
+        kept = zip(plan.taken, ctx.saved_tensors, ctx.numbers, strict=True)
         taken = [
             gradients[-1 - index].contiguous() if index < 0 else tensor if number is None else number
             for index, tensor, number in kept
@@ -111,13 +142,24 @@ def applied(cls: type[torch.autograd.Function]) -> Callable[..., Any]:
 
 
 def run_traced_function(
-    forward: fx.GraphModule, backward: fx.GraphModule, layout: tuple[Any, ...], captured: tuple[Any, ...], inputs: tuple[Any, ...]
+    forward: fx.GraphModule,
+    backwards: tuple[fx.GraphModule | None, ...],
+    layout: tuple[Any, ...],
+    captured: tuple[Any, ...],
+    inputs: tuple[Any, ...],
 ) -> Any:
     """What the program's `Function.apply` gives for its tensors `inputs`."""
     named = Layout(*layout)
     if torch._C._are_functorch_transforms_active():
+        (backward,) = backwards
+        assert backward is not None
         plan = Plan(forward, backward, named, len(captured))
         outputs = _named(named.name, TransformedTracedFunction).apply(plan, *inputs, *captured)[: named.outputs]
     else:
-        outputs = _named(named.name, TracedFunction).apply(forward, backward, named, captured, *inputs)
+        outputs = _named(named.name, TracedFunction).apply(forward, backwards, named, captured, *inputs)
     return outputs if named.is_tuple else outputs[0]
+
+
+def run_traced_function_(*args: Any) -> Any:
+    """The same of one that writes to its inputs: what writes is told by its name."""
+    return run_traced_function(*args)

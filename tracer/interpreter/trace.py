@@ -10,7 +10,7 @@ from tracer import config, user_marks
 from tracer.effects.log import Effects
 from tracer.graph.fake_tensors import FakeWorld
 from tracer.graph.input_memory import InputMemory
-from tracer.graph.output_graph import OutputGraph, Refusal
+from tracer.graph.output_graph import EXAMPLE, OutputGraph, Refusal
 from tracer.graph_breaks import unsupported
 from tracer.guards import Findings, MemoryApart, MemoryShared, TensorMatch
 from tracer.interpreter.results import wrap_result
@@ -112,11 +112,16 @@ class Trace:
         closed when the last reference goes, so that the whole call has to run in CPython."""
         return next((step for generator, step in self.generators if not generator.closes_quietly()), None)
 
-    def refuse_own_leaves(self, results: list[fx.Node], inputs: list[GraphInput]) -> None:
-        """A leaf that the program makes keeps its gradient only outside of a graph that is differentiated as a whole."""
+    def refuse_results(self, results: list[fx.Node], inputs: list[GraphInput]) -> None:
+        """What a compiler, which differentiates the graph as a whole, would return another way: a leaf that the program makes,
+        which keeps its gradient only outside of the graph, and a view that has a rule of its own for gradients."""
         step = self.output.leaf_that_shows(results, inputs)
         if step is not None:
             unsupported("autograd-in-trace", break_step=step, name="a leaf that requires a gradient and is returned")
+        if not self.output.runs_as_written:
+            step = self.output.function_views.that_shows([node.meta[EXAMPLE] for node in results], inputs)
+            if step is not None:
+                unsupported("autograd-in-trace", break_step=step, name="an autograd.Function that gives a view")
 
     def refuse_late_changes(self) -> None:
         """What hooks read when gradients come has to be what it was when they were set, in the code behind a break, too."""

@@ -66,6 +66,7 @@ class Part:
         self.output: OutputGraph = tx.output
         self.mark = self.output.create_node("call_function", part_begins, (), {}, None, pure=True)
         self.changed: dict[VariableTracker | None, Any] = {}  # with what a dict held before the part
+        self.writes = set[int]()  # the storages that it writes to, once it is recorded
         stored = [value for _, _, value in tx.effects.stored_globals() if isinstance(value, VariableTracker)]
         self.known = [*tx.effects.mutated, *stored]  # by which the program may reach what no open frame holds
 
@@ -134,9 +135,11 @@ class Part:
 
 
 @contextlib.contextmanager
-def recording(tx: Tracer, what: str, holders: Sequence[VariableTracker] = ()) -> Iterator[Part]:
+def recording(
+    tx: Tracer, what: str, holders: Sequence[VariableTracker] = (), writable: Sequence[torch.Tensor] = ()
+) -> Iterator[Part]:
     """Within, code of the program is recorded that `cut` will take out, or `leave` leaves. Effects of it, on what the open
-    frames or `holders` lead to, break the graph."""
+    frames or `holders` lead to, break the graph; so do writes to tensors, but to what is in the memory of `writable`."""
     part = Part(tx)
     effects, before, state = tx.effects, tx.effects.observer, read_state()
     effects.observer = part.observe
@@ -153,8 +156,9 @@ def recording(tx: Tracer, what: str, holders: Sequence[VariableTracker] = ()) ->
             before(target)
     if read_state() != state:
         unsupported("effect-in-subgraph", name=what, value="it changes a switch of torch")
-    known = {storage_of(tensor) for tensor in _tensors_before(part)}
-    if not known.isdisjoint(mode.writes[written:]):
+    part.writes = set(mode.writes[written:])
+    known = {storage_of(tensor) for tensor in _tensors_before(part)} - set(map(storage_of, writable))
+    if not known.isdisjoint(part.writes):
         unsupported("effect-in-subgraph", name=what, value="it writes to a tensor that existed before")
     _refuse_visible_changes(tx, part, what, holders)
 
@@ -171,7 +175,7 @@ def _refuse_visible_changes(tx: Tracer, part: Part, what: str, holders: Sequence
     """A change is seen by nobody if its target was made by the part itself."""
     if not part.changed:
         return
-    reachable = _reachable(tx, (*holders, *part.known, *_held_by_frames(tx)))
+    reachable = reachable_from(tx, (*holders, *part.known, *_held_by_frames(tx)))
     for target in part.changed:
         seen = target is None or target.source is not None or target in reachable
         if seen and not part.is_undone(target):
@@ -185,7 +189,7 @@ def _held_by_frames(tx: Tracer) -> Iterator[VariableTracker]:
                 yield value
 
 
-def _reachable(tx: Tracer, roots: Iterable[VariableTracker]) -> set[VariableTracker]:
+def reachable_from(tx: Tracer, roots: Iterable[VariableTracker]) -> set[VariableTracker]:
     found: set[VariableTracker] = set()
     pending = list(roots)
     while pending:

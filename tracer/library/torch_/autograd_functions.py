@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import inspect
+import itertools
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import torch
 from torch import fx
@@ -13,15 +15,17 @@ from torch import fx
 from tracer import user_marks
 from tracer.graph.fake_tensors import storage_of
 from tracer.graph.output_graph import EXAMPLE
-from tracer.graph.traced_function import Layout, applied, run_traced_function
+from tracer.graph.traced_function import Backward, Layout, applied, run_traced_function, run_traced_function_
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
-from tracer.library.subgraphs import Subgraph, recording, refuse_new_symbols
+from tracer.library.subgraphs import reachable_from, recording, refuse_new_symbols
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import boolean
+from tracer.variables.constant import NONE, boolean
+from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.function_context import FunctionContextVariable
-from tracer.variables.tensor import TensorVariable
+from tracer.variables.symbolic import SymNodeVariable
+from tracer.variables.tensor import TensorVariable, writing
 from tracer.variables.tuples import TupleVariable
 
 if TYPE_CHECKING:
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 Value = VariableTracker
 _APPLY: Any = torch.autograd.Function.apply
 _NO_SETUP = torch.autograd.Function.setup_context
+_MOST_UNKNOWN = 3  # gradients that may come or not: backward is traced for each combination
 
 
 @models(_APPLY.__func__)
@@ -86,13 +91,19 @@ class _Call:
     def forward_only(self) -> Value:
         with _no_grad(self.tx):
             output = self._forward()
-        results = [self._handed_on(value) for value in self._check_outputs(output)]
+        values, dirty = self._check_outputs(output), self._told("dirty_tensors")
+        self._check_context([value.node if isinstance(value, TensorVariable) else None for value in values])
+        if dirty and self.needs_gradients:
+            self._refuse("which changes an input that requires a gradient, without grad mode")
+        results = [value if getattr(value, "node", None) in dirty else self._handed_on(value) for value in values]
         return TupleVariable(results) if isinstance(output, TupleVariable) else results[0]
 
     def _handed_on(self, output: Value) -> Value:
-        """An input that forward returns comes out as a view of it, which takes no part in autograd here."""
+        """An input that forward returns comes out as another tensor in its memory, which takes no part in autograd here."""
         if not isinstance(output, TensorVariable) or not self._is_input(output):
             return output
+        if output.fake.requires_grad:
+            return output.call_method(self.tx, "detach", [], {})
         with _no_grad(self.tx):
             return output.call_method(self.tx, "view_as", [output], {})
 
@@ -112,83 +123,164 @@ class _Call:
         """What C would do more than hand the result on is left to it."""
         outputs = output.unpack(self.tx) if isinstance(output, TupleVariable) else [output]
         for tensor in outputs:
-            if isinstance(tensor, TensorVariable):
-                made = tensor.fake.requires_grad and not self._is_input(tensor)
-                if made or "dirty_tensors" in self.context.attributes:
-                    unsupported("autograd-in-trace", name=f"{self.name}, which returns something special or changes an input,")
+            if isinstance(tensor, TensorVariable) and tensor.fake.requires_grad and not self._is_of_inputs(tensor):
+                self._refuse("which returns something special")
         return outputs
+
+    def _is_of_inputs(self, output: TensorVariable) -> bool:
+        """Whether it is an input, or a view of one."""
+        return self._is_input(output) or storage_of(output.fake) in set(map(storage_of, self._fakes()))
+
+    def _fakes(self) -> list[torch.Tensor]:
+        return [tensor.fake for tensor in self.tensors]
+
+    def _refuse(self, why: str) -> NoReturn:
+        unsupported("autograd-in-trace", name=f"{self.name}, {why},")
 
     # -- where gradients flow ------------------------------------------------------------------------------------
 
     def with_backward(self) -> Value:
         """Forward and backward become graphs of their own. What backward reads of the program's objects is read now."""
-        tx = self.tx
-        with recording(tx, self.name) as part, torch.no_grad():  # as PyTorch runs both; the graphs have no node for it
+        tx, before = self.tx, list(map(_layout_of, self._fakes()))
+        with recording(tx, self.name, writable=self._fakes()) as part, torch.no_grad():  # as PyTorch runs both; no node says so
             output = self._forward()
-        outputs = self._differentiable(output)
-        gradients = [self._gradient(tensor) for tensor in outputs]
-        backward = self._backward(gradients)
+        if before != list(map(_layout_of, self._fakes())):
+            self._refuse("which changes the size of an input")
+        values = self._check_outputs(output)
+        outputs = self._outputs(values, set(part.nodes()))
+        backwards = [self._backward(outputs, gradients) for gradients in self._gradients(outputs)]
         saved = self._told("to_save")
         inside, inputs = set(part.nodes()), _nodes(self.tensors)
-        needed = dict.fromkeys(node for node in (*saved, *backward.read) if node not in {*inputs, *outputs, *gradients})
+        read = [node for backward in backwards for node in backward.read if isinstance(node, fx.Node)]
+        needed = dict.fromkeys(node for node in (*saved, *read) if node not in {*inputs, *outputs})
         results = [*outputs, *(node for node in needed if node in inside)]
         forward = part.cut(results, [*inputs, *(node for node in needed if node not in inside)])
         refuse_new_symbols(forward, self.name)
         numbers = {node: index for index, node in reversed(list(enumerate((*forward.read, *results))))}  # inputs come first
-        numbers |= {node: -1 - index for index, node in enumerate(gradients)}
         layout = Layout(
             name=self.cls.value.__name__,
             outputs=len(outputs),
             is_tuple=isinstance(output, TupleVariable),
             saved=tuple(numbers[node] for node in saved),
-            read=tuple(numbers[node] for node in backward.read),
             not_differentiable=tuple(outputs.index(node) for node in outputs if node in self._told("non_differentiable")),
+            dirty=tuple(inputs.index(node) for node in self._told("dirty_tensors")),
+            materializes=self._materializes_gradients(),
+            backwards=tuple(backward.fields(numbers) for backward in backwards),
         )
-        if torch._C._are_functorch_transforms_active() and not all(isinstance(n.meta[EXAMPLE], torch.Tensor) for n in results):
-            unsupported("autograd-in-trace", name=f"{self.name}, which keeps a size under a transform of torch.func,")
-        modules = tx.output.add_module("forward", forward.module), tx.output.add_module("backward", backward.module)
+        written = [tensor for tensor in self.tensors if storage_of(tensor.fake) in part.writes]
+        if layout.dirty and not tx.output.runs_as_written:
+            self._refuse_inputs_of_the_graph(written)
+        if torch._C._are_functorch_transforms_active():
+            self._refuse_under_transforms(results, layout, bool(written))
+        modules = tuple(tx.output.add_module("backward", backward.module) for backward in backwards)
         captured = tuple(forward.read[len(inputs) :])
-        return tx.output.call_function(run_traced_function, (*modules, tuple(layout), captured, tuple(inputs)), {})
+        arguments = (tx.output.add_module("forward", forward.module), modules, tuple(layout), captured, tuple(inputs))
+        with writing(tx, *written):
+            made = tx.output.call_function(run_traced_function_ if written else run_traced_function, arguments, {})
+        results = made.unpack(tx) if isinstance(made, TupleVariable) else [made]
+        fakes = [result.fake for result in results if isinstance(result, TensorVariable)]
+        tx.output.function_views.note(fakes, self._fakes(), tx.break_step())  # type: ignore[attr-defined]
+        if not isinstance(made, TupleVariable):
+            return made
+        return TupleVariable([value if node is None else new for value, node, new in zip(values, outputs, results)])
 
-    def _differentiable(self, output: Value) -> list[fx.Node]:
-        """The nodes of forward's results, where they are new tensors or inputs, which PyTorch makes views of."""
-        storages = {storage_of(tensor.fake) for tensor in self.tensors}
-        tensors = self._check_outputs(output)
-        for tensor in tensors:
-            if isinstance(tensor, TensorVariable) and self._is_input(tensor):
-                continue
-            if not isinstance(tensor, TensorVariable) or storage_of(tensor.fake) in storages:
-                unsupported("autograd-in-trace", name=f"{self.name}, which returns something else than new tensors,")
-        nodes = _nodes(tensors)
-        if len(set(nodes)) != len(nodes) or not self._materializes_gradients():
-            unsupported("autograd-in-trace", name=f"{self.name} with results or gradients of a special kind")
-        return nodes
+    def _outputs(self, values: list[Value], inside: set[fx.Node]) -> list[fx.Node | None]:
+        """The nodes of forward's results. Those that the graph does not compute are handed on as they are: None."""
+        outputs: list[fx.Node | None] = []
+        for value in values:
+            if isinstance(value, TensorVariable):
+                if value.node not in inside and not self._is_input(value):
+                    self._refuse("which returns a tensor that existed before")
+                outputs.append(value.node)
+            elif isinstance(value, SymNodeVariable) and value.node in inside:
+                outputs.append(value.node)
+            elif any(getattr(held, "node", None) in inside for held in reachable_from(self.tx, [value])):
+                self._refuse("which returns what is computed in a container")
+            else:
+                outputs.append(None)
+        if not any(isinstance(value, TensorVariable) for value in values):
+            self._refuse("which returns no tensor")
+        self._check_context(outputs)
+        return outputs
+
+    def _check_context(self, outputs: list[fx.Node | None]) -> None:
+        """What C refuses, or would warn of, is left to it."""
+        saved = self.context.attributes.get("to_save")
+        if saved is not None and not all(isinstance(item, TensorVariable) or item.is_none() for item in saved.unpack(self.tx)):
+            self._refuse("which saves something else than tensors")
+        inputs = _nodes(self.tensors)
+        if self.separate and any(node in inputs and node in outputs for node in self._told("to_save")):
+            self._refuse("which saves an input that it returns, in setup_context")
+        if any(node not in inputs or node not in outputs for node in self._told("dirty_tensors")):
+            self._refuse("which marks as dirty what is no input that it returns")
+
+    def _refuse_inputs_of_the_graph(self, written: list[TensorVariable]) -> None:
+        """A compiler writes to them behind the graph, without the history that the function gives them."""
+        known = {storage_of(tensor.fake) for tensor in self.tx.trace.input_tensors}
+        if any(storage_of(tensor.fake) in known for tensor in written):
+            self._refuse("which marks as dirty what existed before")
+
+    def _refuse_under_transforms(self, results: list[fx.Node | None], layout: Layout, writes: bool) -> None:
+        if not all(node is not None and isinstance(node.meta[EXAMPLE], torch.Tensor) for node in results):
+            self._refuse("which keeps a size under a transform of torch.func")
+        if writes or layout.dirty or not layout.materializes or any(error for _, _, error in layout.backwards):
+            self._refuse("with inputs or gradients of a special kind under a transform of torch.func")
 
     def _materializes_gradients(self) -> bool:
         chosen = self.context.attributes.get("materialize_grads")
         return chosen is None or chosen.truth(self.tx)
 
+    def _gradients(self, outputs: list[fx.Node | None]) -> list[tuple[bool, ...]]:
+        """For which outputs gradients may come, all at once: more than one possibility where no zeros stand for the others."""
+        tensors = [node is not None and isinstance(node.meta[EXAMPLE], torch.Tensor) for node in outputs]
+        if self._materializes_gradients():
+            return [tuple(tensors)]
+        fixed = self._told("non_differentiable")
+        may_come = [
+            (True, False) if is_tensor and node not in fixed and _is_differentiable(node) else (False,)
+            for node, is_tensor in zip(outputs, tensors)
+        ]
+        free = sum(len(choices) - 1 for choices in may_come)
+        if free > (_MOST_UNKNOWN if self.tx.output.runs_as_written else 1):  # compilers fill in zeros
+            self._refuse("with several results whose gradients may not come")
+        return list(itertools.product(*may_come))
+
+    def _backward(self, outputs: list[fx.Node | None], gradients: tuple[bool, ...]) -> _TracedBackward:
+        """The graph of backward, which gives the gradient of each input that is a tensor, where these gradients come."""
+        tx, what = self.tx, f"the backward of {self.name}"
+        nodes = {index: self._gradient(node) for index, node in enumerate(outputs) if node is not None and gradients[index]}
+        arguments = [TensorVariable(nodes[n], nodes[n].meta[EXAMPLE]) if n in nodes else NONE for n in range(len(outputs))]
+        error = None
+        with recording(tx, what, [self.context, *self.inputs]) as part, torch.no_grad():
+            try:
+                result = self.cls.get_attr(tx, "backward").call(tx, [self.context, *arguments], {})
+            except ObservedException as raised:
+                if not tx.output.runs_as_written and gradients == self._gradients(outputs)[0]:  # compilers run it now
+                    raise
+                result, error = NONE, _error(what, raised.value)
+        wanted = [] if error else self._wanted(what, result)
+        subgraph = part.cut([None if value.is_none() else value.graph_arg() for value in wanted])
+        numbers = {node: -1 - index for index, node in nodes.items()}
+        read = tuple(numbers.get(node, node) for node in subgraph.read)
+        for node in reversed(nodes.values()):
+            tx.output.graph.erase_node(node)
+        return _TracedBackward(gradients, read, subgraph.module, error)
+
+    def _wanted(self, what: str, result: Value) -> list[Value]:
+        """The gradients of the inputs that are tensors."""
+        given = result.unpack(self.tx) if isinstance(result, TupleVariable) else [result]
+        wrong = [value for value in given[len(self.inputs) :] if not value.is_none()]
+        wrong += [v for v, arg in zip(given, self.inputs) if not isinstance(arg, TensorVariable) and not v.is_none()]
+        wanted = [value for value, arg in zip(given, self.inputs) if isinstance(arg, TensorVariable)]
+        wrong += [value for value in wanted if not isinstance(value, TensorVariable) and not value.is_none()]
+        if wrong or len(given) < len(self.inputs):
+            unsupported("autograd-in-trace", name=f"{what}, which gives gradients for other inputs,")
+        return wanted
+
     def _gradient(self, result: fx.Node) -> fx.Node:
         """A node in place of the gradient of a result."""
         example = self.tx.output.run_fake(_like, (result.meta[EXAMPLE],), {}, _like)
         return self.tx.output.create_node("call_function", _like, (result,), {}, example)
-
-    def _backward(self, gradients: list[fx.Node]) -> Subgraph:
-        """The graph of backward, which gives the gradient of each input that is a tensor."""
-        tx, what = self.tx, f"the backward of {self.name}"
-        arguments = [self.context, *(TensorVariable(node, node.meta[EXAMPLE]) for node in gradients)]
-        with recording(tx, what, [self.context, *self.inputs]) as part, torch.no_grad():
-            result = self.cls.get_attr(tx, "backward").call(tx, arguments, {})
-        given = result.unpack(tx) if isinstance(result, TupleVariable) else [result]
-        wrong = [value for value in given[len(self.inputs) :] if not value.is_none()]
-        wrong += [v for v, arg in zip(given, self.inputs) if not isinstance(arg, TensorVariable) and not v.is_none()]
-        if wrong or len(given) < len(self.inputs):
-            unsupported("autograd-in-trace", name=f"{what}, which gives gradients for other inputs,")
-        wanted = [value for value, arg in zip(given, self.inputs) if isinstance(arg, TensorVariable)]
-        subgraph = part.cut([None if value.is_none() else value.graph_arg() for value in wanted])
-        for gradient in reversed(gradients):
-            tx.output.graph.erase_node(gradient)
-        return subgraph
 
     def _told(self, name: str) -> list[fx.Node]:
         """The tensors that forward gave to a method of its context, which keeps them under this name."""
@@ -203,6 +295,38 @@ def _like(result: torch.Tensor) -> torch.Tensor:
 def _nodes(values: Iterable[Value]) -> list[fx.Node]:
     """The nodes of tensors; other values, which have none, are left out."""
     return [value.node for value in values if isinstance(value, TensorVariable)]
+
+
+class _TracedBackward(NamedTuple):
+    """What backward does where these gradients come. `read`: nodes, and numbers of gradients."""
+
+    gradients: tuple[bool, ...]
+    read: tuple[fx.Node | int, ...]
+    module: fx.GraphModule
+    error: tuple[str, str] | None
+
+    def fields(self, numbers: dict[Any, int]) -> tuple[Any, ...]:
+        read = tuple(number if isinstance(number, int) else numbers[number] for number in self.read)
+        return tuple(Backward(self.gradients, read, self.error))
+
+
+def _error(what: str, raised: Value) -> tuple[str, str]:
+    """What a graph can raise."""
+    cls = raised.python_type()
+    args = raised.storage.children() if isinstance(raised, ExceptionVariable) and raised.storage is not None else ()
+    args = list(args)
+    if getattr(builtins, cls.__name__, None) is not cls or len(args) != 1 or args[0].python_type() is not str:
+        unsupported("effect-in-subgraph", name=what, value="it raises")
+    return cls.__name__, args[0].constant()
+
+
+def _layout_of(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tuple(tensor.shape), tuple(tensor.stride())
+
+
+def _is_differentiable(node: fx.Node) -> bool:
+    dtype = node.meta[EXAMPLE].dtype
+    return bool(dtype.is_floating_point or dtype.is_complex)
 
 
 @contextlib.contextmanager

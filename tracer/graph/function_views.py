@@ -1,0 +1,53 @@
+"""Views that an `autograd.Function` gives: of its input, or of what it returns twice.
+
+AOTAutograd makes a result that lies in the memory of another one once more, as a view of that; what the function does to
+gradients would be lost. It knows the function's very result, where that is a view of an input of the graph.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer.graph.fake_tensors import storage_of
+
+if TYPE_CHECKING:
+    from tracer.graph.output_graph import GraphInput
+
+
+class FunctionViews:
+    """Those of one graph, with the step that called the function."""
+
+    def __init__(self) -> None:
+        self._views: list[tuple[torch.Tensor, int | None]] = []
+
+    def note(self, fakes: list[torch.Tensor], known: list[torch.Tensor], step: int | None) -> None:
+        """What a function gave for `known`."""
+        storages = [storage_of(fake) for fake in fakes]
+        before = set(map(storage_of, known))
+        for fake, storage in zip(fakes, storages):
+            new = not any(fake is each for each in known)
+            if new and fake.requires_grad and (storage in before or storages.count(storage) > 1):
+                self._views.append((fake, step))
+
+    def that_shows(self, results: list[Any], inputs: list[GraphInput]) -> int | None:
+        """The step that made one which the graph returns so that a compiler would take it for a plain view."""
+        if not self._views:
+            return None
+        tensors = [each for each in results if isinstance(each, torch.Tensor) and each.layout is torch.strided]
+        storages = [storage_of(each) for each in tensors]
+        of_inputs = {storage_of(item.fake) for item in inputs if isinstance(item.fake, torch.Tensor)}
+        known = {id(view) for view, _ in self._views}
+        for view, step in self._views:
+            storage = storage_of(view)
+            if storage in of_inputs:
+                others = [each for each, of in zip(tensors, storages) if of == storage and id(each) not in known]
+                if any(each.requires_grad and not each.is_leaf for each in others):
+                    return step
+            elif storages.count(storage) > 1:
+                return step
+        return None
+
+    def clear(self) -> None:
+        self._views.clear()
