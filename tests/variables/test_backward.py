@@ -256,7 +256,6 @@ SEEN: list[torch.Tensor] = []
 BREAKING = {
     "an input that was computed before": (lambda w: (w * 2).sum().backward(), lambda: leaf(3) * 2),
     "a hook on a tensor": (lambda w: (w * 2).register_hook(SEEN.append), lambda: leaf(3)),
-    "a tensor that keeps its gradient": (lambda w: (w * 2).retain_grad(), lambda: leaf(3)),
 }
 
 
@@ -304,3 +303,142 @@ def test_backward_under_no_grad_breaks_as_eager_raises():
             (w * 2).sum().backward()
 
     assert isinstance(breaks(program, leaf(3)).error, RuntimeError)
+
+
+def kept(w):
+    y = w * 2
+    y.retain_grad()
+    before = y.grad
+    (y * y).sum().backward()
+    return before, y.grad, w.grad, y.retains_grad, y.is_leaf, w.retains_grad
+
+
+def kept_twice(w):
+    y = w * 2
+    y.retain_grad()
+    y.retain_grad()
+    loss = (y * y).sum()
+    loss.backward(retain_graph=True)
+    first = y.grad
+    loss.backward(retain_graph=True)
+    second, y.grad = y.grad, None
+    loss.backward(retain_graph=True)
+    y.grad.zero_()
+    loss.backward()
+    return first, second, y.grad, first is second
+
+
+def kept_in_place(w):
+    y = w * 2
+    part, other = y[:1], w * 3
+    y.retain_grad(), part.retain_grad(), other.retain_grad()
+    y.mul_(3)
+    (y.sin() + other.mul_(2)).sum().backward()
+    return y.grad, part.grad, other.grad, w.grad
+
+
+def kept_on_the_way(w):
+    y, u = w * 2, w.detach().requires_grad_()
+    y.retain_grad()
+    loss = (y * u).sum()
+    loss.backward(inputs=[u], retain_graph=True)
+    first = y.grad, u.grad, torch.autograd.grad(loss, u, retain_graph=True)
+    loss.backward(inputs=[w])
+    return first, y.grad, w.grad
+
+
+def kept_and_differentiated(w):
+    y = w * 2
+    y.retain_grad()
+    (y**3).sum().backward(create_graph=True)
+    gradient, w.grad = y.grad, None
+    gradient.sum().backward()
+    return gradient.detach(), gradient.requires_grad, y.grad.detach(), w.grad
+
+
+def kept_in_another_layout(w):
+    y = (w * 2).reshape(1, 3).t()
+    y.retain_grad()
+    w.retain_grad()
+    (y * torch.arange(3.0).reshape(3, 1)).sum().backward()
+    return y.grad, y.grad.stride()
+
+
+KEPT = [kept, kept_twice, kept_in_place, kept_on_the_way, kept_and_differentiated, kept_in_another_layout]
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+@pytest.mark.parametrize("program", KEPT, ids=lambda program: program.__name__)
+def test_gradients_that_are_kept(program):
+    captured(program, leaf(3))
+    w, other = leaf(3), leaf(3)
+    results = program(w), tracer.optimize("aot_eager", fullgraph=True)(program)(other)
+    torch.testing.assert_close(results[1], results[0])
+    torch.testing.assert_close(other.grad, w.grad)
+
+
+def kept_outside(w):
+    y = w * 2
+    y.retain_grad()
+    return y, (y * y).sum()
+
+
+def kept_behind_a_hook(w):
+    y = w * 2
+    y.register_hook(lambda gradient: gradient * 10)
+    y.retain_grad()
+    return y, (y * y).sum()
+
+
+def kept_inside_and_outside(w):
+    y, loss = kept_outside(w)
+    loss.backward(retain_graph=True)
+    return y, loss
+
+
+class Keeping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def forward(self, w):
+        for _ in range(2):
+            w = w.sin() * 2
+            w.retain_grad()
+            self.seen.append(w)
+        return self.seen[0], w.sum()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("make", [lambda: kept_outside, lambda: kept_inside_and_outside, lambda: kept_behind_a_hook, Keeping])
+def test_gradients_that_are_kept_outside(make, backend):
+    outcomes = []
+    for decorate in (lambda program: program, tracer.optimize(backend, fullgraph=backend == "eager")):
+        program, w = decorate(make()), leaf(3)
+        for _ in range(2):
+            y, loss = program(w)
+            loss.backward()
+            outcomes.append([y, y.grad, y.retains_grad, w.grad.clone()])
+    torch.testing.assert_close(outcomes[2:], outcomes[:2])
+
+
+def test_what_retains_a_gradient_in_a_way_that_no_node_could_tell_breaks_the_graph():
+    def by_grad(w):
+        y = w * 2
+        y.retain_grad()
+        return torch.autograd.grad((y * y).sum(), w), y.grad
+
+    def behind_a_hook(w):
+        y = w * 2
+        y.register_hook(lambda gradient: gradient * 10)
+        y.retain_grad()
+        y.sum().backward()
+        return y.grad
+
+    def of_none(w):
+        w.detach().retain_grad()
+
+    for program in (by_grad, behind_a_hook, of_none):
+        breaks(program, leaf(3))
+    checked = check_made(lambda w: w.retain_grad(), lambda: ((leaf(3) * 2,), {}))
+    assert checked.break_ids == ["autograd-in-trace"]

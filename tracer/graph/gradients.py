@@ -33,6 +33,12 @@ def add_to_gradient(before: torch.Tensor, gradient: torch.Tensor) -> torch.Tenso
         return before.add_(gradient)
 
 
+def kept_gradient(before: torch.Tensor | None, gradient: torch.Tensor, differentiable: bool) -> torch.Tensor:
+    """What a tensor that retains its gradient has then: memory of its own, each time."""
+    with torch.set_grad_enabled(differentiable):
+        return gradient.clone(memory_format=torch.contiguous_format) if before is None else before + gradient
+
+
 def keeps_layout(leaf: torch.Tensor) -> bool:
     """Whether `empty_like` lays out a gradient as autograd would."""
     if leaf.is_contiguous() or leaf.dim() < 2:

@@ -75,6 +75,7 @@ class Trace:
         self.enumerating = 0  # how many enumerates that existed before are taking an item
         self.input_tensors: list[TensorVariable] = []
         self.computed_inputs: list[TensorVariable] = []  # those of them that autograd has a history of
+        self.retaining: list[TensorVariable] = []  # gradients, though they are no leaves
         self.locations: dict[UserLocation, UserLocation] = {}  # those that something was noted of
         self.modules: set[Source] = set()  # where nn.Modules were met
         self.marks: dict[Source, dict[int, user_marks.DimMark]] = {}  # of each of them
@@ -97,6 +98,7 @@ class Trace:
         self.hashed.clear()
         self.input_tensors.clear()
         self.computed_inputs.clear()
+        self.retaining.clear()
         self.row_iterators.clear()
         self.read_late.clear()
         self.builder.forget()

@@ -7,7 +7,7 @@ of what led to its inputs: they have to be leaves.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import torch
 
@@ -17,6 +17,7 @@ from tracer.graph.gradients import (
     first_gradient,
     first_gradient_with_history,
     keeps_layout,
+    kept_gradient,
     sum_of_gradients,
 )
 from tracer.graph.output_graph import EXAMPLE
@@ -28,6 +29,15 @@ from tracer.variables.tuples import TupleVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
+
+
+
+class Retained(NamedTuple):
+    """Since which step a tensor has hooks or retains its gradient; whether that can go on outside of the graph."""
+
+    step: int | None
+    leaves: bool
+
 
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 
@@ -52,8 +62,13 @@ def _need_leaves(tx: Tracer, name: str) -> list[VariableTracker]:
 
 def gradients(tx: Tracer, outputs: VariableTracker, inputs: VariableTracker, *args: Any, **kwargs: Any) -> VariableTracker:
     """torch.autograd.grad"""
-    _need_leaves(tx, "torch.autograd.grad")
-    return tx.call_in_graph(torch.autograd.grad, [_tuple(tx, outputs), _tuple(tx, inputs), *args], kwargs)  # type: ignore[no-any-return]
+    name = "torch.autograd.grad"
+    _need_leaves(tx, name)
+    given = [_tuple(tx, outputs), _tuple(tx, inputs), *args]
+    result = tx.call_in_graph(torch.autograd.grad, given, kwargs)
+    if _kept_on_the_way(tx):
+        _refuse(name, "which passes a tensor that retains its gradient")
+    return result  # type: ignore[no-any-return]
 
 
 def _tuple(tx: Tracer, value: VariableTracker) -> VariableTracker:
@@ -71,16 +86,45 @@ def backward(
     """torch.autograd.backward"""
     differentiable = create_graph.truth(tx)
     leaves = _leaves(tx) if inputs is NONE else _tuple_of_leaves(tx, inputs)
-    used = _used(tx, tensors, grad_tensors, leaves)
+    used, keeping = _used(tx, tensors, grad_tensors, leaves)
     if not used:
         _refuse("backward", "which leads to no leaf that is known here")
     for leaf in used:
         _refuse_hooks(tx, leaf)
     options = {"retain_graph": retain_graph, "create_graph": boolean(differentiable)}
-    result = tx.call_in_graph(torch.autograd.grad, [tensors, TupleVariable(used), grad_tensors], options)
-    for leaf, gradient in zip(used, result.unpack(tx)):
+    result = tx.call_in_graph(torch.autograd.grad, [tensors, TupleVariable([*used, *keeping]), grad_tensors], options)
+    found = result.unpack(tx)
+    for leaf, gradient in zip(used, found):
         _accumulate(tx, leaf, gradient, differentiable)
+    for tensor, gradient in zip(keeping, found[len(used) :]):
+        _keep(tx, tensor, gradient, differentiable)
+    _kept_on_the_way(tx)
     return NONE
+
+
+def retain_gradient(tx: Tracer, tensor: Any) -> None:
+    """tensor.retain_grad(), of a tensor that the graph makes and that is no leaf: backward passes inside of the graph keep its
+    gradient; where it leaves the graph, it is told so. A compiler would not lead gradients through it there."""
+    if torch._C._are_functorch_transforms_active():
+        _refuse("retain_grad", "under a transform of torch.func")
+    tx.effects.mutate(tensor)
+    step = tx.break_step() if tensor.hooked_at is None else tensor.hooked_at  # type: ignore[attr-defined]
+    tensor.retained = Retained(step, tx.output.runs_as_written)
+    tx.output.run_fake(torch.Tensor.retain_grad, (tensor.fake,), {}, "retain_grad")  # autograd tells which passes it is part of
+    tx.trace.retaining.append(tensor)
+
+
+def _kept_on_the_way(tx: Tracer) -> list[Any]:
+    """The tensors that retain their gradients and have got one on fakes, of which these forget it."""
+    found = [tensor for tensor in tx.trace.retaining if tensor.fake.grad is not None]
+    for tensor in found:
+        if tensor.fake.grad.layout is not torch.strided:
+            _refuse("backward", "which gives a sparse gradient")
+        if tensor.fake._backward_hooks:  # it keeps what they make of it
+            step = None if tx.output.runs_as_written else tensor.retained.step
+            unsupported("autograd-in-trace", break_step=step, name="backward, to a tensor with hooks that retains its gradient,")
+        tensor.fake.grad = None
+    return found
 
 
 def _tuple_of_leaves(tx: Tracer, inputs: VariableTracker) -> list[Any]:
@@ -110,8 +154,10 @@ def _leaves(tx: Tracer) -> list[Any]:
     return list(dict.fromkeys(leaves))
 
 
-def _used(tx: Tracer, tensors: VariableTracker, grad_tensors: VariableTracker, leaves: list[Any]) -> list[Any]:
-    """The leaves that gradients arrive at."""
+def _used(
+    tx: Tracer, tensors: VariableTracker, grad_tensors: VariableTracker, leaves: list[Any]
+) -> tuple[list[Any], list[Any]]:
+    """The leaves that gradients arrive at, and the tensors between that keep theirs."""
 
     def fakes(value: VariableTracker) -> Any:
         if isinstance(value, TupleVariable):
@@ -123,7 +169,7 @@ def _used(tx: Tracer, tensors: VariableTracker, grad_tensors: VariableTracker, l
     for gradient in found:
         if gradient is not None and gradient.layout is not torch.strided:
             _refuse("backward", "which gives a sparse gradient")
-    return [leaf for leaf, gradient in zip(leaves, found) if gradient is not None]
+    return [leaf for leaf, gradient in zip(leaves, found) if gradient is not None], _kept_on_the_way(tx)
 
 
 def _refuse_hooks(tx: Tracer, leaf: Any) -> None:
@@ -151,3 +197,10 @@ def _accumulate(tx: Tracer, leaf: Any, gradient: VariableTracker, differentiable
         tx.output.call_function(add_to_gradient, both, {})
     else:
         before.call_method(tx, "add_", [gradient], {})
+
+
+def _keep(tx: Tracer, tensor: Any, gradient: VariableTracker, differentiable: bool) -> None:
+    before = tx.effects.attribute(tensor, "grad")
+    old = None if before is None or before.is_constant() else before.graph_arg()
+    kept = tx.output.call_function(kept_gradient, (old, gradient.graph_arg(), differentiable), {})
+    tx.effects.store_attribute(tensor, "grad", kept)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from tracer import config, guards
+from tracer import _C, config, guards
 from tracer.errors import TraceAnew
 from tracer.graph.exchanged_data import is_exchanged_leaf
 from tracer.graph.fake_tensors import is_leaf, is_symbolic
@@ -18,7 +18,7 @@ from tracer.graph_breaks import unsupported
 from tracer.sources import GenericAttrSource
 from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker, invoke
-from tracer.variables.constant import BINARY, COMPARE, INPLACE, UNARY, ConstantVariable
+from tracer.variables.constant import BINARY, COMPARE, INPLACE, UNARY, ConstantVariable, boolean
 from tracer.variables.sequence_base import SequenceVariable
 from tracer.variables.sequences import SizeVariable, TupleVariable
 from tracer.variables.subscripts import WHOLE, select_symbolic, subscript
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from torch import fx
 
     from tracer.sources import Source
+    from tracer.variables.backward import Retained
     from tracer.variables.protocol import Tracer
 
 METADATA = frozenset(
@@ -44,6 +45,8 @@ class TensorVariable(VariableTracker):
     """A tensor: `node` computes it in the graph, `fake` knows its metadata."""
 
     is_made_parameter = False  # a leaf of the program's making (`variables.parameters`)
+    retained: Retained | None = None  # its gradient, though it is no leaf, by the program's wish
+    hooked_at: int | None = None  # the step that set a hook on it
 
     def __init__(self, node: fx.Node, fake: torch.Tensor, source: Source | None = None, cls: type = torch.Tensor) -> None:
         self.node = node
@@ -66,7 +69,12 @@ class TensorVariable(VariableTracker):
         return self
 
     def reconstruct(self, cg: Any) -> None:
-        cg.load_graph_output(self)
+        if self.retained is None:
+            cg.load_graph_output(self)
+            return
+        if not self.retained.leaves:
+            unsupported("autograd-in-trace", break_step=self.retained.step, name="retain_grad")
+        cg.call_object(_retaining, lambda: cg.load_graph_output(self))
 
     # -- attributes ----------------------------------------------------------------------------------------------
 
@@ -116,7 +124,7 @@ class TensorVariable(VariableTracker):
         if name == "requires_grad" and value.is_constant():
             self.call_method(tx, "requires_grad_", [value], {})
             return
-        known = self.source is not None or is_exchanged_leaf(self.fake)
+        known = self.source is not None or is_exchanged_leaf(self.fake) or self.retained is not None
         if name == "grad" and known and self._may_be_gradient(value):
             tx.effects.store_attribute(self, name, value)
             return
@@ -362,6 +370,14 @@ def is_operand(value: VariableTracker) -> bool:
     return isinstance(value, TensorVariable) or is_symbolic(getattr(value, "example", None))
 
 
+def _retaining(tensor: torch.Tensor) -> torch.Tensor:
+    tensor.retain_grad()
+    return tensor
+
+
+_C.never_trace(_retaining.__code__)
+
+
 class TensorMethodVariable(VariableTracker):
     """A bound method of a tensor."""
 
@@ -396,7 +412,7 @@ class TensorMethodVariable(VariableTracker):
 def _grad(tx: Tracer, self: TensorVariable) -> VariableTracker:
     if self.source is not None:
         return tx.tensor_grad(self)
-    if self.fake.is_leaf or is_exchanged_leaf(self.fake):  # made here: backward() would have stored a gradient
+    if self.fake.is_leaf or is_exchanged_leaf(self.fake) or self.retained is not None:  # backward() would have stored a gradient
         return ConstantVariable(None)
     unsupported("unsupported-attribute", value=self.describe(), name="grad")
 
@@ -413,6 +429,12 @@ def _is_leaf(tx: Tracer, self: TensorVariable) -> VariableTracker:
     return ConstantVariable(self.fake.is_leaf or is_exchanged_leaf(self.fake))
 
 
+def _retains_grad(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    if self.source is not None:
+        return tx.wrap(self.real(tx).retains_grad, GenericAttrSource(self.source, "retains_grad"))
+    return boolean(self.retained is not None)
+
+
 def _nbytes(tx: Tracer, self: TensorVariable) -> VariableTracker:
     return tx.binary("*", self.size(tx).call_method(tx, "numel", [], {}), ConstantVariable(self.fake.itemsize))
 
@@ -423,4 +445,5 @@ _ATTRIBUTES: dict[str, Callable[..., VariableTracker]] = {
     "grad_fn": _grad_fn,
     "is_leaf": _is_leaf,
     "nbytes": _nbytes,
+    "retains_grad": _retains_grad,
 }

@@ -13,7 +13,7 @@ from tracer.graph.storage_offsets import offset_in_storage
 from tracer.graph.tensor_hooks import add_hook
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import model_of
-from tracer.variables.backward import backward
+from tracer.variables.backward import backward, retain_gradient
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import FALSE, NONE, ConstantVariable, boolean, fold
 from tracer.variables.ranges import as_int
@@ -327,7 +327,18 @@ def _register_hook(tx: Tracer, self: TensorVariable, hook: VariableTracker) -> V
     return model_of(add_hook)(tx, self, hook)  # type: ignore[misc, no-any-return]
 
 
-_each("register_post_accumulate_grad_hook retain_grad", _drives_autograd)
+@_methods("retain_grad")
+def _retain_grad(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    if self.get_attr(tx, "is_leaf").constant() and self.fake.requires_grad:
+        return NONE
+    if self.source is not None or not self.fake.requires_grad or self.cls is not torch.Tensor:
+        unsupported("autograd-in-trace", name="retain_grad")
+    if self.retained is None:
+        retain_gradient(tx, self)
+    return NONE
+
+
+_each("register_post_accumulate_grad_hook", _drives_autograd)
 
 
 # -- metadata of inputs --------------------------------------------------------------------------------------------------

@@ -75,7 +75,9 @@ def _register_hook(tx: Any, tensor: Value, hook: Value) -> Value:
     examples = tuple(node.meta[EXAMPLE] for node in subgraph.read)
     handle = output.run_fake(add_hook, (tensor.fake, subgraph.module, examples), {}, _NAME)
     node = output.create_node("call_function", add_hook, (tensor.node, module, tuple(subgraph.read)), {}, handle)
-    return HookHandleVariable(node, tx.break_step())
+    step = tx.break_step()
+    tensor.hooked_at = step if tensor.hooked_at is None else tensor.hooked_at
+    return HookHandleVariable(node, step)
 
 
 def _traced(tx: Any, tensor: TensorVariable, hook: Value) -> Subgraph:
