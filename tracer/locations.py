@@ -6,6 +6,7 @@ A place is three values that a code object holds anyway; the line of text is fet
 from __future__ import annotations
 
 import linecache
+import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -42,3 +43,11 @@ def stack_text(stack: Iterable[UserLocation], indent: str = "  ") -> str:
         if line:
             lines.append(f"{indent}  {line}")
     return "\n".join(lines)
+
+
+def levels_to_the_user() -> int:
+    """The `stacklevel` at which the caller's warning points out of the tracer, and of torch."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("tracer.", "torch.")):
+        level, frame = level + 1, frame.f_back
+    return level

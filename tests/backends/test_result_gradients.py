@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import tracer
 from tests.comparing import Comparison
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
@@ -95,3 +96,74 @@ def test_a_leaf_that_stays_in_the_graph_is_captured():
 
     _, breaks = both(program, lambda: (leaf().detach(),), fullgraph=True)
     assert not breaks
+
+
+def of_the_argument(x):
+    return x.unbind(0)
+
+
+def of_what_is_computed(x):
+    return (x * 2).split(1)
+
+
+def of_gradients_switched_off(x):
+    with torch.no_grad():
+        return (x * 2).view(-1), x.t()
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("program", [of_the_argument, of_what_is_computed, of_gradients_switched_off])
+def test_views_that_must_not_be_written_to_raise_behind_the_graph(program, backend):
+    weight = torch.ones((), requires_grad=True)
+    traced = tracer.optimize(backend)(program)
+    for run in (program, traced):
+        for result in run(torch.ones(2, 3).requires_grad_() * 1):
+            with pytest.raises(RuntimeError, match="is being modified inplace|been modified inplace"):
+                result.add_(weight)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_views_may_be_written_to_where_nothing_requires_gradients(backend):
+    def program(x):
+        return (x * 2).unbind(0)
+
+    traced = tracer.optimize(backend)(program)
+    assert [row.add_(1).tolist() for row in traced(torch.ones(2, 2))] == [[3, 3], [3, 3]]
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_results_are_tensors_of_inference_mode_where_the_program_makes_them_there(backend):
+    def entered(x):
+        with torch.inference_mode():
+            y = x * 2
+            return y, y.t(), x.t(), y, torch.view_as_complex(y).conj()
+
+    def left(x):
+        with torch.inference_mode(False):
+            y = torch.ones(2, 2)
+        return y, x * 2, torch.zeros(2)
+
+    for program, inside in ((entered, False), (left, True), (left, False)):
+        x = torch.arange(4.0).reshape(2, 2)
+        traced = tracer.optimize(backend)(program)
+        with torch.inference_mode(inside):
+            outcomes = [list(run(x)) for run in (program, program, traced, traced)]
+        kinds = [[(each.is_inference(), each.stride(), each.is_conj()) for each in results] for results in outcomes]
+        assert kinds == kinds[:1] * 4
+        for results in outcomes[1:]:
+            torch.testing.assert_close(results, outcomes[0])
+            if program is entered:
+                y, turned, *_ = results
+                with torch.inference_mode():
+                    y[0, 1] = 7
+                assert turned[1, 0] == 7 and results[3] is y
+
+
+def test_a_graph_that_goes_on_with_a_view_of_what_inference_mode_made_runs_as_it_is():
+    def program(x):
+        with torch.inference_mode(False):
+            y = torch.ones(2, 2)
+        return x * y[0]
+
+    with torch.inference_mode(), pytest.warns(UserWarning, match="runs as it is, without the backend, .*version_counter"):
+        assert torch.equal(tracer.optimize("aot_eager")(program)(torch.ones(2)), torch.ones(2))

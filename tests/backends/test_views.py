@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils import _pytree as pytree
 
 import tracer
-from tracer.exc import BackendCompilerFailed
 
 X = torch.linspace(-1, 1, 12).reshape(3, 4).t()
 
@@ -29,17 +29,47 @@ def test_views_that_the_program_can_make_are_compiled(program, backend):
     torch.testing.assert_close(tracer.optimize(backend)(program)(X), program(X))
 
 
-def test_where_the_shared_memory_shows_nothing_is_copied():
-    def written(x):
-        y = 2**x
-        y.view(-1).add_(1)
-        return y
+def written(x):
+    y = 2**x
+    y.view(-1).add_(1)
+    return y
 
-    def returned(x):
-        y = 2**x
-        return y, y.view(-1)
 
-    for program in (written, returned):
-        torch.testing.assert_close(tracer.optimize("eager")(program)(X), program(X))
-        with pytest.raises(BackendCompilerFailed, match="Cannot view a tensor"):
-            tracer.optimize("aot_eager")(program)(X)
+def returned(x):
+    y = 2**x
+    return y, y.view(-1)
+
+
+def read_as_it_lies(x):
+    return (2**x).as_strided((3, 4), (4, 1)), torch.isin(x, torch.ones(1)).contiguous()
+
+
+def found_by_its_log(x):
+    y = torch.nn.functional.logsigmoid(x)
+    y.view(-1).add_(1)
+    return y
+
+
+def strides(results):
+    return [each.stride() for each in pytree.tree_leaves(results)]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_compilers_know_how_results_lie_in_memory(backend, dynamic, recwarn):
+    for program in (written, returned, read_as_it_lies):
+        seen, expected = tracer.compile(program, backend=backend, dynamic=dynamic)(X), program(X)
+        torch.testing.assert_close(seen, expected)
+        assert strides(seen) == strides(expected)
+    assert not [each for each in recwarn if "runs as it is" in str(each.message)]
+    whole, flat = tracer.compile(returned, backend=backend, dynamic=dynamic)(X)
+    flat.add_(1)
+    torch.testing.assert_close(whole, 2**X + 1)
+
+
+def test_a_graph_that_a_compiler_cannot_take_runs_as_it_is_with_a_warning():
+    program = found_by_its_log
+    with pytest.warns(UserWarning, match="runs as it is, without the backend, .*: Cannot view a tensor") as told:
+        compiled = tracer.optimize("inductor")(program)
+        torch.testing.assert_close(compiled(X), program(X))
+    assert [each.filename for each in told if "runs as it is" in str(each.message)] == [__file__]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copyreg
 import functools
 import inspect
-import sys
 import types
 import warnings
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from tracer.api.modules import OptimizedModule, compile_module_with
 from tracer.api.region_methods import METHODS, method_of, own_method
 from tracer.api.settings import STATE, Settings, dispatcher_in, display_name
 from tracer.exc import UserError
+from tracer.locations import levels_to_the_user
 from tracer.user_marks import disabled
 
 
@@ -87,16 +87,8 @@ def _refuse_resumable(fn: types.FunctionType, settings: Settings) -> types.Funct
     )
     if settings.fullgraph:
         raise UserError(message)
-    warnings.warn(message, stacklevel=_levels_to_the_user())
+    warnings.warn(message, stacklevel=levels_to_the_user())
     return fn
-
-
-def _levels_to_the_user() -> int:
-    """The `stacklevel` at which the caller's warning points out of the tracer."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tracer."):
-        level, frame = level + 1, frame.f_back
-    return level
 
 
 def _compile_opaque(target: Any, settings: Settings) -> Dispatcher:

@@ -1,20 +1,25 @@
 """What a compiled graph returns takes part in autograd as it does where the graph runs as written.
 
 AOTAutograd differentiates a graph as a whole. It cannot where the program itself is past that: a loss whose backward pass has
-run, or whose parameters an optimizer has changed since.
+run, or whose parameters an optimizer has changed since. It forgets which results are tensors of inference mode, and which are
+views that autograd does not let be written to (one of many of a tensor, or made where gradients were off).
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import fx
 
+from tracer.backends.inference import laid_over, switch_gradients_instead, switches_inference
 from tracer.graph.fake_tensors import mode_of
 from tracer.graph.output_graph import EXAMPLE
 
+_autograd = torch._C._autograd
+_PLAIN = _autograd.CreationMeta.DEFAULT
 Compiled = Callable[..., Any]
 _CHANGED = "has been modified by an inplace operation"
 _SPENT = ("backward through the graph a second time", _CHANGED)
@@ -32,7 +37,9 @@ def as_written(graph: fx.Graph, look_closely: bool) -> Callable[[Compiled], Comp
     results = list(returned) if isinstance(returned, (list, tuple)) else []  # a graph of the tracer returns several
     look_closely = look_closely or any(node.target is torch.autograd.grad for node in graph.nodes)
     spent = _spent(graph, results) if look_closely else {}
-    if not spent:
+    kinds = _kinds(graph, results)
+    switch_gradients_instead(graph)
+    if not spent and not kinds:
         return lambda compiled: compiled
     with graph.inserting_before(graph.output_node()):
         for index in spent:
@@ -47,11 +54,49 @@ def as_written(graph: fx.Graph, look_closely: bool) -> Callable[[Compiled], Comp
             results = list(compiled(*args))
             for index, message in spent.items():
                 results[index] = _refusing(results[index], message)
+            made: dict[int, torch.Tensor] = {}  # results that are one tensor stay one
+            for index, kind in kinds.items():
+                result = results[index]
+                results[index] = made[id(result)] if id(result) in made else made.setdefault(id(result), kind.of(result))
             return results
 
         return run
 
     return around
+
+
+@dataclasses.dataclass(frozen=True)
+class _Kind:
+    """What the program makes of a result, besides its elements."""
+
+    view: Any  # None, or how a view was made that autograd minds being written to
+    inference: bool | None  # whether it is a tensor of inference mode; None where the graph does not switch that
+
+    def of(self, result: torch.Tensor) -> torch.Tensor:
+        if self.inference is not None and result.is_inference() is not self.inference and not result.requires_grad:
+            return laid_over(result, self.inference)
+        if self.view is None or result.is_inference():
+            return result
+        if not result._is_view():
+            result = result.view_as(result)
+        if result._is_view() and _autograd._get_creation_meta(result) == _PLAIN:
+            _autograd._set_creation_meta(result, self.view)
+        return result
+
+
+def _kinds(graph: fx.Graph, results: list[Any]) -> dict[int, _Kind]:
+    """What is to be restored of results, by their places."""
+    switches = switches_inference(graph)
+    found: dict[int, _Kind] = {}
+    for index, node in enumerate(results):
+        example = node.meta.get(EXAMPLE) if isinstance(node, fx.Node) and node.op != "placeholder" else None
+        if not isinstance(example, torch.Tensor) or example.layout != torch.strided:
+            continue
+        view = _autograd._get_creation_meta(example) if example._is_view() and not example.is_inference() else _PLAIN
+        kind = _Kind(None if view == _PLAIN else view, example.is_inference() if switches else None)
+        if kind != _Kind(None, None):
+            found[index] = kind
+    return found
 
 
 def _spent(graph: fx.Graph, results: list[Any]) -> dict[int, str]:

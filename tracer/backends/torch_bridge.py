@@ -8,7 +8,9 @@ recorded in the tracer's env, and thereby becomes guards of the frame.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import re
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,7 +18,7 @@ import sympy
 import torch
 from torch import fx
 from torch._guards import GuardSource, Source, TracingContext, tracing
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, free_unbacked_symbols
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
@@ -26,7 +28,10 @@ from shapes.env import ShapeEnv as OwnShapeEnv
 from shapes.guards import Why
 from shapes.ranges import INF, Range
 from shapes.symbols import Kind, Symbol
+from tracer import config
+from tracer.backends.fake_layouts import LayoutMode
 from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_tensors
+from tracer.backends.inference import is_about_inference
 from tracer.backends.result_gradients import as_written, is_about_changes
 from tracer.backends.runtime_checks import return_checked_values
 from tracer.backends.views import is_about_views, reshape_for_view, views_may_be_copies
@@ -35,7 +40,9 @@ from tracer.graph.graph_module import copy_of, with_graph
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph.proxies import SYM_TYPES
 from tracer.graph.torch_sympy import to_torch_sympy
+from tracer.locations import levels_to_the_user
 
+log = logging.getLogger("tracer")
 _FLOATS_NEEDED = "TensorifyScalarRestartAnalysis"  # AOTAutograd's error where an operation needs the value of a float
 
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
@@ -66,8 +73,21 @@ def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
                 look_closely = True
             elif is_about_views(error) and not copies and views_may_be_copies(gm.graph):
                 copies = True
+            elif is_about_views(error) or is_about_inference(error):
+                return _run_as_written(gm, error)
             else:
                 raise
+
+
+def _run_as_written(gm: fx.GraphModule, error: Exception) -> Callable[..., Any]:
+    """The graph itself, where a compiler cannot take what is right: it computes the same, only slower."""
+    reason = str(error).strip().partition("\n")[0]
+    text = f"A graph of {len(gm.graph.nodes)} nodes runs as it is, without the backend, which cannot compile it: {reason}"
+    if config.convert_every_frame:  # the program under trial is not to be shown a warning of ours
+        log.debug(text)
+    else:
+        warnings.warn(text, stacklevel=levels_to_the_user())
+    return gm.forward
 
 
 def on_torch_values(rewrite: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.GraphModule, example_inputs: list[Any]) -> Any:
@@ -173,7 +193,7 @@ class Bridge:
         self.shape_env = BridgeShapeEnv(
             specialize_zero_one=True, duck_shape=False, allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True
         )
-        self.mode = FakeTensorMode(shape_env=self.shape_env)
+        self.mode = LayoutMode(shape_env=self.shape_env)
         self.theirs: dict[Any, sympy.Basic] = {}  # symbol of ours, or a float computed of them -> torch's symbol, or its value
         self._storages: dict[int, torch.Tensor] = {}  # storage of ours -> the first tensor of torch's mode that has its own
         self._shadows: dict[Any, Any] = {}  # numbers of ours -> torch's, where they only describe

@@ -8,7 +8,7 @@ sizes are symbols, those of this call stand for them, and the order of the dims 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -41,17 +41,22 @@ def is_asked(func: Any) -> bool:
     return packet in ASKED or getattr(packet, "__name__", "").startswith("_foreach_")
 
 
-def with_asked_strides(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
-    """`result`, with the strides that the operator gives when it runs."""
+def with_asked_strides(
+    func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any, lay_out: Callable[..., FakeTensor]
+) -> Any:
+    """`result`, with the strides that the operator gives when it runs.
+
+    `lay_out(args, fake, strides)` makes a tensor like `fake`.
+    """
     tensors = [leaf for leaf in leaves(args, kwargs) if isinstance(leaf, torch.Tensor)]
     if not _may_differ(tensors):
         return result
     real = _run(func, args, kwargs)
     if isinstance(result, FakeTensor):
-        return _laid_out_as(mode, func, args, tensors, result, real)
+        return _laid_out_as(func, args, tensors, result, real, lay_out)
     if not isinstance(result, (tuple, list)) or not isinstance(real, (tuple, list)) or len(real) != len(result):
         return result
-    items = [_laid_out_as(mode, func, args, tensors, fake, item) for fake, item in zip(result, real)]
+    items = [_laid_out_as(func, args, tensors, fake, item, lay_out) for fake, item in zip(result, real)]
     return items if isinstance(result, list) else tuple(items)
 
 
@@ -97,7 +102,7 @@ def _stand_in(value: Any) -> Any:
 
 
 def _laid_out_as(
-    mode: FakeMode, func: Any, args: Sequence[Any], tensors: list[torch.Tensor], fake: Any, real: Any
+    func: Any, args: Sequence[Any], tensors: list[torch.Tensor], fake: Any, real: Any, lay_out: Callable[..., FakeTensor]
 ) -> Any:
     if type(fake) is not FakeTensor or not isinstance(real, torch.Tensor) or any(fake is tensor for tensor in tensors):
         return fake
@@ -108,7 +113,7 @@ def _laid_out_as(
         return fake
     if func.is_view:
         return _aten.as_strided.default(args[0], fake.shape, strides, fake.storage_offset())
-    return laid_out(mode, args, fake, strides)
+    return lay_out(args, fake, strides)
 
 
 def _strides(fake: FakeTensor, seen: tuple[int, ...]) -> tuple[Any, ...] | None:

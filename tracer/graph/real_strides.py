@@ -7,6 +7,7 @@ PyTorch's rules differ for dims of size 0 or 1, and those of some operators for 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,7 @@ def with_real_strides(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Ma
         ruled = _by_rule(mode, func, args, kwargs, result)
         if ruled is not result:
             return ruled
-    return with_asked_strides(mode, func, args, kwargs, result)
+    return with_asked_strides(func, args, kwargs, result, functools.partial(laid_out, mode))
 
 
 def _tensors_in(result: Any) -> list[torch.Tensor]:

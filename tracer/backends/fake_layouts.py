@@ -1,0 +1,48 @@
+"""torch's fake mode for its compilers, with the strides that operators give when they run, as the trace knows them.
+
+What a compiler believes of `2**x` decides whether it refuses the program's `view`, and what it takes `contiguous()` for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
+
+from tracer.graph.asked_strides import is_asked, with_asked_strides
+from tracer.graph.dtype_refusals import leaves
+
+
+class LayoutMode(FakeTensorMode):
+    def _cached_dispatch_impl(
+        self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> object:
+        result = super()._cached_dispatch_impl(func, types, args, kwargs)
+        if is_asked(func) or _is_elementwise(func) and _has_small_dims(args, kwargs):
+            return with_asked_strides(func, args, kwargs, result, functools.partial(_laid_out, self))
+        return result
+
+
+def _is_elementwise(func: Any) -> bool:
+    return torch.Tag.pointwise in getattr(func, "tags", ()) and not func.is_view and not func._schema.is_mutable
+
+
+def _has_small_dims(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether torch's rule for elementwise operators may be wrong."""
+    tensors = (leaf for leaf in leaves(args, kwargs) if isinstance(leaf, torch.Tensor))
+    return any(type(size) is int and size < 2 for tensor in tensors for size in tensor.shape)
+
+
+def _laid_out(mode: LayoutMode, args: Sequence[Any], fake: FakeTensor, strides: Sequence[Any]) -> FakeTensor:
+    env = mode.shape_env
+    with in_kernel_invocation_manager(mode), contextlib.nullcontext() if env is None else env.suppress_guards():
+        meta = torch.empty_strided(fake.shape, strides, dtype=fake.dtype, device="meta", requires_grad=fake.requires_grad)
+    if fake.is_conj():
+        torch._C._set_conj(meta, True)
+    if fake.is_neg():
+        torch._C._set_neg(meta, True)
+    return FakeTensor(mode, meta, fake.fake_device)
