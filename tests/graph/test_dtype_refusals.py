@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tests.support import captured, check
-from tracer.graph.dtype_refusals import check_dtypes
+from tracer.graph.dtype_refusals import check_dtypes, may_refuse
 
 F = torch.nn.functional
 SINGLE, DOUBLE = torch.ones(2, 2), torch.ones(2, 2, dtype=torch.float64)
@@ -51,6 +51,18 @@ def test_what_a_kernel_takes_is_captured(program):
 
 def test_an_operator_that_fails_on_one_element_for_another_reason_is_not_refused():
     check_dtypes(torch.ops.aten.embedding.default, (torch.ones(3, 2), torch.zeros(2, dtype=torch.int64)), {})
+
+
+def test_an_operator_of_a_backward_pass_is_not_tried_on_one_element_of_a_workspace():
+    """It would end the process."""
+    workspace = torch.ones(1, dtype=torch.uint8)
+    assert not may_refuse(torch.ops.aten.mkldnn_rnn_layer_backward.default, (SINGLE, workspace), {})
+
+    def fn(lstm, x):
+        lstm(x)[0].sum().backward()
+        return lstm.weight_ih_l0.grad
+
+    captured(fn, torch.nn.LSTM(2, 3, num_layers=2), torch.ones(4, 1, 2))
 
 
 REFUSED_BY_ELEMENTS = [

@@ -20,7 +20,14 @@ _LARGEST_TABLE = 4096
 
 def may_refuse(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether a call mixes dtypes, and the operator is none that promotes them."""
-    return isinstance(func, torch._ops.OpOverload) and not is_pointwise(func) and _has_several_dtypes(args, kwargs)
+    asked = isinstance(func, torch._ops.OpOverload) and not is_pointwise(func) and not _is_of_backward(func)
+    return asked and _has_several_dtypes(args, kwargs)
+
+
+def _is_of_backward(func: Any) -> bool:
+    """Whether autograd calls an operator with what its forward operator gave. It trusts that: one element of a workspace where it
+    reads more ends the process."""
+    return func._opname.endswith("_backward")  # type: ignore[no-any-return]
 
 
 def is_pointwise(func: Any) -> bool:
