@@ -363,6 +363,7 @@ def _copied_and_called(net, x):
 
 def test_a_module_from_outside():
     def make():
+        torch.manual_seed(1)
         net = Net()
         net.first.weight.grad = torch.ones(3, 3)  # which the copy lacks, as the attribute
         net.first.weight.note = 5

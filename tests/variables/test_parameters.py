@@ -190,6 +190,21 @@ def initialised_in_apply(x):
     return model(x), model, torch.rand(2)
 
 
+def in_recurrent_layers(x):
+    layers = nn.LSTM(4, 3, num_layers=2, dropout=0.5), nn.GRU(4, 3, bidirectional=True), nn.RNN(4, 3, batch_first=True)
+    results = [layer(x[None]) for layer in layers]
+    alive = all(watch() is weight for layer in layers for watch, weight in zip(layer._flat_weight_refs, layer._flat_weights))
+    return results, layers, alive
+
+
+def in_converted_and_copied_recurrent_layers(x):
+    layer = nn.LSTM(4, 3).double()
+    copied = copy.deepcopy(layer).float()
+    layer(x[None].double())[0].sum().backward()
+    layer.flatten_parameters()
+    return layer, copied(x[None]), copied, layer.all_weights
+
+
 def loaded(x):
     source, target = (nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)) for _ in range(2))
     keys = target.load_state_dict(source.state_dict())
@@ -201,6 +216,7 @@ CAPTURED = [
     whose_gradient_is_taken, whose_gradients_add_up, in_a_layer, in_layers, in_a_list, in_a_closure, trained, with_buffers,
     that_requires_a_gradient_later, frozen_and_written_and_thawed, frozen, frozen_in_part, given_other_data,
     given_data_of_another_size, given_its_own_data, converted, converted_to_and_fro, initialised_in_apply, loaded,
+    in_recurrent_layers, in_converted_and_copied_recurrent_layers,
 ]  # fmt: skip
 
 
@@ -360,11 +376,17 @@ def written_to_with_a_history_through_a_view(x):
     return p, p.requires_grad, p.is_leaf
 
 
+def in_a_recurrent_layer_with_another_weight(x):
+    layer = nn.LSTM(4, 3)
+    layer.weight_ih_l0 = nn.Parameter(torch.ones(12, 4))
+    return layer._flat_weight_refs[0]() is None, layer(x[None]), layer
+
+
 LEFT_TO_CPYTHON = [
     in_place, of_numbers_without_gradients, with_a_hook, in_inference_mode, frozen_when_gradients_lead_to_it,
     frozen_when_its_value_was_stored, thawed_when_it_has_a_view, given_other_data_when_gradients_lead_to_it,
     converted_when_it_has_a_gradient, given_data_that_have_no_gradient, written_to_with_a_history,
-    written_to_with_a_history_through_a_view,
+    written_to_with_a_history_through_a_view, in_a_recurrent_layer_with_another_weight,
 ]  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from tracer.variables.exceptions import HandledBefore
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.lifetimes import ends_with_code
 from tracer.variables.made_classes import MadeClassVariable
+from tracer.variables.references import leads_to
 
 Held = VariableTracker | Unwrapped | str  # a tracked value, or the local of the output code that holds it
 
@@ -48,6 +49,7 @@ class BreakEmitter:
 
     def keep_live(self, cg: Codegen, frames: list[InstructionTranslator]) -> None:
         """Values are made once, before any of the program's own code runs again."""
+        watched = cg.trace.weak_references
         for frame in frames:
             for value in frame.stack:
                 if isinstance(value, HandledBefore):
@@ -56,7 +58,8 @@ class BreakEmitter:
                     cg.keep(value)
             live = self._live_locals(frame)
             for name, value in frame.locals.items():
-                if name in live or _lives_on(value) or _holds_finalised(value):
+                is_missed = _lives_on(value) or _holds_finalised(value) or (watched and leads_to(cg.effects, [value], watched))
+                if name in live or is_missed:
                     cg.keep(value)
             for cell in frame.cells.values():
                 cg.keep(cell)

@@ -20,6 +20,7 @@ from tracer.codegen.asking import load_kept
 from tracer.codegen.generators import build_generator
 from tracer.codegen.tracebacks import build_traceback
 from tracer.effects.log import DELETED
+from tracer.graph_breaks import unsupported
 from tracer.sources import LocalSource, Source
 from tracer.variables.base import VariableTracker, unreachable
 from tracer.variables.classes import ClassVariable
@@ -86,6 +87,8 @@ class Codegen:
         self.kept_places: dict[VariableTracker, int] = {}  # of the results in it
         self.start_over: Label | None = None  # where reads that fail go, as long as nothing has been done
         self.may_start_over: dict[Label, None] = {}  # those that anything goes to
+        self.loaded: set[VariableTracker | Unwrapped] = set()
+        self._loaded_weakly: dict[VariableTracker, int | None] = {}  # with the step that made the weak reference
         self._temporaries: dict[VariableTracker | Unwrapped, str] = {}
         self._cyclic: dict[VariableTracker, bool] = {}
         self._making = 0  # how many values are being made, one inside of the other
@@ -95,6 +98,7 @@ class Codegen:
 
     def load(self, value: VariableTracker | Unwrapped) -> None:
         """-> value; the same variable is always the same object"""
+        self.loaded.add(value)
         known = self._temporaries.get(value)
         if known is not None:
             self.asm.load_fast(known)
@@ -109,6 +113,21 @@ class Codegen:
             load_kept(self, value)
         else:
             self._make(value)
+
+    def load_weakly(self, value: VariableTracker, made_at: int | None) -> None:
+        """-> value, for a weak reference: something else has to hold it."""
+        is_held = value in self.loaded
+        self.load(value)
+        if not is_held:
+            self.loaded.remove(value)
+        if value.source is None:
+            self._loaded_weakly.setdefault(value, made_at)
+
+    def refuse_what_nothing_holds(self) -> None:
+        """CPython says whether what has weak references alone is alive: it may be a part of a cycle, or of what is not kept."""
+        for value, made_at in self._loaded_weakly.items():
+            if value not in self.loaded:
+                unsupported("cannot-reconstruct", break_step=made_at, value="a weak reference to what nothing else holds")
 
     def read(self, source: Source) -> None:
         """-> value. Where there is none any more, another thread has changed what the guards have just seen."""

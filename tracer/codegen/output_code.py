@@ -77,6 +77,7 @@ class OutputCodeBuilder:
         self.trace.torch_state.emit(cg)
         cg.read_by_source.clear()
         body(cg)
+        cg.refuse_what_nothing_holds()
         if self.trace.effects or self.trace.output.written_inputs():
             self._read_late = list(cg.read_by_source)
         return list(self.outputs)

@@ -16,6 +16,7 @@ from tracer.variables.identities import COPIED, constants_are_one, might_be_one
 from tracer.variables.lookups import lookup
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.opaque import OpaqueVariable
+from tracer.variables.references import WeakReferenceVariable
 from tracer.variables.symbolic import SymNodeVariable
 
 _MIRROR = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
@@ -87,6 +88,9 @@ class Operators:
             return constants_are_one(tx, left, right)
         if left.identity() is right.identity():
             return True
+        if isinstance(left, WeakReferenceVariable) and isinstance(right, WeakReferenceVariable):
+            if left.source is None or right.source is None:
+                return left.is_one(tx, right)
         if might_be_one(tx, left, right):
             tx.guard(guards.Distinct((left.source, right.source)))  # type: ignore[arg-type]
         return False

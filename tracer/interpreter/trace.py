@@ -82,6 +82,7 @@ class Trace:
         self.findings = Findings()
         self.stand_ins: dict[int, tuple[Any, VariableTracker]] = {}  # what prototypes of classes hold, by its id
         self.hashed = HashedKeys()
+        self.weak_references: dict[VariableTracker, VariableTracker] = {}  # those made, by what they are to
         self.read_late: list[tuple[CellVariable, VariableTracker, int]] = []  # by hooks, as known at the step that set them
         self.ids_are_keys = False  # whether id() was called
         self.marks_counted = user_marks.changes.count
@@ -96,6 +97,7 @@ class Trace:
         self.handled = HandledOutsideVariable()
         self.generators.clear()
         self.hashed.clear()
+        self.weak_references.clear()
         self.input_tensors.clear()
         self.computed_inputs.clear()
         self.retaining.clear()

@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 
 @models(weakref.ref)
 def _ref(tx: Tracer, target: VariableTracker, /, *callback: VariableTracker) -> VariableTracker:
-    """Only of what existed before: an object that the trace makes may die at any time."""
-    if callback or target.source is None:
+    """Without a callback, an object has one reference."""
+    if callback:
         unsupported("unsupported-call", value=f"weakref.ref of {target.describe()}")
+    known = tx.trace.weak_references.get(target)
+    if known is not None:
+        return known  # type: ignore[no-any-return]
     cls = target.python_type()
     if not type.__dict__["__weakrefoffset__"].__get__(cls):
         tx.raise_error(TypeError, f"cannot create weak reference to {type_name(cls)!r} object")
-    return WeakReferenceVariable(None, None, target)
+    made = WeakReferenceVariable(None, None, target, tx.break_step())
+    tx.trace.weak_references[target] = made
+    return made

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import contextvars
 import weakref
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer import guards
@@ -15,22 +15,36 @@ from tracer.variables.constant import NONE
 from tracer.variables.lazy import Unwrapped
 
 if TYPE_CHECKING:
+    from tracer.effects.log import Effects
     from tracer.variables.protocol import Tracer
 
 
 class WeakReferenceVariable(VariableTracker):
-    """A weakref.ref: one that existed, or of an object that existed, which lives on whatever the trace does."""
+    """A weakref.ref: one that existed, or one that the trace makes, of which an object has one. It is asked only while its target
+    is alive for sure."""
 
-    def __init__(self, value: Any, source: Source | None, target: VariableTracker | None = None) -> None:
+    def __init__(
+        self, value: Any, source: Source | None, target: VariableTracker | None = None, made_at: int | None = None
+    ) -> None:
         self.value = value
         self.source = source
         self.target = target
+        self.made_at = made_at
 
     def python_type(self) -> type:
         return weakref.ReferenceType
 
     def identity(self) -> Any:
         return self if self.value is None else self.value
+
+    def is_one(self, tx: Tracer, other: WeakReferenceVariable) -> bool:
+        """`self is other`, where at least one of the two is made."""
+        if self.source is None and other.source is None:
+            return tx.is_same(self.target, other.target)  # type: ignore[no-any-return]
+        made = self if self.source is None else other
+        if made.target.source is not None:  # type: ignore[union-attr]  # the other may be what Python gives again
+            unsupported("identity-of-a-value", left=self.describe(), right=other.describe())
+        return False
 
     def truth(self, tx: Tracer) -> bool:
         return True
@@ -49,25 +63,45 @@ class WeakReferenceVariable(VariableTracker):
                 return NONE
             self.target = tx.wrap(target, WeakTargetSource(self.source))
         if not _is_held(tx, self.target):
-            unsupported("unsupported-call", value="a weak reference to an argument that the frame has dropped")
+            unsupported("unsupported-call", value="a weak reference to what the frame may have dropped")
         return self.target
 
     def reconstruct(self, cg: Any) -> None:
         assert self.target is not None
-        cg.call_object(weakref.ref, lambda: cg.load(self.target))
+        cg.call_object(weakref.ref, lambda: cg.load_weakly(self.target, self.made_at))
+
+
+def leads_to(effects: Effects, values: Iterable[Any], targets: Container[VariableTracker]) -> bool:
+    """Whether tracked values hold one of the targets, be it not by weak references alone."""
+    todo, seen = list(values), set()
+    while todo:
+        value = todo.pop()
+        if value in targets:
+            return True
+        if isinstance(value, VariableTracker) and value not in seen and not isinstance(value, WeakReferenceVariable):
+            seen.add(value)
+            todo.extend(effects.held_by(value))
+    return False
 
 
 def _is_held(tx: Tracer, target: VariableTracker) -> bool:
-    """False for an argument of the frame that no variable and no operand of the open frames holds any more."""
+    """False for what the trace made, for an argument of the frame, and for what may have been held by what the trace has changed,
+    where no variable and no operand of the open frames leads to it any more."""
     obj = target.identity()
-    if not any(argument is obj for argument in tx.trace.builder.arguments):
+    stored = [value for _, _, value in tx.effects.stored_globals()]
+    changed = stored or any(each.source is not None for each in tx.effects.mutated)
+    if target.source is not None and not changed and not any(argument is obj for argument in tx.trace.builder.arguments):
         return True
+    held = [*stored, *_in_frames(tx)]
+    return any(isinstance(value, Unwrapped) and value.value is obj for value in held) or leads_to(tx.effects, held, (target,))
+
+
+def _in_frames(tx: Tracer) -> list[Any]:
+    """What the open frames hold."""
+    values: list[Any] = []
     for frame in tx.frames():
-        cells = [cell.contents for cell in frame.cells.values()]
-        for value in (*frame.stack, *frame.locals.values(), *cells):
-            if value is target or (isinstance(value, Unwrapped) and value.value is obj):
-                return True
-    return False
+        values += (*frame.stack, *frame.locals.values(), *(cell.contents for cell in frame.cells.values()))
+    return values
 
 
 class ContextVarVariable(VariableTracker):

@@ -14,6 +14,7 @@ from tracer.library.registry import models
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import CallableVariable
 from tracer.variables.constant import NONE, TRUE, ConstantVariable, boolean
+from tracer.variables.functions import as_written
 from tracer.variables.parameters import make_parameter
 from tracer.variables.tensor import TensorVariable
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 Value = VariableTracker
+_WEIGHTS_HAVE_CHANGED = as_written(RNNBase._weights_have_changed)
 
 
 @models(torch.nn.Parameter)
@@ -53,7 +55,9 @@ def _plain_data(tx: Tracer, cls: type, data: Value) -> TensorVariable:
 
 @models(RNNBase._weights_have_changed)
 def _weights_have_changed(tx: Tracer, module: Value) -> Value:
-    """The flat weights are the parameters themselves, which the guards then demand of every call."""
+    """The flat weights are the parameters themselves, which the guards then demand of every call of a module that existed."""
+    if module.source is None:
+        return tx.inline(_WEIGHTS_HAVE_CHANGED, [module], {})
     names = module.get_attr(tx, "_flat_weights_names").unpack(tx)
     weights = module.get_attr(tx, "_flat_weights").unpack(tx)
     if len(names) != len(weights):
