@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 
 from tests.support import breaks, captured
@@ -55,3 +57,15 @@ def test_a_disabled_function_breaks_the_graph():
 
 def test_nothing_traces_for_torchscript():
     captured(lambda x: (x + 1, torch._C._get_tracing_state() is None, torch.jit.is_tracing(), torch.jit.is_scripting()), X)
+
+
+def test_modules_are_made_and_copied_inside_once_torch_compile_was_used():
+    torch.compile(layer, backend="eager")(X)
+    assert torch.nn.Module.__setstate__.__name__ == "patched_setstate"
+
+    def fn(x):
+        made = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
+        copied = copy.deepcopy(made)
+        return copied(x), copied, made, copy.deepcopy(layer)
+
+    captured(fn, X)

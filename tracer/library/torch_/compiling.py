@@ -62,12 +62,16 @@ def _nothing(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     return NONE
 
 
-@named_models("torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_init")
-def _module_init(tx: Tracer, module: Value, *args: Value, **kwargs: Value) -> Value:
-    """torch.compile, once used, replaces nn.Module.__init__ to count new modules for itself; behind it is the real one."""
-    replaced = torch.nn.Module.__init__
-    original = inspect.getclosurevars(replaced).nonlocals["init"]
-    return tx.wrap(original, ObjectSource(original, "torch.nn.Module.__init__")).call(tx, [module, *args], kwargs)
+def _replaced_by_torch_compile(name: str, behind: str) -> None:
+    @named_models(f"torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_{behind}")
+    def _original(tx: Tracer, module: Value, *args: Value, **kwargs: Value) -> Value:
+        """torch.compile, once used, replaces the method to count new modules for itself; behind it is the real one."""
+        original = inspect.getclosurevars(getattr(torch.nn.Module, name)).nonlocals[behind]
+        return tx.wrap(original, ObjectSource(original, f"torch.nn.Module.{name}")).call(tx, [module, *args], kwargs)
+
+
+_replaced_by_torch_compile("__init__", "init")
+_replaced_by_torch_compile("__setstate__", "setstate")
 
 
 @models(torch.fx.traceback.annotate)
