@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tracer.sources import Source
     from tracer.variables.protocol import Tracer
 
+_PARTS = ("start", "stop", "step")
 LONGEST = 1_000_000  # steps of a range that tracing follows
 
 
@@ -73,8 +74,10 @@ class RangeIterator(IteratorVariable):
         cg.call_object(iter, lambda: cg.load_const(self.left))
 
 
-class RangeVariable(VariableTracker):
-    """range(start, stop, step); the bounds may be symbolic until somebody iterates."""
+class Bounds(VariableTracker):
+    """start, stop and step, of which `kind` makes one value."""
+
+    kind: type[Any]
 
     def __init__(
         self, start: VariableTracker, stop: VariableTracker, step: VariableTracker, source: Source | None = None
@@ -83,13 +86,29 @@ class RangeVariable(VariableTracker):
         self.source = source
 
     def python_type(self) -> type:
-        return range
+        return self.kind
 
     def is_constant(self) -> bool:
         return all(part.is_constant() for part in self.parts)
 
-    def constant(self) -> range:
-        return range(*(part.constant() for part in self.parts))
+    def constant(self) -> Any:
+        return self.kind(*(part.constant() for part in self.parts))
+
+    def children(self) -> Iterable[VariableTracker]:
+        return self.parts
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name in _PARTS:
+            return self.parts[_PARTS.index(name)]
+        if hasattr(self.kind, name):
+            return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+        tx.raise_error(AttributeError, f"{self.kind.__name__!r} object has no attribute {name!r}")
+
+
+class RangeVariable(Bounds):
+    """range(start, stop, step); the bounds may be symbolic until somebody iterates."""
+
+    kind = range
 
     def concrete(self, tx: Tracer) -> range:
         parts = [part.specialize(tx) if isinstance(part, SymNodeVariable) else part for part in self.parts]
@@ -97,9 +116,6 @@ class RangeVariable(VariableTracker):
 
     def form(self, tx: Tracer) -> Any:
         return self.concrete(tx)
-
-    def children(self) -> Iterable[VariableTracker]:
-        return self.parts
 
     def truth(self, tx: Tracer) -> bool:
         if self._counts_to_symbol():
@@ -154,13 +170,6 @@ class RangeVariable(VariableTracker):
             return boolean(equal is (op == "=="))
         return None
 
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if name in ("start", "stop", "step"):
-            return self.parts[("start", "stop", "step").index(name)]
-        if hasattr(range, name):
-            return tx.bound_builtin_method(self, name)
-        tx.raise_error(AttributeError, f"'range' object has no attribute {name!r}")
-
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
@@ -195,23 +204,10 @@ _RANGE_METHODS = {
 }  # fmt: skip
 
 
-class SliceVariable(VariableTracker):
+class SliceVariable(Bounds):
     """slice(start, stop, step)"""
 
-    def __init__(
-        self, start: VariableTracker, stop: VariableTracker, step: VariableTracker, source: Source | None = None
-    ) -> None:
-        self.parts = (start, stop, step)
-        self.source = source
-
-    def python_type(self) -> type:
-        return slice
-
-    def is_constant(self) -> bool:
-        return all(part.is_constant() for part in self.parts)
-
-    def constant(self) -> slice:
-        return slice(*(part.constant() for part in self.parts))
+    kind = slice
 
     def concrete(self, tx: Tracer) -> slice:
         """The slice of ints and None, by which a sequence of Python is sliced."""
@@ -228,21 +224,11 @@ class SliceVariable(VariableTracker):
     def graph_arg(self) -> Any:
         return slice(*(part.graph_arg() for part in self.parts))
 
-    def children(self) -> Iterable[VariableTracker]:
-        return self.parts
-
     def truth(self, tx: Tracer) -> bool:
         return True
 
     def hash_key(self, tx: Tracer) -> Any:
         tx.raise_error(TypeError, "unhashable type: 'slice'")
-
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if name in ("start", "stop", "step"):
-            return self.parts[("start", "stop", "step").index(name)]
-        if hasattr(slice, name):
-            return tx.bound_builtin_method(self, name)
-        tx.raise_error(AttributeError, f"'slice' object has no attribute {name!r}")
 
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
