@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from tests.support import check
@@ -24,3 +25,16 @@ def test_a_tuple_with_its_own_len_and_iter():
         return x + items[1], len(items), list(items), items
 
     check(f, X, Longer((1, 2)))
+
+
+@pytest.mark.parametrize("items", [(1,), (), Longer((1, 2)), (True,), ("a",), (1.5,)])
+def test_a_tuple_and_a_size_make_a_size(items):
+    def f(x):
+        size = items
+        try:
+            size += x.shape
+        except TypeError as error:
+            return str(error)
+        return x * 2, size, x.shape + (7,)
+
+    check(f, X)

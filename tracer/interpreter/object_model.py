@@ -11,6 +11,7 @@ import torch
 
 from tracer import _C, guards
 from tracer.graph_breaks import unsupported
+from tracer.guards.references import lasts
 from tracer.interpreter.base_methods import BaseMethods
 from tracer.library.registry import model_of
 from tracer.sources import (
@@ -36,6 +37,7 @@ from tracer.variables.exceptions import ExceptionVariable, new_os_error, refuse_
 from tracer.variables.functions import UserFunctionVariable
 from tracer.variables.instance_dict import InstanceDictVariable
 from tracer.variables.iterators import SequenceIterator
+from tracer.variables.literals import from_python
 from tracer.variables.lookups import MISSING, defines, lookup, storage_base
 from tracer.variables.made_classes import MadeClassVariable
 from tracer.variables.mappings import DictVariable
@@ -46,6 +48,7 @@ from tracer.variables.sequences import ListVariable, NamedTupleVariable, TupleVa
 from tracer.variables.sets import SetVariable
 from tracer.variables.symbolic import SymNodeVariable
 from tracer.variables.tensor import TensorVariable
+from tracer.variables.tuples import acts_as_tuple, is_generated
 from tracer.variables.type_forms import subscripted, union_of
 
 _PARTS = {"__func__": lambda raw: raw.__func__, "fget": lambda raw: raw.fget, "fset": lambda raw: raw.fset,
@@ -109,6 +112,14 @@ class ObjectModel(BaseMethods):
             tx.trace.findings.varying.add((id(owner), name))
         return found
 
+    def class_text(self, of: ClassVariable, name: str) -> VariableTracker:
+        """One of the names of a class, or its docstring: guarded, but where nobody is expected to change it. Classes have no new
+        version when their name is assigned."""
+        tx: Any = self
+        text = type.__getattribute__(of.value, name)
+        source = None if id(of.value) in tx.trace.findings.made or lasts(of.value) else self.class_source(of.value, of)
+        return from_python(text) if source is None else tx.wrap(text, GenericAttrSource(source, name))  # type: ignore[no-any-return]
+
     def sourceless(self, value: Any) -> VariableTracker:
         """A class attribute of a class that no guard can reach, which is fixed as long as the code is."""
         tx: Any = self
@@ -170,7 +181,7 @@ class ObjectModel(BaseMethods):
             return tx.new_tensor(value, args) if not kwargs else unsupported("call-arguments", error="keywords")
         if issubclass(value, torch.Tensor) and not is_traceable_subclass(value):
             unsupported("tensor-subclass", cls=value.__qualname__, source="a constructor call")
-        if issubclass(value, tuple) and hasattr(value, "_fields"):
+        if issubclass(value, tuple) and lookup(value, "__new__")[0] is lookup(value, "_fields")[0] and acts_as_tuple(value):
             return self._named_tuple(cls, args, kwargs)
         if value.__flags__ & _NOT_MADE_BY_CALLS:
             unsupported("unsupported-call", value=f"class {value.__qualname__}, which C alone makes instances of")
@@ -277,17 +288,15 @@ class ObjectModel(BaseMethods):
     ) -> VariableTracker:
         tx: Any = self
         fields = cls.value._fields  # type: ignore[attr-defined]
-        values = dict(zip(fields, args))
-        defaults = getattr(cls.value, "_field_defaults", {})
-        for name, value in kwargs.items():
-            values[name] = value
-        for name in fields:
-            if name not in values and name in defaults:
-                made = id(cls.value) in tx.trace.findings.made
-                values[name] = meaning(tx, defaults[name]) if made else tx.literal(defaults[name])
-        if len(args) > len(fields) or set(values) != set(fields) or isinstance(
-            lookup(cls.value, "__init__")[1], types.FunctionType
-        ):
+        owner, static = lookup(cls.value, "__new__")
+        values = dict(zip(fields, args)) | kwargs
+        if len(values) < len(fields):
+            if id(cls.value) in tx.trace.findings.made:
+                defaults = [meaning(tx, default) for default in static.__func__.__defaults__ or ()]
+            else:
+                defaults = self.class_attr(owner, "__new__", cls, part="__func__").defaults(tx)  # type: ignore[arg-type,attr-defined]
+            values = dict(zip(fields[::-1], defaults[::-1])) | values
+        if len(args) > len(fields) or set(values) != set(fields) or kwargs.keys() & set(fields[: len(args)]):
             unsupported("unsupported-call", value=f"named tuple {cls.value.__qualname__}")
         return NamedTupleVariable([values[name] for name in fields], cls.value)
 
@@ -298,7 +307,7 @@ class ObjectModel(BaseMethods):
             tx.raise_error(AttributeError, f"{owner.cls.__name__!r} object has no attribute {name!r}")
         if is_a(static, property):
             return self.class_attr(base, name, owner, part="fget").call(tx, [owner], {})  # type: ignore[arg-type]
-        if is_a(static, types.FunctionType) and name not in ("_replace", "_asdict"):
+        if is_a(static, types.FunctionType) and not (name in ("_replace", "_asdict") and is_generated(static)):
             return BoundMethodVariable(self.class_attr(base, name, owner), owner)  # type: ignore[arg-type]
         if is_a(static, staticmethod):
             return self.class_attr(base, name, owner, part="__func__")  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from tracer.variables.identities import IdVariable
 from tracer.variables.lookups import lookup, storage_base
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sequences import NamedTupleVariable
+from tracer.variables.tuples import acts_as_tuple
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -162,7 +163,7 @@ def _new(base: type) -> Any:
             unsupported("unsupported-builtin", function=f"{base.__name__}.__new__")
         if storage_base(cls.value) is not base and not issubclass(base, BaseException):  # CPython finds that not safe
             unsupported("unsupported-builtin", function=f"{base.__name__}.__new__")
-        if base is tuple and hasattr(cls.value, "_fields"):
+        if base is tuple and hasattr(cls.value, "_fields") and acts_as_tuple(cls.value):
             return NamedTupleVariable(args[0].unpack(tx), cls.value)
         return tx.new_object(cls, list(args), kwargs)  # type: ignore[attr-defined,no-any-return]
 

@@ -1,9 +1,10 @@
-"""Models of `sys`: the exception that is being handled."""
+"""Models of `sys`: the exception that is being handled, and frames."""
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
 
+from tracer.graph_breaks import unsupported
 from tracer.library.registry import foldable, models
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE
@@ -29,3 +30,13 @@ def _exc_info(tx: Tracer) -> VariableTracker:
         return TupleVariable([NONE, NONE, NONE])
     assert isinstance(handled, ExceptionVariable)
     return TupleVariable([tx.class_variable(handled.cls, handled), handled, handled.field(tx, "__traceback__")])
+
+
+@models(sys._getframe)
+def _getframe(tx: Tracer, depth: VariableTracker | None = None, /) -> VariableTracker:
+    """The frames that the trace has entered exist only where the graph breaks at the call in the root frame: that call
+    then runs in CPython. Who asks for the root frame itself sees its locals, which output code has others of."""
+    frames = tx.frames()  # type: ignore[attr-defined]
+    levels = 0 if depth is None else depth.constant() if depth.is_constant() else len(frames)
+    of_root = levels == len(frames) - 1
+    unsupported("frame-introspection", function="sys._getframe", break_step=0 if of_root else frames[0].step)

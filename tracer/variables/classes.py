@@ -51,6 +51,8 @@ class ClassVariable(VariableTracker):
 
     def text(self, tx: Tracer, kind: str) -> str:
         if type(self.value).__str__ is object.__str__ and type(self.value).__repr__ is type.__repr__:
+            for name in ("__qualname__", "__module__"):
+                tx.class_text(self, name)
             return repr(self.value)
         return super().text(tx, kind)
 
@@ -141,7 +143,7 @@ class ClassVariable(VariableTracker):
                 return None  # what stands in the class, which may be a descriptor
             value = type.__getattribute__(self.value, name)
             if value is None or type(value) is str:
-                return ConstantVariable(value)
+                return tx.class_text(self, name)
         elif name == "__class__":
             return tx.class_variable(type(self.value))
         elif name == "__dict__":

@@ -51,6 +51,7 @@ DUNDER = {
     "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor",
     "<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge",
 }  # fmt: skip
+UNARY_DUNDER = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
 OPERATORS = frozenset(f"__{prefix}{name}__" for name in (*DUNDER.values(), "divmod") for prefix in ("", "r"))
 LARGEST_FOLDED_POWER = 100_000  # bits
 LARGEST_TEXT = 1_000_000  # characters

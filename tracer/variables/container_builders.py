@@ -33,6 +33,7 @@ from tracer.variables.objects import UserObjectVariable
 from tracer.variables.read_by_key import ReadByKey
 from tracer.variables.sequences import ListVariable, NamedTupleVariable, SizeVariable, TupleVariable
 from tracer.variables.sets import FrozenSetVariable, SetVariable
+from tracer.variables.tuples import acts_as_tuple
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -75,7 +76,7 @@ def _tuple_subclass(builder: VariableBuilder, tx: Tracer, value: Any, source: So
     cls = type(value)
     builder.guard(guards.TypeMatch(source, cls))
     builder.guard(guards.LengthMatch(source, tuple.__len__(value)))
-    if hasattr(cls, "_fields") or hasattr(cls, "n_sequence_fields"):
+    if hasattr(cls, "n_sequence_fields") or hasattr(cls, "_fields") and acts_as_tuple(cls):
         return builder.remember(value, NamedTupleVariable(_items(tuple.__iter__(value), source), cls, source))
     storage = TupleVariable(_items(tuple.__iter__(value), source), source)
     return builder.remember(value, UserObjectVariable(cls, value, source, storage))

@@ -11,7 +11,7 @@ from tracer.sources.reading import is_a
 from tracer.variables.answers import iterator_given, length_given, truth_given
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable
-from tracer.variables.constant import ConstantVariable, boolean, fold, is_constant_value
+from tracer.variables.constant import UNARY_DUNDER, ConstantVariable, boolean, fold, is_constant_value
 from tracer.variables.iterators import SequenceIterator
 from tracer.variables.lookups import C_METHOD_TYPES, MISSING, defines, lookup
 from tracer.variables.text import Rendered
@@ -19,7 +19,6 @@ from tracer.variables.text import Rendered
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
-_OPERATORS = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
 _TEXTS = ("__str__", "__repr__", "__format__")
 
 
@@ -79,7 +78,7 @@ class EnumMemberVariable(ConstantVariable):
         return super().compare(tx, op, other)
 
     def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
-        return self._special(tx, _OPERATORS[op], []) or super().unary(tx, op)
+        return self._special(tx, UNARY_DUNDER[op], []) or super().unary(tx, op)
 
     def length(self, tx: Tracer) -> VariableTracker:
         result = self._special(tx, "__len__", [])

@@ -28,9 +28,9 @@ from tracer.variables.lookups import (
     refuse_changed_class,
     storage_base,
     type_name,
-)
+)  # fmt: skip
 from tracer.variables.text import form
-from tracer.variables.tuples import TupleVariable
+from tracer.variables.tuples import TupleVariable, field_index
 
 if TYPE_CHECKING:
     from tracer.sources import Source
@@ -152,6 +152,8 @@ class UserObjectVariable(VariableTracker):
             return self.slot(tx, name)
         if is_a(static, types.GetSetDescriptorType):
             return self._c_attribute(tx, name, static)
+        if field_index(static) is not None and isinstance(self.storage, TupleVariable):
+            return self.storage.item(tx, field_index(static))  # type: ignore[arg-type]
         getter = lookup(type(static), "__get__")[1]
         if isinstance(getter, types.FunctionType):
             descriptor = tx.class_attr(owner, name, self)

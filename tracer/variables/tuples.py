@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import collections
 import copyreg
+import types
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,11 @@ import torch
 
 from tracer.graph_breaks import unsupported
 from tracer.sources import ModuleGlobalsSource
+from tracer.sources.reading import is_a
 from tracer.variables.base import Models, VariableTracker
-from tracer.variables.constant import ConstantVariable
-from tracer.variables.lookups import C_METHOD_TYPES, lookup, rely_on_process
-from tracer.variables.sequence_base import SHARED, Item, SequenceVariable
+from tracer.variables.constant import OPERATORS, UNARY_DUNDER, ConstantVariable
+from tracer.variables.lookups import C_METHOD_TYPES, has_from_python, lookup, rely_on_process
+from tracer.variables.sequence_base import Item, SequenceVariable
 from tracer.variables.text import Rendered, form
 
 if TYPE_CHECKING:
@@ -46,7 +48,12 @@ class TupleVariable(SequenceVariable):
         return TupleVariable(items)
 
     def concatenated(self, tx: Tracer, other: SequenceVariable) -> VariableTracker:
-        """Nothing added to a tuple is the very tuple."""
+        """Nothing added to a tuple is the very tuple. A tuple and a torch.Size make a torch.Size, which takes ints alone."""
+        if isinstance(other, SizeVariable) or isinstance(self, SizeVariable):
+            items = self.items(tx) + other.items(tx)
+            if any(item.python_type() is not int for item in items):
+                unsupported("call-arguments", error="a torch.Size of other things than ints")
+            return SizeVariable(items)
         if type(self) is TupleVariable and not other._items:
             return self
         return other if type(other) is TupleVariable and not self._items else super().concatenated(tx, other)
@@ -100,11 +107,34 @@ def _numel(tx: Tracer, self: SizeVariable, /) -> VariableTracker:
     return product
 
 
-_PLAIN_REPR = collections.namedtuple("_Plain", "").__repr__.__code__
+_MODELLED = ("_replace", "_asdict")
+_FieldDescriptor: Any = type(vars(collections.namedtuple("_Plain", "field"))["field"])
+_SPECIAL = (
+    "__getattribute__", "__getattr__", "__setattr__", "__delattr__", "__init__", "__len__", "__length_hint__", "__bool__",
+    "__iter__", "__reversed__", "__contains__", "__getitem__", "__setitem__", "__delitem__", "__hash__", "__call__", "__index__",
+    "__int__", "__float__", "__complex__", "__abs__", "__round__", "__enter__", "__exit__", "__format__",
+    *sorted(OPERATORS), *UNARY_DUNDER.values(), *(name.replace("__", "__i", 1) for name in sorted(OPERATORS)),
+)  # fmt: skip
+
+
+def acts_as_tuple(cls: type) -> bool:
+    """Whether the operators, attributes and so on of a named tuple class are those that `collections.namedtuple` gives it."""
+    return not any(has_from_python(cls, name) for name in _SPECIAL)
+
+
+def is_generated(static: Any) -> bool:
+    """Whether it is a function that `collections.namedtuple` has made for a class."""
+    return is_a(static, types.FunctionType) and static.__globals__ is vars(collections)
+
+
+def field_index(static: Any) -> int | None:
+    """Of what stands in a named tuple class for a field, if it is that."""
+    return static.__reduce__()[1][0] if type(static) is _FieldDescriptor else None
 
 
 class NamedTupleVariable(TupleVariable):
-    """An instance of a `collections.namedtuple` class or of a structure that torch returns."""
+    """An instance of a structure that torch returns, or of a `collections.namedtuple` class that acts as a tuple; other ones are
+    objects with a tuple in them."""
 
     methods = Models("named tuple method")
 
@@ -127,22 +157,24 @@ class NamedTupleVariable(TupleVariable):
         items = super().form(tx)
         if not hasattr(self.cls, "_fields"):
             return self.cls(items)
-        if getattr(self.cls.__repr__, "__code__", None) is not _PLAIN_REPR or self.cls.__str__ is not object.__str__:
+        if not is_generated(lookup(self.cls, "__repr__")[1]) or has_from_python(self.cls, "__str__"):
             return Rendered(tx, self)
         return tuple.__new__(self.cls, items)  # type: ignore[arg-type]
 
     def text(self, tx: Tracer, kind: str) -> str:
-        name = "__str__" if kind == "str" and self.cls.__str__ is not object.__str__ else "__repr__"
+        name = "__str__" if kind == "str" and has_from_python(self.cls, "__str__") else "__repr__"
         return self.get_attr(tx, name).call(tx, [], {}).constant()  # type: ignore[no-any-return]
 
     def like(self, items: list[VariableTracker]) -> VariableTracker:
         return TupleVariable(items)
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if name in self.fields:
+        static = lookup(self.cls, name)[1]
+        index = field_index(static)
+        if index is not None:
+            return self.item(tx, index)
+        if name in self.fields and is_a(static, types.MemberDescriptorType):  # of a structseq
             return self.item(tx, list(self.fields).index(name))
-        if name == "_fields":
-            return tx.literal(tuple(self.fields))
         if name == "__class__":
             return tx.class_variable(self.cls, self)
         return tx.named_tuple_attr(self, name)
@@ -155,7 +187,8 @@ class NamedTupleVariable(TupleVariable):
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
-        if (self.methods.get(name) or SHARED.get(name)) is None and not isinstance(lookup(self.cls, name)[1], C_METHOD_TYPES):
+        static = lookup(self.cls, name)[1]
+        if not isinstance(static, C_METHOD_TYPES) and not (name in _MODELLED and is_generated(static)):
             return self.get_attr(tx, name).call(tx, args, kwargs)
         return super().call_method(tx, name, args, kwargs)
 

@@ -1,0 +1,47 @@
+"""Functions of the program that look at frames: those that the trace has entered do not exist behind a break further in."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+
+import torch
+
+from tests.support import check
+
+X = torch.ones(3)
+
+
+def caller_and_its_line():
+    frame = sys._getframe(1)
+    return frame.f_code.co_name, frame.f_lineno - frame.f_code.co_firstlineno
+
+
+def own_and_caller(value):
+    return sys._getframe().f_code.co_name, sys._getframe().f_back.f_code.co_name, sorted(sys._getframe().f_locals)
+
+
+def test_the_frame_itself():
+    def f(x):
+        y = x * 2
+        return y, inspect.currentframe().f_code.co_name, sorted(sys._getframe(0).f_locals)
+
+    check(f, X)
+
+
+def test_the_caller_of_an_inlined_function():
+    def f(x):
+        y = x + 1
+        return y * 2, caller_and_its_line()
+
+    check(f, X)
+
+
+def test_frames_seen_from_two_functions_further_in():
+    def between(x):
+        return x * 2, own_and_caller(3), caller_and_its_line()
+
+    def f(x):
+        return between(x + 1)
+
+    check(f, X)

@@ -1,0 +1,152 @@
+"""Named tuples whose classes define operators, fields and methods that `collections.namedtuple` would have made otherwise."""
+
+from __future__ import annotations
+
+import collections
+from typing import NamedTuple
+
+import torch
+
+from tests.soundness.watching import Watched
+from tests.support import check
+
+X = torch.tensor([1.0, 2.0])
+
+
+class Vector(NamedTuple):
+    x: float
+    y: float = 2.0
+
+    def __add__(self, other):
+        return Vector(self.x + other.x, self.y + other.y)
+
+    def __mul__(self, factor):
+        return Vector(self.x * factor, self.y * factor)
+
+    def norm(self):
+        return self.x * self.x + self.y * self.y
+
+
+Pair = collections.namedtuple("Pair", "a b", defaults=(5.0,))
+
+
+class Odd(Pair):
+    def __len__(self):
+        return 9
+
+    def __iter__(self):
+        return iter([7.0, 8.0])
+
+    def __getitem__(self, i):
+        return 44.0
+
+    def __contains__(self, item):
+        return True
+
+    def __bool__(self):
+        return False
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 1
+
+
+class Hidden(Pair):
+    __slots__ = ()
+
+    @property
+    def a(self):
+        return 100.0
+
+    def _replace(self, **fields):
+        return fields
+
+    def _asdict(self):
+        return "a dict"
+
+
+class Doubled(Pair):
+    __slots__ = ()
+
+    def __new__(cls, a, b=1.0):
+        return super().__new__(cls, a * 2, b)
+
+
+class Started(Pair):
+    def __init__(self, *fields):
+        self.extra = fields[0] * 3
+
+
+def test_operators_of_an_argument_and_of_one_that_is_made():
+    def f(x, p):
+        q = Vector(x, p.x)
+        q += Vector(x)
+        added = p + p, q + q, sum([p, p], Vector(0.0, 0.0))
+        return added, p * 3, (p + p).norm(), (q * 2).norm(), p == Vector(1.0), p._replace(x=9.0)
+
+    check(f, X, Vector(1.0))
+
+
+def test_an_operator_that_tuples_have_too():
+    check(lambda x, p: (x * 2, p + p, Vector(x) + Vector(x)), X, Vector(1.0))
+
+
+def test_special_methods_in_place_of_those_of_tuple():
+    def f(x, p):
+        q = Odd(3.0)
+        first, second = q
+        return x * len(p), list(p), p[0], 3.0 in p, bool(p), p == 3, hash(p), p.a, p.b, first, second, len(q), q.b, q
+
+    check(f, X, Odd(1.0))
+
+
+def test_a_property_and_methods_in_place_of_those_of_the_fields():
+    def f(x, p):
+        q = Hidden(x)
+        return x * p.a, p.b, p[0], p._replace(b=1.0), p._asdict(), q.a, q[0], p, q
+
+    check(f, X, Hidden(1.0))
+
+
+def test_how_instances_are_made():
+    def f(x):
+        p, q = Doubled(x), Started(x)
+        return p.a, p.b, q.extra, q
+
+    check(f, X)
+
+
+def test_a_field_given_twice_is_an_error():
+    def f(x):
+        try:
+            return Pair(x, a=x)
+        except TypeError:
+            return x * 2
+
+    check(f, X)
+
+
+def test_classes_that_change():
+    class Point(NamedTuple):
+        x: float
+        y: float = 1.0
+
+    def f(x, p):
+        return x * len(p) * p.x, Point(x).y, repr(p), p._replace(y=3.0)
+
+    watched, p = Watched(f), Point(2.0)
+
+    def changed(name, value):
+        setattr(Point, name, value)
+        for _ in range(2):
+            watched(X, p)
+
+    watched(X, p)
+    Point.__new__.__defaults__ = (8.0,)
+    watched(X, p)
+    changed("__repr__", lambda self: "a point")
+    changed("_replace", lambda self, **fields: 5)
+    changed("__len__", lambda self: 9)
+    changed("x", property(lambda self: 50.0))
