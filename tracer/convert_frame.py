@@ -90,11 +90,13 @@ class FrameConversion:
         """Traces up to the first break, again with the place known for each break met, and makes the entry."""
         break_at: int | None = None
         reason: errors.Unsupported | None = None
-        keeps_branches, asks_layout = True, False
+        keeps_branches, asks_layout, holds_leaves = True, False, False
         for _ in range(_MAX_ATTEMPTS):
             trace = self._new_trace(break_at)
             trace.keeps_branches = keeps_branches
             trace.output.world.fake_mode.asks_layout = asks_layout
+            if holds_leaves:
+                trace.hold_leaves()
             root = root_frame(trace, self.function, self.args)
             try:
                 with recorded(trace.findings):
@@ -106,8 +108,9 @@ class FrameConversion:
                     entry.guarded_code.reason = "" if reason is None else str(reason)
                 return entry
             except errors.TraceAnew as anew:
-                keeps_branches &= anew.asks_layout
+                keeps_branches &= anew.asks_layout or anew.holds_leaves
                 asks_layout |= anew.asks_layout
+                holds_leaves |= anew.holds_leaves
                 continue
             except errors.Unsupported as error:
                 break_at = self._next_break(trace, error, break_at)

@@ -94,10 +94,12 @@ class NotNow(Exception):
 
 class TraceAnew(Exception):
     """Raised while tracing: the attempt is thrown away, and another one decides conditions on sizes as this call has them; with
-    `asks_layout`, those that tell how results lie in memory."""
+    `asks_layout`, those that tell how results lie in memory; with `holds_leaves`, leaves that require gradients are made outside
+    of the graph instead."""
 
-    def __init__(self, asks_layout: bool = False) -> None:
+    def __init__(self, *, asks_layout: bool = False, holds_leaves: bool = False) -> None:
         self.asks_layout = asks_layout
+        self.holds_leaves = holds_leaves
 
 
 class TorchRuntimeError(Unsupported):

@@ -1,4 +1,4 @@
-"""Views that an `autograd.Function` gives: of its input, or of what it returns twice.
+"""Views that an `autograd.Function` gives: of its input, or of what it returns twice. So are tensors whose data were exchanged.
 
 AOTAutograd makes a result that lies in the memory of another one once more, as a view of that; what the function does to
 gradients would be lost. It knows the function's very result, where that is a view of an input of the graph.
@@ -40,14 +40,27 @@ class FunctionViews:
         of_inputs = {storage_of(item.fake) for item in inputs if isinstance(item.fake, torch.Tensor)}
         known = {id(view) for view, _ in self._views}
         for view, step in self._views:
-            storage = storage_of(view)
-            if storage in of_inputs:
-                others = [each for each, of in zip(tensors, storages) if of == storage and id(each) not in known]
-                if any(each.requires_grad and not each.is_leaf for each in others):
-                    return step
-            elif storages.count(storage) > 1:
+            sharing = [each for each, storage in zip(tensors, storages) if storage == storage_of(view)]
+            if storage_of(view) in of_inputs:
+                differentiated = [each for each in sharing if id(each) not in known]
+            else:
+                differentiated = sharing if len(sharing) > 1 else []
+            if any(_comes_from(each, view) for each in differentiated):
                 return step
         return None
 
     def clear(self) -> None:
         self._views.clear()
+
+
+def _comes_from(tensor: torch.Tensor, view: torch.Tensor) -> bool:
+    """Whether gradients of a tensor go through what made the view."""
+    sought, seen, todo = view.grad_fn, set[Any](), [tensor.grad_fn]
+    while todo:
+        function = todo.pop()
+        if function is sought:
+            return sought is not None
+        if function is not None and function not in seen:
+            seen.add(function)
+            todo += [before for before, _ in function.next_functions]
+    return False

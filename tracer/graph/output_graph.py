@@ -78,6 +78,7 @@ class OutputGraph:
         self._last_placeholder: fx.Node | None = None
         self.own_leaves: list[tuple[torch.Tensor, int | None]] = []  # that require gradients, with the step that made each so
         self.function_views = FunctionViews()
+        self.hold_leaf: Callable[[Any], None] | None = None  # makes them outside of the graph, where they would be lost in it
         self._written: frozenset[int] = frozenset()  # storages that the nodes so far write to
         self._failing = 0  # how often one of them may fail
         self.on_trial: Refusal | None = None  # while what runs is only looked at, and must not become part of the graph
@@ -170,6 +171,8 @@ class OutputGraph:
         node = self.create_node(op, target, args, kwargs, example)
         result = self._wrap_result(self, node, example)
         self.runtime_asserts.place_new()
+        if self.hold_leaf is not None and isinstance(example, torch.Tensor) and example.requires_grad and is_leaf(example):
+            self.hold_leaf(result)
         return result
 
     def run_fake(self, function: Callable[..., Any], args: Any, kwargs: Any, what: object) -> Any:
@@ -323,6 +326,7 @@ class OutputGraph:
         self.inputs.clear()
         self.memory = None
         self.own_leaves.clear()
+        self.hold_leaf = None
         self.function_views.clear()
         self._tracked_fakes.clear()
 

@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tracer import config, user_marks
 from tracer.effects.log import Effects
+from tracer.errors import TraceAnew
 from tracer.graph.fake_tensors import FakeWorld
 from tracer.graph.input_memory import InputMemory
 from tracer.graph.output_graph import EXAMPLE, OutputGraph, Refusal
@@ -25,6 +27,7 @@ from tracer.variables.functions import CellVariable
 from tracer.variables.hashed import HashedKeys
 from tracer.variables.made_classes import let_go
 from tracer.variables.overrides import OverrideState
+from tracer.variables.parameters import hold_leaf
 from tracer.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
@@ -87,6 +90,10 @@ class Trace:
         self.ids_are_keys = False  # whether id() was called
         self.marks_counted = user_marks.changes.count
 
+    def hold_leaves(self) -> None:
+        """Leaves that require gradients are made by the output code."""
+        self.output.hold_leaf = functools.partial(hold_leaf, self)  # type: ignore[arg-type]
+
     def close(self, root: InstructionTranslator) -> None:
         """Lets go of the frame's values at once: what stays of a trace, the graph's fakes above all, must not lead to
         them, and they are not to wait for the garbage collector."""
@@ -121,11 +128,14 @@ class Trace:
         which keeps its gradient only outside of the graph, and a view that has a rule of its own for gradients."""
         step = self.output.leaf_that_shows(results, inputs)
         if step is not None:
+            if self.output.hold_leaf is None:
+                raise TraceAnew(holds_leaves=True)
             unsupported("autograd-in-trace", break_step=step, name="a leaf that requires a gradient and is returned")
         if not self.output.runs_as_written:
             step = self.output.function_views.that_shows([node.meta[EXAMPLE] for node in results], inputs)
             if step is not None:
-                unsupported("autograd-in-trace", break_step=step, name="an autograd.Function that gives a view")
+                why = "a view with a rule of its own for gradients, beside what shares its memory,"
+                unsupported("autograd-in-trace", break_step=step, name=why)
 
     def refuse_late_changes(self) -> None:
         """What hooks read when gradients come has to be what it was when they were set, in the code behind a break, too."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from tracer.sources import Source
     from tracer.variables.backward import Retained
+    from tracer.variables.parameters import HeldLeaf
     from tracer.variables.protocol import Tracer
 
 METADATA = frozenset(
@@ -45,6 +46,7 @@ class TensorVariable(VariableTracker):
     """A tensor: `node` computes it in the graph, `fake` knows its metadata."""
 
     is_made_parameter = False  # a leaf of the program's making (`variables.parameters`)
+    held: HeldLeaf | None = None  # the leaf that it is outside of the graph, if that is no parameter
     retained: Retained | None = None  # its gradient, though it is no leaf, by the program's wish
     hooked_at: int | None = None  # the step that set a hook on it
 
@@ -69,6 +71,9 @@ class TensorVariable(VariableTracker):
         return self
 
     def reconstruct(self, cg: Any) -> None:
+        if self.held is not None:
+            self.held.reconstruct(cg)
+            return
         if self.retained is None:
             cg.load_graph_output(self)
             return

@@ -32,6 +32,7 @@ def exchange_data(tx: Tracer, tensor: TensorVariable, other: TensorVariable) -> 
         made: Any = tx.output.call_function(exchanged, (tensor.node, data.node), {})
         node, fake = made.node, made.fake
         fake.exchanged_at = step if leaf else None
+        tx.output.function_views.note([fake], [data.fake], step)
         tx.output.track(fake, tensor)
     tensor.node, tensor.fake = node, fake
 

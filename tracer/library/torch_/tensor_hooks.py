@@ -63,7 +63,8 @@ class HookHandleVariable(VariableTracker):
 
 @models(add_hook)
 def _register_hook(tx: Any, tensor: Value, hook: Value) -> Value:
-    if not isinstance(tensor, TensorVariable) or tensor.source is not None or tensor.cls is not torch.Tensor:
+    plain = isinstance(tensor, TensorVariable) and tensor.source is None and tensor.cls is torch.Tensor
+    if not isinstance(tensor, TensorVariable) or not plain or tensor.is_made_parameter:
         unsupported("autograd-in-trace", name=f"{_NAME} that existed before")
     nested = tx.effects.observer is not None or torch._C._are_functorch_transforms_active()
     if nested or not tensor.fake.requires_grad:
