@@ -13,6 +13,7 @@ from tests.comparing import Comparison, deep_copied, is_made
 from tracer import _C
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
+from tracer.backends.registry import RUNS_AS_WRITTEN
 
 
 @dataclasses.dataclass
@@ -66,9 +67,10 @@ def check_made(
     calls: int = 2,
     reset: Callable[[], Any] = lambda: None,
     comparison: type[Comparison] = Comparison,
+    as_written: bool = False,
 ) -> Checked:
     """As `check`, for arguments that cannot be copied: `make()` gives new ones. `reset` undoes what `fn` does to
-    globals, before each run."""
+    globals, before each run. `as_written`: the backend is known to run graphs as the eager one does."""
     checked = Checked([], [], [])
 
     def keep(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
@@ -84,6 +86,7 @@ def check_made(
         _C.never_trace(run_graph.__code__)
         return run_graph
 
+    setattr(keep, RUNS_AS_WRITTEN, as_written)
     hooks: dict[str, Callable[..., Any]] = {
         "on_break": checked.breaks.append,
         "on_guards": lambda manager: checked.guards.extend(manager.guards),

@@ -93,7 +93,7 @@ DOORS: dict[str, set[str]] = {
                             "tracer.library.torch_.state"},
     "torch.utils._pytree": {"tracer.api.export", "tracer.graph.transformed", "tracer.graph.rows", "tracer.graph.row_rules",
                             "tracer.graph.same_graph", "tracer.library", "tracer.backends.views", BRIDGE},
-    "torch.utils._python_dispatch": {"tracer.graph", BRIDGE},
+    "torch.utils._python_dispatch": {"tracer.graph", "tracer.library.torch_.wrappers", BRIDGE},
     "torch.utils._sympy": {"tracer.graph.torch_sympy", "tracer.graph.shape_env_adapter", BRIDGE},
     "torch.fx.experimental": {"tracer.graph", "tracer.variables.symbolic", "tracer.library.torch_.numbers",
                               "tracer.backends.aten_operators", BRIDGE},

@@ -73,6 +73,11 @@ class Effects:
         if existed:
             attributes[name] = DELETED
 
+    def forget(self, target: VariableTracker) -> None:
+        """The object is gone, and nobody has seen it."""
+        self.mutated.pop(target, None)
+        self._attributes.pop(target, None)
+
     def _give_up_attribute(self, target: VariableTracker, name: str) -> None:
         stored = self._attributes.get(target, {}).get(name)
         if stored is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from tracer.graph.operator_effects import OperatorEffects, operator_effects, tol
 from tracer.graph.real_strides import with_real_strides
 from tracer.graph.same_shape import same_shape_result
 from tracer.graph.shape_env_adapter import TorchShapeEnv
+from tracer.graph.wrapper_fakes import WrapperFake
 
 MAX_ENTRIES = 8192
 _SYMBOLS_OF_KERNELS = (torch.SymFloat, torch.SymBool)
@@ -44,10 +45,14 @@ class FakeMode(FakeTensorMode):
         self.repeatable = True  # whether all operators since this was set would do no more if they ran again
         self.met_failing = False  # whether one of them may fail on data
         self.failing = 0  # how many operators so far may fail
+        self.met_wrapper = False
+        self.dispatched: Callable[..., Any] | None = None  # traces the `__torch_dispatch__` that an operator on wrappers comes to
 
     def dispatch(
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
     ) -> object:
+        if WrapperFake in types:
+            return NotImplemented
         if func in _DISPATCH_META_HANDLERS or func in _DISPATCH_HANDLE_DIRECTLY:
             return super().dispatch(func, types, args, kwargs or {})
         kwargs = kwargs or {}

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes as outside_of_modes
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from shapes.constraints import DimConstraint
@@ -26,6 +27,8 @@ from tracer.graph.operation_cache import OperationCache
 from tracer.graph.proxies import SYM_TYPES
 from tracer.graph.shape_env_adapter import TorchShapeEnv
 from tracer.graph.sym_node import SymNode
+from tracer.graph.wrapper_fakes import with_history, wrapper_fake, wrappers_in
+from tracer.graph_breaks import unsupported
 from tracer.sources import Source
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 
@@ -39,6 +42,8 @@ class FakeWorld:
         self.fake_mode = FakeMode(self.torch_env)
         self.operations = OperationCache(self.fake_mode)
         self._memory = RealMemory()
+        self._around: tuple[Any, Any] | None = None  # what the thread includes and excludes around the operation that runs
+        self._below: Any = None  # what operations exclude besides, where the dispatcher called the tracer
         self._rules: dict[Any, Callable[..., Any]] = {}  # what runs on fakes in place of a function
 
     # -- inputs --------------------------------------------------------------------------------------------------
@@ -60,6 +65,32 @@ class FakeWorld:
         sizes = self._sizes(tensor, source, dims, constraints)
         steps = self._strides(tensor, source, sizes, strides)
         return self._build(tensor, sizes, steps)
+
+    def fakify_wrapper(
+        self,
+        tensor: torch.Tensor,
+        source: Source,
+        dims: Sequence[DimPolicy] | None = None,
+        constraints: Sequence[DimConstraint | None] | None = None,
+        strides: Sequence[DimPolicy] | None = None,
+    ) -> torch.Tensor:
+        """As `fakify`, of a tensor whose class has its own `__torch_dispatch__`; its parts are fakes of their own."""
+        dims = [DimPolicy.DUCK] * tensor.dim() if dims is None else dims
+        sizes = self._sizes(tensor, source, dims, constraints)
+        steps = [self.torch_env.wrap(step) for step in self._strides(tensor, source, sizes, strides)]
+        shape, offset = [self.torch_env.wrap(size) for size in sizes], tensor.storage_offset()
+
+        def make() -> torch.Tensor:
+            with torch._C.DisableTorchFunctionSubclass(), self.env.suppress_guards(), _plain_autograd():
+                about = {"storage_offset": offset, "dtype": tensor.dtype, "device": tensor.device}
+                return wrapper_fake(self.fake_mode, type(tensor), shape, strides=steps, **about)
+
+        fake = make() if tensor.is_leaf or not tensor.requires_grad else with_history(make)
+        if tensor.requires_grad and tensor.is_leaf:
+            fake.requires_grad_(True)
+        if isinstance(tensor, torch.nn.Parameter):
+            fake._is_param = True  # type: ignore[attr-defined]  # isinstance(fake, torch.nn.Parameter) looks here
+        return fake
 
     def _sizes(
         self,
@@ -157,10 +188,39 @@ class FakeWorld:
 
     def run(self, function: Callable[..., Any], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
         """`function(*args, **kwargs)` on fakes."""
-        if self._rules:
+        of_wrappers = self.concerns_wrappers(function, args, kwargs)
+        if self._rules and not of_wrappers:
             function = self._rules.get(function, function)
-        with self.fake_mode, enable_python_dispatcher():
-            return function(*args, **(kwargs or {}))
+        below, around = self._below, self._around
+        if around is None:
+            self._around = dispatch_state()
+        self._below = None
+        try:
+            with _excluding(below), self.fake_mode, contextlib.nullcontext() if of_wrappers else enable_python_dispatcher():
+                return function(*args, **(kwargs or {}))
+        finally:
+            self._below, self._around = below, around
+
+    def concerns_wrappers(self, function: Callable[..., Any], args: Any, kwargs: Any) -> bool:
+        """Whether a function is called with wrappers: which of its parts come to a `__torch_dispatch__` of the program is then up
+        to C++ alone, as when the graph runs."""
+        if not self.fake_mode.met_wrapper:
+            return False
+        return bool(wrappers_in((getattr(function, "__self__", None), args, kwargs)))
+
+    @contextlib.contextmanager
+    def called_back(self) -> Iterator[None]:
+        """Where torch's dispatcher calls the tracer while an operation runs: the thread is again as it was around the operation,
+        but for operations that run within, which skip the layers of the dispatcher that have been gone through."""
+        around, before = self._around, self._below
+        if around is None:
+            unsupported("tensor-subclass", cls="a wrapper", source="an operation that the program does not call")
+        self._below = torch._C._dispatch_tls_local_exclude_set()
+        try:
+            with outside_of_modes(), torch._C._ForceDispatchKeyGuard(*around):
+                yield
+        finally:
+            self._below = before
 
     @contextlib.contextmanager
     def as_if(self, function: Callable[..., Any], rule: Callable[..., Any]) -> Iterator[None]:
@@ -189,6 +249,18 @@ def _is_plain(tensor: torch.Tensor) -> bool:
         and not isinstance(tensor, FakeTensor)
         and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
     )
+
+
+def _excluding(keys: Any) -> contextlib.AbstractContextManager[Any]:
+    if keys is None:
+        return contextlib.nullcontext()
+    include, exclude = dispatch_state()
+    return torch._C._ForceDispatchKeyGuard(include, exclude | keys)
+
+
+def dispatch_state() -> tuple[Any, Any]:
+    """The dispatch keys that this thread includes, and those that it excludes."""
+    return torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
 
 
 @contextlib.contextmanager

@@ -80,7 +80,12 @@ class OutputGraph:
         self.function_views = FunctionViews()
         self.hold_leaf: Callable[[Any], None] | None = None  # makes them outside of the graph, where they would be lost in it
         self._written: frozenset[int] = frozenset()  # storages that the nodes so far write to
+        self._kept: set[Source] = set()  # inputs that are written to by what does not name them
         self._failing = 0  # how often one of them may fail
+        self.parts: dict[int, tuple[Any, dict[str, VariableTracker]]] = {}  # of wrappers made by operations, by id of the fake
+        self.modules_of_wrappers: set[str] = set()  # where classes are defined of which a `__torch_dispatch__` was traced
+        self.traces_wrapper = False  # while a `__torch_dispatch__` is looked at
+        self.failure_in_dispatch: BaseException | None = None
         self.on_trial: Refusal | None = None  # while what runs is only looked at, and must not become part of the graph
 
     # -- inputs --------------------------------------------------------------------------------------------------
@@ -177,14 +182,23 @@ class OutputGraph:
 
     def run_fake(self, function: Callable[..., Any], args: Any, kwargs: Any, what: object) -> Any:
         """Runs an operation on fake tensors; whatever cannot be known without data breaks the graph."""
+        if not self.traces_wrapper:
+            self.failure_in_dispatch = None
         try:
-            return self.world.run(fake_form(function), args, kwargs)
+            if not self.world.concerns_wrappers(function, args, kwargs):
+                function = fake_form(function)
+            result = self.world.run(function, args, kwargs)
         except _DATA_DEPENDENT as error:
             unsupported("data-dependent-operator", operator=_target_name(what), error=str(error).partition("\n")[0])
         except (ObservedException, RecursionError):
             raise
         except Exception as error:
+            if self.failure_in_dispatch is not None:
+                raise self.failure_in_dispatch from None
             unsupported("operator-failed-in-trace", operator=_target_name(what), error=f"{type(error).__name__}: {error}")
+        if self.failure_in_dispatch is not None:  # which C++ or torch's Python code has caught
+            raise self.failure_in_dispatch
+        return result
 
     def symbolic_result(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], example: Any
@@ -252,6 +266,12 @@ class OutputGraph:
         """From now on an operation that returns this very fake tensor returns `variable`."""
         self._tracked_fakes[id(fake)] = (fake, variable)
 
+    def untrack(self, nodes: set[fx.Node]) -> None:
+        """The nodes leave the graph."""
+        gone = [key for key, (_, variable) in self._tracked_fakes.items() if getattr(variable, "node", None) in nodes]
+        for key in gone:
+            del self._tracked_fakes[key]
+
     def tracked(self, fake: Any) -> VariableTracker | None:
         found = self._tracked_fakes.get(id(fake))
         return None if found is None else found[1]
@@ -280,13 +300,19 @@ class OutputGraph:
             if node.op != "placeholder" and EXAMPLE in node.meta:
                 needed.update(symbols_in(node.meta[EXAMPLE]))
         for key, item in list(self.inputs.items()):
-            if item.node.users or symbol_of.get(item.node) in needed:
+            if item.node.users or symbol_of.get(item.node) in needed or key in self._kept:
                 kept.append(item)
             else:
                 self.graph.erase_node(item.node)
                 del self.inputs[key]
         order = {node: position for position, node in enumerate(self.graph.nodes)}
         return sorted(kept, key=lambda item: order[item.node])
+
+    def keep_inputs(self, storages: list[int]) -> None:
+        """Inputs with these storages stay, whether the graph names them or not: it writes to them."""
+        for source, item in self.inputs.items():
+            if isinstance(item.fake, torch.Tensor) and item.fake.untyped_storage()._cdata in storages:
+                self._kept.add(source)
 
     def written_inputs(self) -> list[tuple[GraphInput, bool]]:
         """The inputs that running the graph changes, and whether it may fail after it has changed them."""
@@ -329,6 +355,8 @@ class OutputGraph:
         self.hold_leaf = None
         self.function_views.clear()
         self._tracked_fakes.clear()
+        self.parts.clear()
+        self.failure_in_dispatch = self.world.fake_mode.dispatched = None
 
     def operation_count(self) -> int:
         return sum(node.op not in ("placeholder", "output") for node in self.graph.nodes)

@@ -44,6 +44,7 @@ from tracer.variables.overrides import base_method
 from tracer.variables.sequences import SequenceVariable, TupleVariable
 from tracer.variables.symbolic import SymNodeVariable
 from tracer.variables.tensor import TensorVariable, writes, writing
+from tracer.variables.wrappers import refuse_wrappers
 
 _UNSUPPORTED_KINDS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
@@ -174,7 +175,8 @@ class Calls:
                 return tx.wrap(function.value.__wrapped__, source).call(tx, args, kwargs)  # type: ignore[no-any-return,attr-defined]
         if code.co_flags & _UNSUPPORTED_KINDS:
             unsupported("coroutine", function=code.co_qualname)
-        if not allows_inlining(function):
+        of_wrapper = tx.output.traces_wrapper and function.globals.get("__name__") in tx.output.modules_of_wrappers
+        if not of_wrapper and not allows_inlining(function):
             unsupported("skipped-function", function=code.co_qualname, file=code.co_filename)
         if args and any(code is each for each in MODULE_CALLS):
             tx.refuse_backward_hooks(args[0], args[1:])
@@ -205,6 +207,8 @@ class Calls:
                 return result  # type: ignore[no-any-return]
         model = model_of(function)
         if model is not None:
+            if tx.output.world.fake_mode.met_wrapper:
+                refuse_wrappers(model, name_of(function), [*args, *kwargs.values()])
             return invoke(model, (tx, *args), kwargs)
         model = instance_models.get(type(function)) or code_model_of(function)
         if model is not None:

@@ -13,7 +13,8 @@ from tracer import _C, guards
 from tracer.graph_breaks import unsupported
 from tracer.guards.references import lasts
 from tracer.interpreter.base_methods import BaseMethods
-from tracer.library.registry import model_of
+from tracer.interpreter.wrapper_dispatch import made_wrapper
+from tracer.library.registry import is_disabled_by_torch, model_of
 from tracer.sources import (
     AttrSource,
     ClassAttrSource,
@@ -50,6 +51,7 @@ from tracer.variables.symbolic import SymNodeVariable
 from tracer.variables.tensor import TensorVariable
 from tracer.variables.tuples import acts_as_tuple, is_generated
 from tracer.variables.type_forms import subscripted, union_of
+from tracer.variables.wrappers import is_wrapper_class
 
 _PARTS = {"__func__": lambda raw: raw.__func__, "fget": lambda raw: raw.fget, "fset": lambda raw: raw.fset,
           "fdel": lambda raw: raw.fdel}  # fmt: skip
@@ -180,6 +182,8 @@ class ObjectModel(BaseMethods):
         if value is torch.Tensor:
             return tx.new_tensor(value, args) if not kwargs else unsupported("call-arguments", error="keywords")
         if issubclass(value, torch.Tensor) and not is_traceable_subclass(value):
+            if tx.output.runs_as_written and is_wrapper_class(value):
+                return made_wrapper(tx, value, lambda: self.type_call(cls, args, kwargs), args, kwargs)
             unsupported("tensor-subclass", cls=value.__qualname__, source="a constructor call")
         if issubclass(value, tuple) and lookup(value, "__new__")[0] is lookup(value, "_fields")[0] and acts_as_tuple(value):
             return self._named_tuple(cls, args, kwargs)
@@ -215,7 +219,10 @@ class ObjectModel(BaseMethods):
             instance = self.new_object(cls, args, kwargs)
         owner, static = lookup(value, "__init__")
         if is_a(static, types.FunctionType):
-            result = self.class_attr(owner, "__init__", cls).call(tx, [instance, *args], kwargs)  # type: ignore[arg-type]
+            init = self.class_attr(owner, "__init__", cls)  # type: ignore[arg-type]
+            if issubclass(value, torch.Tensor) and is_disabled_by_torch(static):
+                init = tx.wrap(static.__wrapped__, GenericAttrSource(init.source, "__wrapped__"))  # type: ignore[arg-type]
+            result = init.call(tx, [instance, *args], kwargs)
             if not result.is_none():
                 tx.raise_error(TypeError, f"__init__() should return None, not '{result.python_type().__name__}'")
         elif not isinstance(instance, TensorVariable):

@@ -103,15 +103,19 @@ class Overriding:
         return mode.get_attr(tx, "__torch_function__").call(tx, [function, kinds, *arguments], {})
 
     def torch_function_of(self, value: VariableTracker) -> VariableTracker:
+        return self.override_of(value, "__torch_function__")
+
+    def override_of(self, value: VariableTracker, name: str) -> VariableTracker:
+        """The `__torch_function__` or `__torch_dispatch__` of a value's class."""
         tx: Any = self
         cls = value.python_type()
-        owner, static = lookup(cls, "__torch_function__")
+        owner, static = lookup(cls, name)
         if is_a(static, classmethod):
-            function = tx.class_attr(owner, "__torch_function__", value, part="__func__")
+            function = tx.class_attr(owner, name, value, part="__func__")
             return BoundMethodVariable(function, tx.class_variable(cls, value))
         if is_a(static, staticmethod):
-            return tx.class_attr(owner, "__torch_function__", value, part="__func__")
-        unsupported("tensor-subclass", cls=cls.__qualname__, source="a __torch_function__ that is no class method")
+            return tx.class_attr(owner, name, value, part="__func__")
+        unsupported("tensor-subclass", cls=cls.__qualname__, source=f"a {name} that is no class method")
 
     def overridden_method(
         self, tensor: VariableTracker, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]

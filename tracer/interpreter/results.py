@@ -8,6 +8,7 @@ from torch import fx
 
 from tracer.graph.output_graph import OutputGraph
 from tracer.graph.proxies import SYM_TYPES
+from tracer.graph.wrapper_fakes import WrapperFake
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import ConstantVariable, is_constant_value
@@ -15,6 +16,7 @@ from tracer.variables.literals import from_python
 from tracer.variables.sequences import ListVariable, NamedTupleVariable, SizeVariable, TupleVariable
 from tracer.variables.symbolic import SymNodeVariable
 from tracer.variables.tensor import TensorVariable
+from tracer.variables.wrappers import WrapperVariable
 
 _QUANTISED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)
 
@@ -24,6 +26,11 @@ def wrap_result(output: OutputGraph, node: fx.Node, example: Any) -> VariableTra
         known = output.tracked(example)
         if known is not None:
             return known
+        if isinstance(example, WrapperFake):
+            _, parts = output.parts.get(id(example), (None, {}))
+            wrapper = WrapperVariable(node, example, None, example.wrapper, parts)
+            output.track(example, wrapper)
+            return wrapper
         if type(example).__name__ not in ("FakeTensor", "Parameter") and not _is_wrapped(example):
             unsupported("tensor-subclass", cls=type(example).__qualname__, source=f"a result of {node.target}")
         if example.dtype in _QUANTISED or example.is_nested:  # fakes forget what they hold

@@ -16,6 +16,7 @@ from tracer.graph.output_graph import EXAMPLE, OutputGraph, Refusal
 from tracer.graph_breaks import unsupported
 from tracer.guards import Findings, MemoryApart, MemoryShared, TensorMatch
 from tracer.interpreter.results import wrap_result
+from tracer.interpreter.wrapper_dispatch import dispatched
 from tracer.locations import UserLocation
 from tracer.preserve import TorchState
 from tracer.sources import Source
@@ -62,6 +63,7 @@ class Trace:
         self.output.break_step = self.break_step
         self.output.runs_as_written = runs_as_written
         self.output.memory = None if runs_as_written else InputMemory()
+        world.fake_mode.dispatched = self._dispatched
         self.effects = Effects()
         self.torch_state = TorchState(self.output)
         self.overrides = OverrideState()
@@ -155,6 +157,9 @@ class Trace:
         finally:
             self.effects.observer, self.output.on_trial = outer
             self.frame, self.handled, self.steps, self.break_at = before
+
+    def _dispatched(self, *arguments: Any) -> Any:
+        return dispatched(self, *arguments)
 
     def _refuse(self, target: VariableTracker | None) -> None:
         self.output.refuse_on_trial()

@@ -131,6 +131,11 @@ _SCRIPTING_WRAPPER = torch.jit._script_if_tracing(lambda: None).__code__
 _DISABLING_WRAPPER = torch._disable_dynamo(lambda: None).__code__
 
 
+def is_disabled_by_torch(function: Any) -> bool:
+    """Whether torch tells compilers of its own to leave a function alone, which is `__wrapped__`."""
+    return isinstance(function, types.FunctionType) and function.__code__ is _DISABLING_WRAPPER
+
+
 @functools.cache
 def _named_modules() -> frozenset[str]:
     parts = [name.split(".") for name in named_models.table]

@@ -62,6 +62,18 @@ def example_of_leaf(leaf: VariableTracker) -> Any:
     return leaf.constant() if leaf.is_constant() else leaf
 
 
+def fakes_of(structure: Any) -> Any:
+    """What operations on fakes are given for containers with tracked leaves."""
+    if isinstance(structure, (list, tuple)):
+        return type(structure)(fakes_of(item) for item in structure)
+    if isinstance(structure, dict):
+        return {key: fakes_of(item) for key, item in structure.items()}
+    example = example_of_leaf(structure)
+    if isinstance(example, VariableTracker):
+        unsupported("not-a-graph-argument", value=structure.describe())
+    return example
+
+
 def argument_of_leaf(leaf: VariableTracker) -> Any:
     """The argument of a node in place of a leaf; what is no value for a graph is None."""
     if isinstance(leaf, (TensorVariable, SymNodeVariable)):

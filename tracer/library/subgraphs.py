@@ -124,8 +124,13 @@ class Part:
         self._erase(nodes)
         return Subgraph(read, module_of(graph, self._attributes(graph)))
 
+    def drop(self) -> None:
+        """It was recorded to be looked at."""
+        self._erase(self.nodes())
+
     def _erase(self, nodes: list[fx.Node]) -> None:
         self.output.forget_symbol_nodes(set(nodes))
+        self.output.untrack(set(nodes))
         for node in (*reversed(nodes), self.mark):
             self.output.graph.erase_node(node)
 
@@ -136,10 +141,11 @@ class Part:
 
 @contextlib.contextmanager
 def recording(
-    tx: Tracer, what: str, holders: Sequence[VariableTracker] = (), writable: Sequence[torch.Tensor] = ()
+    tx: Tracer, what: str, holders: Sequence[VariableTracker] = (), writable: Sequence[torch.Tensor] | None = ()
 ) -> Iterator[Part]:
     """Within, code of the program is recorded that `cut` will take out, or `leave` leaves. Effects of it, on what the open
-    frames or `holders` lead to, break the graph; so do writes to tensors, but to what is in the memory of `writable`."""
+    frames or `holders` lead to, break the graph; so do writes to tensors, but to what is in the memory of `writable` (None: of
+    any)."""
     part = Part(tx)
     effects, before, state = tx.effects, tx.effects.observer, read_state()
     effects.observer = part.observe
@@ -157,8 +163,8 @@ def recording(
     if read_state() != state:
         unsupported("effect-in-subgraph", name=what, value="it changes a switch of torch")
     part.writes = set(mode.writes[written:])
-    known = {storage_of(tensor) for tensor in _tensors_before(part)} - set(map(storage_of, writable))
-    if not known.isdisjoint(part.writes):
+    known = {storage_of(tensor) for tensor in _tensors_before(part)} - set(map(storage_of, writable or ()))
+    if writable is not None and not known.isdisjoint(part.writes):
         unsupported("effect-in-subgraph", name=what, value="it writes to a tensor that existed before")
     _refuse_visible_changes(tx, part, what, holders)
 

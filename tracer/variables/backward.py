@@ -50,6 +50,8 @@ def _need_leaves(tx: Tracer, name: str) -> list[VariableTracker]:
     """The inputs that gradients may flow to."""
     if torch._C._are_functorch_transforms_active():
         _refuse(name, "under a transform of torch.func")
+    if tx.output.world.fake_mode.met_wrapper:
+        _refuse(name, "where a tensor has its own __torch_dispatch__")
     leaves = []
     for tensor in tx.trace.input_tensors:
         if tensor.fake.requires_grad:

@@ -29,11 +29,12 @@ from tracer.variables.lookups import rely_on_bases, storage_base
 from tracer.variables.mappings import MappingProxyVariable
 from tracer.variables.modules import PythonModuleVariable
 from tracer.variables.opaque import OpaqueVariable
-from tracer.variables.overrides import TensorSubclassVariable, is_traceable_subclass
+from tracer.variables.overrides import TensorSubclassVariable, is_traceable_subclass, overrides_functions
 from tracer.variables.patterns import PATTERN_TYPES, PatternVariable
 from tracer.variables.sequences import RangeVariable, SliceVariable
 from tracer.variables.symbolic import SymNodeVariable
 from tracer.variables.tensor import TensorVariable
+from tracer.variables.wrappers import WrapperVariable, is_wrapper
 
 if TYPE_CHECKING:
     from tracer.interpreter.trace import Trace
@@ -246,6 +247,10 @@ def _slice(builder: VariableBuilder, tx: Tracer, value: slice, source: Source) -
 def _tensor(builder: VariableBuilder, tx: Tracer, value: torch.Tensor, source: Source) -> VariableTracker:
     cls = type(value)
     plain = cls in (torch.Tensor, torch.nn.Parameter)
+    if not plain and builder.trace.output.runs_as_written and is_wrapper(value):
+        builder.trace.overrides.met_subclass |= overrides_functions(cls)
+        with torch._C.DisableTorchFunctionSubclass():
+            return _plain_tensor(builder, value, source, WrapperVariable)
     if not (plain or is_traceable_subclass(cls)) or not _is_strided(value):
         return opaque(builder, value, source)
     if plain:
@@ -267,7 +272,8 @@ def _plain_tensor(
     policies, constraints = trace.policy.dims(source, value)
     output = trace.output
     with trace.torch_state.as_at_entry():
-        fake = output.world.fakify(value, source, policies, constraints, trace.policy.strides(source, value))
+        make_fake = output.world.fakify_wrapper if make is WrapperVariable else output.world.fakify
+        fake = make_fake(value, source, policies, constraints, trace.policy.strides(source, value))
     for dim, size in enumerate(fake.shape):
         if is_symbolic(size) and expr_of(size).is_Symbol:
             output.add_symbol(expr_of(size), TensorSizeSource(source, dim), value.shape[dim], size)

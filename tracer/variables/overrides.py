@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import _C
+from tracer.graph.wrapper_fakes import WrapperFake
 from tracer.graph_breaks import unsupported
 from tracer.sources.reading import is_a
 from tracer.variables.answers import iterator_given, length_given
@@ -38,6 +39,7 @@ class OverrideState:
     def __init__(self) -> None:
         self.modes: list[VariableTracker] = []
         self.met_subclass = False
+        self.refused = False  # while code is traced that the graph runs, where overrides are switched off
         self.disabled = _level()
         self.switches: list[VariableTracker] = []  # that the traced program is within
 
@@ -57,8 +59,12 @@ class OverrideState:
         if self.disabled:
             return False
         if isinstance(value, TensorSubclassVariable):
-            return value.overrides
-        return not isinstance(value, (TensorVariable, ClassVariable)) and _has_override(value)
+            overrides = value.overrides
+        else:
+            overrides = not isinstance(value, (TensorVariable, ClassVariable)) and _has_override(value)
+        if overrides and self.refused and not _is_default(value.python_type()):
+            unsupported("tensor-subclass", cls=value.python_type().__qualname__, source="in the __torch_dispatch__ of another")
+        return overrides
 
     def is_listed(self, value: VariableTracker) -> bool:
         """Whether the class of a relevant argument of `handle_torch_function` is told to overrides."""
@@ -108,12 +114,21 @@ def is_traceable_subclass(cls: type) -> bool:
     return all(lookup(cls, name)[0] in (None, *_TORCH_CLASSES) for name in _CUSTOM)
 
 
+def overrides_functions(cls: type) -> bool:
+    return lookup(cls, "__torch_function__")[1] is not DISABLED
+
+
+def _is_default(cls: type) -> bool:
+    """Whether the `__torch_function__` is torch's own, which hands on the call."""
+    return issubclass(cls, torch.Tensor) and lookup(cls, "__torch_function__")[0] is torch.Tensor
+
+
 class TensorSubclassVariable(TensorVariable):
     """A tensor of a subclass. In the graph it is a plain one."""
 
     def __init__(self, node: fx.Node, fake: torch.Tensor, source: Source | None, cls: type) -> None:
         super().__init__(node, fake, source, cls)
-        self.overrides = lookup(cls, "__torch_function__")[1] is not DISABLED
+        self.overrides = overrides_functions(cls)
 
     def describe(self) -> str:
         return f"TensorSubclassVariable({self.cls.__qualname__}, {self.node.name})"
@@ -274,6 +289,8 @@ _C.never_trace(_instance.__code__)
 
 def as_subclass(tx: Tracer, tensor: TensorVariable, cls: type) -> VariableTracker:
     """A tensor of class `cls` over the same memory."""
+    if type(tensor.fake) is WrapperFake:
+        unsupported("tensor-subclass", cls=tensor.cls.__qualname__, source="as_subclass")
     if cls is not torch.Tensor and not is_traceable_subclass(cls):
         unsupported("tensor-subclass", cls=cls.__qualname__, source="as_subclass")
     plain = tx.output.call_function(torch.ops.aten.alias.default, (tensor.node,), {})

@@ -82,7 +82,11 @@ def _numel(tx: Tracer, self: TensorVariable) -> VariableTracker:
 
 @_methods("storage_offset")
 def _storage_offset(tx: Tracer, self: TensorVariable) -> VariableTracker:
-    offset = offset_in_storage(tx.output, self.fake)
+    offset: Any = offset_in_storage(tx.output, self.fake)
+    if offset is None and tx.output.traces_wrapper:  # of which the graph keeps nothing but what it gives
+        offset = self.fake.storage_offset()
+    if isinstance(offset, torch.SymInt):
+        offset = None
     if offset is not None:
         return ConstantVariable(offset)
     unsupported("unsupported-method", value=self.describe(), name="storage_offset")

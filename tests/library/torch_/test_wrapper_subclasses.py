@@ -1,4 +1,5 @@
-"""Tensors that wrap others and see operations through `__torch_dispatch__`: the graph breaks, and the program runs right."""
+"""Tensors that wrap others and see operations through a `__torch_dispatch__` that does more than compute, or where a backend
+compiles: the graph breaks, and the program runs right."""
 
 from __future__ import annotations
 
@@ -119,6 +120,14 @@ def test_the_graph_breaks_and_results_are_right(name: str, dynamic: bool | None)
         PROGRAMS[name], lambda: ((Scaled(X.clone(), 2.0), X.clone()), {}), dynamic=dynamic, comparison=ByParts
     )
     assert checked.error is None and bool(checked.breaks) is (name != "returned as it is")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_a_dispatch_does_is_done_once_where_graphs_run_as_they_are_written(name: str) -> None:
+    made = check_made(
+        PROGRAMS[name], lambda: ((Scaled(X.clone(), 2.0), X.clone()), {}), comparison=ByParts, as_written=True, reset=SEEN.clear
+    )
+    assert made.error is None and not made.raised
 
 
 @pytest.mark.parametrize("scales", [(2.0, 3.0), (3.0, 2.0)])

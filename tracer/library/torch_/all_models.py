@@ -19,4 +19,5 @@ from tracer.library.torch_ import (  # noqa: F401
     tensor_functions,
     tensor_hooks,
     transforms,
+    wrappers,
 )

@@ -1,0 +1,530 @@
+"""Tensors whose class has a `__torch_dispatch__` of its own: operations on them are nodes of the graph where it only computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.testing._internal.two_tensor import TwoTensor
+from torch.utils._pytree import tree_map
+
+from tests.comparing import Comparison
+from tests.support import Checked, captured_made, check_made
+from tracer import optimize, stats
+
+X = torch.linspace(-1, 1, 12).reshape(3, 4)
+SETTINGS = {"scale": 2.0}
+CALLS: list[str] = []
+
+
+class Scaled(torch.Tensor):
+    """Stands for `inner * scale`. `inner` is the name of a method of torch.Tensor, too."""
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor, scale: float = 1.0) -> Scaled:
+        size, strides = inner.shape, inner.stride()
+        return torch.Tensor._make_wrapper_subclass(cls, size, strides=strides, dtype=inner.dtype)  # type: ignore[attr-defined]
+
+    def __init__(self, inner: torch.Tensor, scale: float = 1.0) -> None:
+        self.inner, self.scale = inner, scale
+
+    def plain(self) -> torch.Tensor:
+        return self.inner * self.scale
+
+    @property
+    def doubled(self) -> float:
+        return self.scale * 2
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*tree_map(_plain, args), **tree_map(_plain, kwargs or {}))
+        return tree_map(lambda item: cls(item) if isinstance(item, torch.Tensor) else item, result)
+
+
+def _plain(value: Any) -> Any:
+    return value.plain() if isinstance(value, Scaled) else value
+
+
+class WithoutFunction(Scaled):
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+
+class Unwrapping(Scaled):
+    """Gives plain tensors."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*tree_map(_plain, args), **tree_map(_plain, kwargs or {}))
+
+
+class Noting(Scaled):
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        CALLS.append(str(func))
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+class OfData(Scaled):
+    """Looks at the data."""
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if args[0].inner.sum() > 100:
+            return args[0].inner
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+class Counting(Scaled):
+    """Counts in the tensor how often it was used."""
+
+    used = 0
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        args[0].used += 1
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+class BySettings(Scaled):
+    """What it gives has a size that a global says."""
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        return cls(torch.cat([result.inner] * int(SETTINGS["scale"])))
+
+
+class Refusing(Scaled):
+    """Knows one operator."""
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.sin.default:
+            return cls(args[0].inner.sin())
+        if func in (torch.ops.aten.detach.default, torch.ops.aten.clone.default):
+            return cls(func(args[0].inner))
+        raise NotImplementedError(f"no {func.__name__}")
+
+
+class Summing(Scaled):
+    """Overrides a method of torch.Tensor."""
+
+    def sum(self, *args: Any) -> Any:
+        return super().sum(*args) * 3
+
+
+class WithFunction(Scaled):
+    """Has a `__torch_function__`, too."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.sin:
+            return "a sine"
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+
+class Listing(Scaled):
+    """Keeps a list."""
+
+    def __init__(self, inner: torch.Tensor, scales: list[float]) -> None:
+        super().__init__(inner)
+        self.scales = scales
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return cls(func(args[0].inner, *args[1:]) + sum(args[0].scales), args[0].scales)
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor, scales: list[float]) -> Scaled:
+        return Scaled.__new__(cls, inner)
+
+
+class Remembering(Scaled):
+    """Is changed by an operation in place."""
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.mul_.Tensor:
+            args[0].scale = args[0].scale * args[1]
+            return args[0]
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+class ByParts(Comparison):
+    def _tensor(self, expected: torch.Tensor, seen: torch.Tensor, path: str) -> None:
+        if isinstance(expected, (Scaled, TwoTensor)):
+            assert type(expected) is type(seen)
+            assert expected.shape == seen.shape and expected.stride() == seen.stride(), path
+            assert expected.requires_grad is seen.requires_grad and expected.is_leaf is seen.is_leaf, path
+            self.same(vars(expected), vars(seen), path)
+        else:
+            super()._tensor(expected, seen, path)
+
+
+GLOBAL = Scaled(X.clone(), 5.0)
+
+
+class Weighted(nn.Module):
+    def __init__(self, weight: torch.Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight, requires_grad=False)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return F.linear(x, self.weight), isinstance(self.weight, nn.Parameter)
+
+
+MODULE = Weighted(Scaled(torch.ones(5, 4), 2.0))
+
+
+def of_two(w: Scaled, x: torch.Tensor) -> Any:
+    pair = TwoTensor(x, x * 2).sin() + x
+    return pair.a, pair.b, pair, pair.a is pair.a
+
+
+def written(w: Scaled, x: torch.Tensor) -> Any:
+    pair = TwoTensor(x, x.clone())
+    view = pair.view(-1)
+    view.mul_(2)
+    pair.add_(1)
+    return pair, view, x
+
+
+def inner_written(w: Scaled, x: torch.Tensor) -> Any:
+    w.inner.mul_(2)
+    y = w + 1
+    x.add_(y.inner)
+    return y, w
+
+
+def listed(w: Scaled, x: torch.Tensor) -> Any:
+    found = []
+    for each in (w, w + 1, x):
+        found.append(each * 2)
+    return found
+
+
+PROGRAMS = {
+    "an argument": lambda w, x: (w * 2 + x, type(w * 2)),
+    "beside plain tensors": lambda w, x: (x.sin() + w, x.cos()),
+    "its parts": lambda w, x: (w.inner * w.scale, w.scale + 1, (w * 2).inner, (w * 2).scale),
+    "its metadata": lambda w, x: (w.shape, w.stride(), w.dtype, w.dim(), w.requires_grad, isinstance(w, torch.Tensor), w + 1),
+    "made here": lambda w, x: (Scaled(x.sin(), 3.0) * 2, x.cos()),
+    "made here, not used by torch": lambda w, x: (Scaled(x.sin(), 3.0).inner, x.cos()),
+    "made here, by keyword": lambda w, x: Scaled(inner=x.sin(), scale=w.scale),
+    "in a list": lambda w, x: [torch.cat(pair) for pair in ([w, x], [x, w])],
+    "a global": lambda w, x: GLOBAL + x,
+    "a parameter": lambda w, x: MODULE(x),
+    "without functions overridden": lambda w, x: WithoutFunction(x) @ x.t(),
+    "functions overridden, too": lambda w, x: (WithFunction(x).sin(), WithFunction(x) * 2, torch.cos(WithFunction(x))),
+    "a method of torch": lambda w, x: w.view(-1).sum(),
+    "a method of its own": lambda w, x: (w.plain(), (w + 1).plain(), w.doubled),
+    "a composite function": lambda w, x: F.layer_norm(F.linear(x, w, None), (3,)),
+    "several results": lambda w, x: w.chunk(2, 1),
+    "rows": lambda w, x: [row + 1 for row in w],
+    "subscripts": lambda w, x: (w[0], w[:, 1:3], w[None]),
+    "attributes of torch": lambda w, x: (w.T, w.mT),
+    "results that are no tensors": lambda w, x: (w.is_contiguous(), (w + 1).numel(), w.element_size()),
+    "plain results": lambda w, x: Unwrapping(x, 3.0) * 2 + x,
+    "the same tensor again": lambda w, x: (w, w + 1, [w]),
+    "under no_grad": torch.no_grad()(lambda w, x: w * 2),
+    "in another precision": lambda w, x: w.to(torch.float64) + 1,
+}
+PROGRAMS |= {f.__name__: f for f in (of_two, written, inner_written, listed)}
+
+
+def _make() -> Any:
+    return (Scaled(X.clone(), 2.0), X.clone()), {}
+
+
+def checked(fn: Any, make: Any = _make, **options: Any) -> Checked:
+    return check_made(fn, make, comparison=ByParts, as_written=True, **options)
+
+
+def captured(fn: Any, make: Any = _make, **options: Any) -> Checked:
+    return captured_made(fn, make, comparison=ByParts, as_written=True, **options)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_operations_are_captured(name: str, dynamic: bool | None) -> None:
+    assert captured(PROGRAMS[name], dynamic=dynamic).error is None
+
+
+# -- where the graph breaks ------------------------------------------------------------------------------------------------
+
+
+def notes(w: Scaled, x: torch.Tensor) -> Any:
+    CALLS.clear()
+    y = Noting(x) * 2
+    return y, list(CALLS), y + 1, list(CALLS)
+
+
+def counts(w: Scaled, x: torch.Tensor) -> Any:
+    counted = Counting(x)
+    y = counted * 2
+    return y, counted.used, counted
+
+
+def changes_what_it_reads(w: Scaled, x: torch.Tensor) -> Any:
+    w.scale = 7.0
+    y = w * 2
+    w.scale = 8.0
+    return y, w + 1, w
+
+
+def changes_a_setting(w: Scaled, x: torch.Tensor) -> Any:
+    SETTINGS["scale"] = 3.0
+    y = BySettings(x) * 2
+    SETTINGS["scale"] = 2.0
+    return y.shape, (BySettings(x) * 2).shape
+
+
+def changes_one_made_here(w: Scaled, x: torch.Tensor) -> Any:
+    made = w * 2
+    made.scale = 5.0
+    return made + 1, made.plain()
+
+
+def its_data(w: Scaled, x: torch.Tensor) -> Any:
+    return (w.sum().item() if isinstance(w, TwoTensor) else (w * 2).tolist()), x + 1
+
+
+def keeps_a_list(w: Scaled, x: torch.Tensor) -> Any:
+    scales = [1.0, 2.0]
+    made = Listing(x, scales)
+    y = made * 2
+    scales.append(3.0)
+    return y, made + 1, scales, made.scales is scales
+
+
+BREAKING = {
+    "one that changes itself": lambda w, x: Remembering(x).mul_(2).scale + (Remembering(x) * 1).mul_(3).scale,
+    "an operator that is refused": lambda w, x: _error(lambda: Refusing(x).sin().cos()),
+    "a method that is overridden": lambda w, x: Summing(x).sum(),
+    "a dispatch that reads data": lambda w, x: OfData(x) + 1,
+    "as another class": lambda w, x: w.as_subclass(torch.Tensor).shape,
+    "text": lambda w, x: (repr(w.inner), x + 1),
+    "a hook": lambda w, x: (w * 2).requires_grad_().register_hook(lambda g: None) is None,
+    "torch.func": lambda w, x: torch.vmap(lambda row: row * 2)(x) + torch.vmap(lambda row: (row + w).sum())(x).inner,
+    "made from it": lambda w, x: (torch.tensor([1.0]), nn.Parameter(w * 2).requires_grad),
+}
+_BREAKING = (notes, counts, changes_what_it_reads, changes_a_setting, changes_one_made_here, its_data, keeps_a_list)
+BREAKING |= {f.__name__: f for f in _BREAKING}
+
+
+def _error(fn: Any) -> str:
+    try:
+        return str(fn())
+    except NotImplementedError as error:
+        return f"error {error}"
+
+
+@pytest.mark.parametrize("name", BREAKING)
+def test_what_does_more_than_compute_is_left_to_python(name: str) -> None:
+    def reset() -> None:
+        SETTINGS["scale"] = 2.0
+        CALLS.clear()
+
+    result = checked(BREAKING[name], reset=reset)
+    assert result.breaks and not result.raised
+
+
+# -- changes in place, failures, aliases -----------------------------------------------------------------------------------
+
+
+def _two(**options: Any) -> TwoTensor:
+    return TwoTensor(X.clone(), X * 2, **options)
+
+
+class InPlace(Scaled):
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.mul_.Tensor:
+            args[0].inner.mul_(args[1])
+            return args[0]
+        if func is torch.ops.aten.index.Tensor:
+            return cls(args[0].inner[args[1][0]])
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+def _fails_behind_a_change(w: Any, index: torch.Tensor) -> Any:
+    w.mul_(2)
+    return w[index]
+
+
+@pytest.mark.parametrize("cls", [InPlace, TwoTensor])
+@pytest.mark.parametrize("index", [1, 7])
+def test_a_change_in_place_is_made_once_when_the_graph_fails_behind_it(cls: Any, index: int) -> None:
+    def make() -> Any:
+        return (_two() if cls is TwoTensor else InPlace(X.clone()), torch.tensor([0, index])), {}
+
+    seen = checked(_fails_behind_a_change, make)
+    assert not seen.breaks and (seen.error is None) is (index == 1) and bool(seen.raised) is (index == 7)
+
+
+ON_TWO = {
+    "in place": lambda a, b: (a.mul_(2), a, b + 1),
+    "through a view": lambda a, b: (a.view(-1).mul_(2), a),
+    "through detach": lambda a, b: (a.detach().mul_(2), a),
+    "an item": lambda a, b: (a.__setitem__(0, 5), a.__setitem__(1, b[0]), a),
+    "a part": lambda a, b: (a.a.mul_(2), a + 1, b),
+    "both": lambda a, b: (a.add_(b), b.mul_(a)),
+}
+
+
+@pytest.mark.parametrize("how", ["apart", "the same", "the same parts"])
+@pytest.mark.parametrize("name", ON_TWO)
+def test_writes_reach_what_they_reach_in_python(name: str, how: str) -> None:
+    def make() -> Any:
+        first = _two()
+        other = {"apart": _two(), "the same": first, "the same parts": TwoTensor(first.a, first.b)}[how]
+        return (first, other), {}
+
+    captured(ON_TWO[name], make)
+
+
+def test_a_wrapper_around_an_argument_sees_what_is_written_to_it() -> None:
+    def make() -> Any:
+        x = X.clone()
+        return (Scaled(x, 2.0), x), {}
+
+    captured(lambda w, x: (x.mul_(2), w + 1), make)
+
+
+# -- gradients -------------------------------------------------------------------------------------------------------------
+
+WITH_GRADIENTS = {
+    "elementwise": lambda w, x: (w * x).sin(),
+    "a layer": lambda w, x: F.linear(x, w).relu(),
+    "a view": lambda w, x: w.view(-1) * x.view(-1),
+    "a product": lambda w, x: (w @ x.t()).softmax(-1),
+    "a composite function": lambda w, x: F.layer_norm(w, (4,)) * x,
+    "a part": lambda w, x: (w * 2).a * x,
+    "detached": lambda w, x: w.detach() * x,
+    "what was computed before": lambda w, x: w * x,
+}
+
+
+@pytest.mark.parametrize("name", WITH_GRADIENTS)
+def test_gradients_flow_through_graphs(name: str) -> None:
+    program = WITH_GRADIENTS[name]
+
+    def run(function: Any) -> Any:
+        w, x = _two().requires_grad_(), X.clone().requires_grad_()
+        used = w.cos() if "before" in name else w
+        result = function(used, x)
+        result.sum().backward()
+        return result.detach(), w.grad, x.grad
+
+    assert_same(run(program), run(optimize("eager", fullgraph=True)(program)))
+
+
+def assert_same(expected: Any, seen: Any) -> None:
+    ByParts().same(expected, seen, "result")
+
+
+def test_an_optimizer_trains_a_parameter_that_is_a_wrapper() -> None:
+    def run(make: Any) -> Any:
+        torch.manual_seed(0)
+        module = nn.Linear(4, 3)
+        module.weight = nn.Parameter(TwoTensor(module.weight.detach(), module.weight.detach() * 2))
+        step, optimizer = make(module), torch.optim.SGD(module.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            step(X).sum().backward()
+            optimizer.step()
+        return list(module.parameters())
+
+    assert_same(run(lambda module: module), run(optimize("eager", fullgraph=True)))
+
+
+def test_a_backward_pass_inside_breaks_the_graph() -> None:
+    def program(pair: TwoTensor, y: torch.Tensor) -> Any:
+        (pair.sin() * y).sum().backward()
+        return pair.grad.a, y.grad
+
+    assert checked(program, lambda: ((_two().requires_grad_(), X.clone().requires_grad_()), {})).break_ids == ["tensor-subclass"]
+
+
+# -- guards ----------------------------------------------------------------------------------------------------------------
+
+
+def _recompiles(program: Any, *calls: Any, **options: Any) -> int:
+    """How many graphs the calls after the first one added; all give what CPython gives."""
+    run = optimize("eager", **options)(program)
+    for number, make in enumerate(calls):
+        assert_same(program(*make()), run(*make()))
+        if number == 0:
+            first = stats(run)["compiles"]
+    return stats(run)["compiles"] - first
+
+
+@pytest.mark.parametrize(
+    "other",
+    {
+        "another class": lambda: WithoutFunction(X),
+        "another dtype": lambda: Scaled(X.double()),
+        "other strides": lambda: Scaled(X.t().contiguous().t()),
+        "a part of another class": lambda: Scaled(Scaled(X)),
+        "a part that requires a gradient": lambda: Scaled(X.clone().requires_grad_()),
+        "another number in it": lambda: Scaled(X, 3.0),
+        "a plain tensor": lambda: X,
+    }.items(),
+    ids=lambda pair: pair[0],
+)
+def test_what_a_wrapper_is_and_holds_is_guarded(other: Any) -> None:
+    assert _recompiles(lambda w: w * 2 + 1, lambda: (Scaled(X, 2.0),), lambda: (other[1](),), lambda: (Scaled(X * 2, 2.0),)) == 1
+
+
+@pytest.mark.parametrize("make", [lambda x: Scaled(x, 2.0), lambda x: TwoTensor(x, x * 2)], ids=["one part", "two"])
+@pytest.mark.parametrize(("dynamic", "more"), [(None, 1), (True, 0), (False, 4)])
+def test_one_graph_serves_batches_of_all_sizes(make: Any, dynamic: bool | None, more: int) -> None:
+    calls = [lambda size=size: (make(torch.linspace(-1, 1, size * 4).reshape(size, 4)),) for size in (3, 5, 7, 9, 11)]
+    assert _recompiles(lambda w: (w * 2).view(-1).sin() + w.shape[0], *calls, dynamic=dynamic) == more
+
+
+@pytest.mark.parametrize("name", ["__torch_dispatch__", "plain"])
+def test_a_patched_class_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def program(w: Scaled) -> Any:
+        doubled = w * 2
+        return doubled.shape, doubled.inner.sum()
+
+    class Patched(Scaled):
+        pass
+
+    run = optimize("eager", fullgraph=True)(program)
+    assert_same(program(Patched(X)), run(Patched(X)))
+    if name == "plain":
+        monkeypatch.setattr(Scaled, "plain", lambda self: torch.cat([self.inner, self.inner]))
+    else:
+        monkeypatch.setattr(Patched, "__torch_dispatch__", classmethod(lambda cls, *args: cls(torch.ones(7))), raising=False)
+    assert_same(program(Patched(X)), run(Patched(X)))
+    assert program(Patched(X))[0] != X.shape
+
+
+def test_a_global_that_a_dispatch_reads_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = lambda w: (w * 2).shape
+    run = optimize("eager", fullgraph=True)(program)
+    for scale in (2.0, 3.0):
+        monkeypatch.setitem(SETTINGS, "scale", scale)
+        assert run(BySettings(X)) == program(BySettings(X)) == (int(scale) * 3, 4)
+
+
+# -- wrappers around wrappers ----------------------------------------------------------------------------------------------
+
+
+def test_wrappers_around_wrappers() -> None:
+    def make() -> Any:
+        return (TwoTensor(Scaled(X.clone(), 2.0), Scaled(X * 3)), X.clone()), {}
+
+    captured(lambda w, x: ((w * 2 + x).a.inner, w.b, w - 1), make)
+
+
+def test_compiling_backends_leave_wrappers_to_python() -> None:
+    assert check_made(lambda w, x: (w * 2 + x, x.sin()), _make, comparison=ByParts).breaks

@@ -1,0 +1,190 @@
+"""The `__torch_dispatch__` of wrappers, where torch's dispatcher comes to it with an operator on fakes: it is traced, to know
+what the operator gives, and what it recorded is dropped.
+
+The graph has the operation on the wrapper, and runs the program's `__torch_dispatch__` there, once. So that must do nothing but
+compute, and must see what it would see in CPython: no change that is still to be made when the graph has run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from tracer.errors import Unsupported
+from tracer.graph.fake_tensors import symbols_in
+from tracer.graph.override_probes import in_order_of_precedence
+from tracer.graph.proxies import SYM_TYPES
+from tracer.graph.wrapper_fakes import WrapperFake
+from tracer.graph_breaks import unsupported
+from tracer.library.structures import containers_of, fakes_of, tracked
+from tracer.library.subgraphs import Part, argument_of_function, recording
+from tracer.sources import ObjectSource
+from tracer.variables.base import VariableTracker
+from tracer.variables.constant import ConstantVariable
+from tracer.variables.mappings import DictVariable
+from tracer.variables.sequences import SequenceVariable, TupleVariable
+from tracer.variables.symbolic import SymNodeVariable
+from tracer.variables.tensor import TensorVariable
+from tracer.variables.wrappers import WrapperVariable
+
+if TYPE_CHECKING:
+    from tracer.interpreter.trace import Trace
+
+
+def dispatched(
+    trace: Trace, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: list[WrapperFake]
+) -> Any:
+    """What `func` gives on fakes, some of which (`met`) are of wrappers."""
+    name = f"{met[0].wrapper.__qualname__}.__torch_dispatch__ of {func}"
+    if not isinstance(func, torch._ops.OpOverload):
+        unsupported("tensor-subclass", cls=met[0].wrapper.__qualname__, source=f"{func}")
+    mode = trace.output.world.fake_mode
+    written = len(mode.writes)
+    try:
+        refuse_pending_changes(trace, name)
+        with trace.output.world.called_back(), looked_at(trace, name, met):
+            result = fakes_of(containers_of(trace.frame, _answer(trace.frame, func, args, kwargs, met)))  # type: ignore[arg-type]
+        trace.output.keep_inputs(mode.writes[written:])
+        mode.note_may_fail()  # code of the program may raise whatever it likes
+        return result
+    except BaseException as error:
+        trace.output.failure_in_dispatch = error  # C++ may make another of it
+        raise
+
+
+def _answer(tx: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: list[WrapperFake]) -> VariableTracker:
+    def leaf(value: Any) -> VariableTracker:
+        if isinstance(value, torch.Tensor):
+            return tx.output.tracked(value) or tx.output.wrap(_stand_in(tx, value), value)  # type: ignore[no-any-return]
+        if isinstance(value, SYM_TYPES):
+            return tx.output.wrap(_stand_in(tx, value), value)  # type: ignore[no-any-return]
+        return tx.literal(value)  # type: ignore[no-any-return]
+
+    values = [leaf(fake) for fake in met]
+    ordered = in_order_of_precedence(values, [value.python_type() for value in values])
+    kinds = TupleVariable([tx.class_variable(value.python_type(), value) for value in ordered])
+    given = [tx.wrap(func, ObjectSource(func, str(func))), kinds, tracked(tx, args, leaf), tracked(tx, kwargs, leaf)]
+    for value in ordered:
+        tx.output.modules_of_wrappers.add(value.python_type().__module__)
+        answer: VariableTracker = tx.override_of(value, "__torch_dispatch__").call(tx, given, {})
+        if not (isinstance(answer, ConstantVariable) and answer.value is NotImplemented):
+            return answer
+    unsupported("tensor-subclass", cls=met[0].wrapper.__qualname__, source=f"{func}, which is not implemented")
+
+
+def _stand_in(tx: Any, example: Any) -> fx.Node:
+    return tx.output.create_node("call_function", argument_of_function, (), {}, example, pure=True)  # type: ignore[no-any-return]
+
+
+def refuse_pending_changes(trace: Trace, name: str) -> None:
+    """The program has changed what existed before, and the graph would run before that is repeated."""
+    effects = trace.effects
+    changed = [target for target in effects.mutated if target.source is not None and not _is_unchanged(target)]
+    if not changed and not effects.calls and not any(effects.stored_globals()):
+        return
+    unsupported("effect-in-subgraph", name=name, value="an object that it may look at was changed before")
+
+
+def _is_unchanged(target: VariableTracker) -> bool:
+    return isinstance(target, DictVariable) and not any(True for _ in target.replayed())
+
+
+@contextlib.contextmanager
+def looked_at(trace: Trace, name: str, wrappers: Sequence[WrapperFake] = ()) -> Iterator[None]:
+    """Within, code of the program is traced that the graph will run as a whole: what it records is dropped, and it may change
+    nothing but tensors."""
+    tx: Any = trace.frame
+    output, operations, env = trace.output, trace.output.world.operations, trace.output.world.env
+    _refuse_surroundings(trace, name, wrappers)
+    before = trace.frame, trace.handled, trace.steps, trace.break_at, output.traces_wrapper, operations.bypassed
+    asserts, leaves, asked = len(env.runtime_asserts), len(output.own_leaves), len(trace.effects.kept.calls)
+    draws, overriding = len(trace.effects.draws), trace.overrides.refused
+    trace.break_at = None
+    output.traces_wrapper = operations.bypassed = True
+    trace.overrides.refused = overriding or trace.overrides.disabled == 0
+    try:
+        with recording(tx, name, writable=None) as part:
+            yield
+    except Unsupported as error:
+        error.break_step = None  # the whole operation is left to CPython
+        raise
+    finally:
+        trace.frame, trace.handled, trace.steps, trace.break_at, output.traces_wrapper, operations.bypassed = before
+        trace.overrides.refused = overriding
+    if len(env.runtime_asserts) > asserts or len(trace.effects.kept.calls) > asked or len(trace.effects.draws) > draws:
+        unsupported("effect-in-subgraph", name=name, value="it assumes something of data, or does more than compute")
+    _keep_parts(trace, part, name)
+    _refuse_new_symbols(part, name)
+    part.drop()
+    del output.own_leaves[leaves:]
+
+
+def _refuse_surroundings(trace: Trace, name: str, wrappers: Sequence[WrapperFake]) -> None:
+    overrides, output = trace.overrides, trace.output
+    if any(torch.is_autocast_enabled(fake.device.type) for fake in wrappers):  # which is off there
+        unsupported("effect-in-subgraph", name=name, value="it is called under autocast")
+    if overrides.modes or torch._C._are_functorch_transforms_active():
+        unsupported("effect-in-subgraph", name=name, value="a mode or a transform is active")
+    if output.on_trial is not None or (trace.effects.observer is not None and not output.traces_wrapper):
+        unsupported("effect-in-subgraph", name=name, value="it is called in a part of the graph that is looked at by itself")
+
+
+def _keep_parts(trace: Trace, part: Part, name: str) -> None:
+    """What the wrappers that were made hold; and the log forgets what was done to objects that are gone now."""
+    effects, kept, before = trace.effects, trace.output.parts, set(part.known)
+    for target in part.changed:
+        if target is None or target.source is not None or target in before:
+            continue
+        if isinstance(target, WrapperVariable):
+            stored = {key: value for key, value in effects.attributes(target).items() if isinstance(value, VariableTracker)}
+            if stored and id(target.fake) in kept:
+                unsupported("effect-in-subgraph", name=name, value="it changes a wrapper that an operation has made")
+            kept.setdefault(id(target.fake), (target.fake, stored))
+        effects.forget(target)
+
+
+def _refuse_new_symbols(part: Part, name: str) -> None:
+    """Sizes that depend on data: what is dropped cannot compute them."""
+    for node in part.nodes():
+        if any(str(symbol).startswith(("u", "zuf")) for symbol in symbols_in(node.meta.get("example_value"))):
+            unsupported("effect-in-subgraph", name=name, value="it makes a size that depends on data")
+
+
+def made_wrapper(tx: Any, cls: type, run: Callable[[], VariableTracker], args: Any, kwargs: Mapping[str, Any]) -> VariableTracker:
+    """cls(*args, **kwargs), as one operation of the graph; `run` traces it."""
+    if tx.output.traces_wrapper:
+        return run()
+    name = f"{cls.__qualname__}(...)"
+    refuse_pending_changes(tx.trace, name)
+    graph_args = tuple(_argument(tx, cls, arg) for arg in args)
+    graph_kwargs = {key: _argument(tx, cls, arg) for key, arg in kwargs.items()}
+    tx.output.modules_of_wrappers.add(cls.__module__)
+    with looked_at(tx.trace, name):
+        made = run()
+    if not isinstance(made, WrapperVariable) or made.python_type() is not cls or made.source is not None:
+        unsupported("tensor-subclass", cls=cls.__qualname__, source="a constructor that gives something else")
+    node = tx.output.create_node("call_function", constructor(cls), graph_args, graph_kwargs, made.fake)
+    return tx.output.wrap(node, made.fake)  # type: ignore[no-any-return]
+
+
+def _argument(tx: Any, cls: type, value: VariableTracker) -> Any:
+    """What a constructor may keep: a list would be another one in the graph."""
+    if isinstance(value, SequenceVariable) and value.cls in (tuple, torch.Size):
+        return tuple(_argument(tx, cls, item) for item in value.items(tx))
+    if not isinstance(value, (TensorVariable, SymNodeVariable)) and not value.is_constant():
+        unsupported("tensor-subclass", cls=cls.__qualname__, source=f"a constructor call with {value.describe()}")
+    return tx.as_graph_arg(value)
+
+
+def constructor(cls: type) -> Callable[..., Any]:
+    """The operation of a graph that makes an instance."""
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        return cls(*args, **kwargs)
+
+    make.__name__ = cls.__name__
+    return make
