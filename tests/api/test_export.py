@@ -205,6 +205,16 @@ def test_aten_operators_are_what_the_graph_runs():
     assert nodes[-1].meta["val"].shape == (4, 2) and "forward" in nodes[-1].stack_trace
 
 
+def test_a_condition_holds_aten_operators_in_both_branches():
+    def program(x):
+        return torch.cond(x.sum() > 0, lambda a: a.relu() + 1, lambda a: a - 1, (x,))
+
+    module, _ = tracer.export(program, aten_graph=True)(torch.ones(3))
+    assert torch.ops.higher_order.cond in operators(module)
+    for x in (torch.ones(3), -torch.ones(3)):
+        assert torch.equal(module(x), program(x))
+
+
 def test_operators_are_written_as_the_decomposition_table_says():
     aten = torch.ops.aten
     table = {aten.t.default: torch.cos}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,14 +18,20 @@ from tracer.graph.asked_strides import is_asked, with_asked_strides
 from tracer.graph.dtype_refusals import leaves
 
 
-class LayoutMode(FakeTensorMode):
-    def _cached_dispatch_impl(
-        self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> object:
-        result = super()._cached_dispatch_impl(func, types, args, kwargs)
+def with_layouts(mode: FakeTensorMode) -> FakeTensorMode:
+    """The mode itself: higher-order operators look up by torch's very class how they run."""
+    its = weakref.ref(mode)
+
+    def dispatch(func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
+        mode = its()
+        assert mode is not None, "it runs"
+        result = FakeTensorMode._cached_dispatch_impl(mode, func, types, args, kwargs)
         if is_asked(func) or _is_elementwise(func) and _has_small_dims(args, kwargs):
-            return with_asked_strides(func, args, kwargs, result, functools.partial(_laid_out, self))
+            return with_asked_strides(func, args, kwargs, result, functools.partial(_laid_out, mode))
         return result
+
+    mode._cached_dispatch_impl = dispatch  # type: ignore[method-assign]
+    return mode
 
 
 def _is_elementwise(func: Any) -> bool:
@@ -37,7 +44,7 @@ def _has_small_dims(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return any(type(size) is int and size < 2 for tensor in tensors for size in tensor.shape)
 
 
-def _laid_out(mode: LayoutMode, args: Sequence[Any], fake: FakeTensor, strides: Sequence[Any]) -> FakeTensor:
+def _laid_out(mode: FakeTensorMode, args: Sequence[Any], fake: FakeTensor, strides: Sequence[Any]) -> FakeTensor:
     env = mode.shape_env
     with in_kernel_invocation_manager(mode), contextlib.nullcontext() if env is None else env.suppress_guards():
         meta = torch.empty_strided(fake.shape, strides, dtype=fake.dtype, device="meta", requires_grad=fake.requires_grad)

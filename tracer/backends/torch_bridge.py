@@ -18,7 +18,7 @@ import sympy
 import torch
 from torch import fx
 from torch._guards import GuardSource, Source, TracingContext, tracing
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, free_unbacked_symbols
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
@@ -29,7 +29,7 @@ from shapes.guards import Why
 from shapes.ranges import INF, Range
 from shapes.symbols import Kind, Symbol
 from tracer import config
-from tracer.backends.fake_layouts import LayoutMode
+from tracer.backends.fake_layouts import with_layouts
 from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_tensors
 from tracer.backends.inference import is_about_inference
 from tracer.backends.result_gradients import as_written, is_about_changes
@@ -193,7 +193,7 @@ class Bridge:
         self.shape_env = BridgeShapeEnv(
             specialize_zero_one=True, duck_shape=False, allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True
         )
-        self.mode = LayoutMode(shape_env=self.shape_env)
+        self.mode = with_layouts(FakeTensorMode(shape_env=self.shape_env))
         self.theirs: dict[Any, sympy.Basic] = {}  # symbol of ours, or a float computed of them -> torch's symbol, or its value
         self._storages: dict[int, torch.Tensor] = {}  # storage of ours -> the first tensor of torch's mode that has its own
         self._shadows: dict[Any, Any] = {}  # numbers of ours -> torch's, where they only describe
