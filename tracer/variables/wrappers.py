@@ -61,7 +61,7 @@ def is_wrapper(value: torch.Tensor) -> bool:
 
 
 _MODELS_OF_TENSORS = ("tracer.library.torch_.", "tracer.library.numpy_", "tracer.library.copy_")
-_MODELS_OF_WRAPPERS = tuple(f"tracer.library.torch_.{name}" for name in ("overrides", "wrappers", "metadata"))
+_MODELS_OF_WRAPPERS = tuple(f"tracer.library.torch_.{name}" for name in ("overrides", "pytree_", "wrappers", "metadata"))
 
 
 def refuse_wrappers(model: Any, name: str, values: Iterable[VariableTracker]) -> None:

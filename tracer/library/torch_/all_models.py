@@ -15,6 +15,7 @@ from tracer.library.torch_ import (  # noqa: F401
     numbers,
     optimizers,
     overrides,
+    pytree_,
     state,
     tensor_functions,
     tensor_hooks,
