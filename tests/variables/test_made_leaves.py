@@ -221,16 +221,17 @@ def test_gradients_pass_through_views_of_leaves(program):
         torch.testing.assert_close(outcome, outcomes[0])
 
 
-def test_a_leaf_of_a_size_that_is_not_constant():
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_leaves_have_sizes_that_are_computed_of_those_of_inputs(backend):
     def program(x):
-        y = torch.ones(x.shape[0], 1, requires_grad=True)
-        return y, y * x
+        y = torch.ones(2 * x.shape[0] - 1, 1, requires_grad=True)
+        return y, y * x[0]
 
-    traced = tracer.optimize("aot_eager", dynamic=True)(program)
+    traced = tracer.optimize(backend, dynamic=True, fullgraph=True)(program)
     for rows in (3, 5):
         y, z = traced(torch.ones(rows, 2))
         z.sum().backward()
-        assert y.is_leaf and torch.equal(y.grad, torch.full((rows, 1), 2.0))
+        assert y.is_leaf and torch.equal(y.grad, torch.full((2 * rows - 1, 1), 2.0))
 
 
 def test_a_leaf_that_is_alive_behind_a_break():

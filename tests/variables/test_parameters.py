@@ -395,16 +395,27 @@ def test_left_to_cpython(program):
     breaks(program, X)
 
 
-def test_a_size_that_is_not_constant_breaks_the_graph():
-    @optimize("eager", dynamic=True)
-    def program(x):
-        p = nn.Parameter(torch.ones(x.shape[0], 1))
-        return x * p, p
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_parameters_have_sizes_that_are_computed_of_those_of_inputs(backend):
+    def program(x, n):
+        p, q = nn.Parameter(torch.ones(x.shape[0], 1)), nn.Parameter(torch.cat([x, x]).sin())
+        layer = nn.Linear(x.shape[1], n + x.shape[0] // 2)
+        (layer(x) * p).sum().backward()
+        return p, q, layer.weight, (layer(x) * p).sum() + q.sum(), layer.weight.grad.clone()
 
-    for rows in (3, 5):
-        y, p = program(torch.ones(rows, 2))
-        y.sum().backward()
-        assert p.shape == (rows, 1) and torch.equal(p.grad, torch.full((rows, 1), 2.0))
+    traced = optimize(backend, dynamic=True, fullgraph=True)(program)
+    for rows, n in ((3, 4), (5, 6), (8, 2)):
+        outcomes = []
+        for run in (program, traced):
+            torch.manual_seed(0)
+            *parameters, loss, before = run(torch.arange(2.0 * rows).reshape(rows, 2), n)
+            loss.backward()
+            outcomes.append([parameters, loss, before, [p.grad for p in parameters]])
+        torch.testing.assert_close(outcomes[1], outcomes[0])
+
+
+def test_a_size_that_depends_on_data_breaks_the_graph():
+    breaks(lambda x: nn.Parameter(x[: x.abs().sum().int().item()]), X)
 
 
 def stored_as_what_it_is(module, value, x):

@@ -389,7 +389,7 @@ def numpy_scalar(x, y):
     return x * np.float64(2.0)
 
 
-@breaks("tensor-subclass")
+@captured
 def parameter(x, y):
     return torch.nn.Parameter(x) * 2
 

@@ -1,9 +1,12 @@
 """The output code's own draws of random numbers."""
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
-from tracer.effects.draws import Drawn, put_back, states_of
+from shapes.printing import NAMESPACE
+from tracer import _C
+from tracer.effects.draws import Computed, Drawn, put_back, states_of
 
 if TYPE_CHECKING:
     from tracer.codegen.codegen import Codegen
@@ -32,8 +35,25 @@ def emit_draws(cg: Codegen) -> str | None:
 def _load(cg: Codegen, arg: Any) -> None:
     if isinstance(arg, Drawn):
         cg.load_drawn(arg.number)
+    elif isinstance(arg, Computed):
+        reads = [lambda source=source: cg.read(source) for source in arg.sources]  # type: ignore[misc]
+        cg.call_object(_computed, lambda: cg.load_const(arg.text), *reads)
     else:
         cg.load_const(arg)
+
+
+def _computed(text: str, *values: int) -> Any:
+    return _formula(text, len(values))(*values)
+
+
+@functools.cache
+def _formula(text: str, count: int) -> Any:
+    formula = eval(f"lambda {', '.join(f'v{index}' for index in range(count))}: {text}", dict(NAMESPACE))
+    _C.never_trace(formula.__code__)
+    return formula
+
+
+_C.never_trace(_computed.__code__)
 
 
 def emit_put_back(cg: Codegen, states: str) -> None:

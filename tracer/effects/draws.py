@@ -21,9 +21,16 @@ class Drawn(NamedTuple):
     number: int
 
 
+class Computed(NamedTuple):
+    """A number that is computed of sizes, which are read where these lead: `text` calls them v0, v1, ..."""
+
+    text: str
+    sources: tuple[Any, ...]
+
+
 class Draw(NamedTuple):
-    """A call of a method of a generator, with plain constants and what was drawn before. Without a generator, it makes one, or
-    something else that the graph is given (`variables.parameters`)."""
+    """A call of a method of a generator, with plain constants, what was drawn before, and what is computed of sizes. Without a
+    generator, it makes one, or something else that the graph is given (`variables.made_leaves`)."""
 
     function: Any
     generator: VariableTracker | None

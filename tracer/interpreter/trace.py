@@ -27,8 +27,8 @@ from tracer.variables.exceptions import HandledOutsideVariable
 from tracer.variables.functions import CellVariable
 from tracer.variables.hashed import HashedKeys
 from tracer.variables.made_classes import let_go
+from tracer.variables.made_leaves import hold_leaf
 from tracer.variables.overrides import OverrideState
-from tracer.variables.parameters import hold_leaf
 from tracer.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:

@@ -2,24 +2,20 @@
 
 A parameter that requires a gradient is a leaf, and its gradient has to arrive whatever a backend makes of the graph. So the
 output code makes it, empty, before the graph; in the graph it is a tensor in the memory of its data that has the parameter behind
-it (`graph.exchanged_data`), and where it leaves the graph it is given that memory. So are other leaves, where a backend would
-lose them in the graph (`HeldLeaf`).
+it (`graph.exchanged_data`), and where it leaves the graph it is given that memory (`variables.made_leaves`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
 
 from tracer import _C
-from tracer.effects.draws import Draw
-from tracer.graph.exchanged_data import exchanged
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
-from tracer.sources import DrawnTensorSource
+from tracer.variables.made_leaves import empty_parameter, in_leaf, load_filled
 from tracer.variables.tensor import TensorVariable
 from tracer.variables.tensor_data import refuse_unlike_data
 
@@ -49,7 +45,7 @@ class MadeParameterVariable(TensorVariable):
         tx.output.track(self.fake, self)
 
     def _hold_in_leaf(self, tx: Tracer, data: TensorVariable) -> None:
-        self.number, inside = _in_leaf(tx, empty_parameter, data, self.held_from)
+        self.number, inside = in_leaf(tx, empty_parameter, data, self.held_from)
         self.node, self.fake = inside.node, inside.fake
 
     def exchange(self, tx: Tracer, other: TensorVariable) -> None:
@@ -97,55 +93,7 @@ class MadeParameterVariable(TensorVariable):
         if number is None:
             cg.call_object(_without_gradient, lambda: cg.load_graph_output(self))
         else:
-            cg.call_object(_filled, lambda: cg.load_drawn(number), lambda: cg.load_graph_output(self.data))
-
-
-class HeldLeaf(NamedTuple):
-    """Which of the things that the output code makes first a leaf is that is no parameter, and what it holds."""
-
-    number: int
-    data: TensorVariable
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.call_object(_filled, lambda: cg.load_drawn(self.number), lambda: cg.load_graph_output(self.data))
-
-
-def hold_leaf(tx: Tracer, tensor: TensorVariable) -> None:
-    """From now on a leaf of the graph that requires a gradient is one that the output code makes."""
-    fake = tensor.fake
-    plain = tensor.cls is torch.Tensor and tensor.source is None and not isinstance(tensor, MadeParameterVariable)
-    beside = any(isinstance(user.meta[EXAMPLE], torch.Tensor) and user.meta[EXAMPLE]._base is fake for user in tensor.node.users)
-    special = torch._C._are_functorch_transforms_active() or tx.effects.observer is not None or torch.is_inference_mode_enabled()
-    if not plain or special or beside or fake._is_view() or not _may_be_made_first(fake):
-        return
-    data: Any = tx.output.call_method("detach", (tensor.node,), {})
-    step = tx.break_step()  # type: ignore[attr-defined]
-    number, inside = _in_leaf(tx, empty_leaf, data, step)
-    tensor.node, tensor.fake, tensor.is_made_parameter = inside.node, inside.fake, True
-    tensor.held = HeldLeaf(number, data)
-    tx.output.track(tensor.fake, tensor)
-
-
-def _in_leaf(tx: Tracer, make: Callable[..., torch.Tensor], data: TensorVariable, step: int | None) -> tuple[int, TensorVariable]:
-    """A tensor of the graph in the memory of `data` that has an empty leaf behind it; which one."""
-    fake = data.fake
-    if not _may_be_made_first(fake):
-        why = "sizes that are not constant, or numbers that have no gradient"
-        unsupported("tensor-subclass", cls="Parameter", source=why)
-    args = tuple(fake.shape), fake.dtype, fake.device
-    number = tx.effects.draw(Draw(make, None, args, {}))
-    empty = tx.output.world.run(make, args, {})
-    node = tx.output.add_input(DrawnTensorSource(number), make(*args), empty, own_memory=True)
-    inside: Any = tx.output.call_function(exchanged, (node, data.node), {})
-    inside.fake.exchanged_at = step
-    tx.output.function_views.note([inside.fake], [fake], step)
-    return number, inside
-
-
-def _may_be_made_first(fake: torch.Tensor) -> bool:
-    """Whether a leaf like this can be made before the graph runs."""
-    constant = all(type(size) is int for size in fake.shape) and fake.layout is torch.strided
-    return constant and (fake.dtype.is_floating_point or fake.dtype.is_complex)
+            load_filled(cg, number, self.data)
 
 
 def make_parameter(tx: Tracer, data: TensorVariable, requires_grad: bool) -> TensorVariable:
@@ -154,25 +102,8 @@ def make_parameter(tx: Tracer, data: TensorVariable, requires_grad: bool) -> Ten
     return MadeParameterVariable(tx, detached, requires_grad)
 
 
-def empty_parameter(sizes: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    with torch.inference_mode(False):
-        return torch.nn.Parameter(torch.empty(sizes, dtype=dtype, device=device))
-
-
-def empty_leaf(sizes: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    with torch.inference_mode(False):
-        return torch.empty(sizes, dtype=dtype, device=device, requires_grad=True)
-
-
-def _filled(parameter: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
-    parameter.data = data
-    _C.share_version(parameter, data)  # autograd notices writes to what the graph has kept for gradients
-    return parameter
-
-
 def _without_gradient(data: torch.Tensor) -> torch.Tensor:
     return torch.nn.Parameter(data, False)
 
 
-for _function in (empty_parameter, empty_leaf, _filled, _without_gradient):
-    _C.never_trace(_function.__code__)
+_C.never_trace(_without_gradient.__code__)
