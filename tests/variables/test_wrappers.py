@@ -112,10 +112,35 @@ class Refusing(Scaled):
 
 
 class Summing(Scaled):
-    """Overrides a method of torch.Tensor."""
+    """Overrides methods of torch.Tensor."""
 
     def sum(self, *args: Any) -> Any:
         return super().sum(*args) * 3
+
+    def dequantize(self) -> torch.Tensor:
+        return self.inner * self.scale
+
+    def detach(self) -> Any:
+        return "detached"
+
+
+class Adding(Scaled):
+    """Overrides an operator."""
+
+    def __add__(self, other: Any) -> Any:
+        return "a sum"
+
+
+class InSlots(Scaled):
+    __slots__ = ("more",)
+
+    def __init__(self, inner: torch.Tensor, scale: float = 1.0) -> None:
+        super().__init__(inner, scale)
+        self.more = inner * 2
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return cls(func(args[0].more, *args[1:]))
 
 
 class WithFunction(Scaled):
@@ -225,6 +250,8 @@ PROGRAMS = {
     "a method of torch": lambda w, x: w.view(-1).sum(),
     "a method of its own": lambda w, x: (w.plain(), (w + 1).plain(), w.doubled),
     "a composite function": lambda w, x: F.layer_norm(F.linear(x, w, None), (3,)),
+    "methods that are overridden": lambda w, x: (Summing(x, 2.0).dequantize(), Summing(x).detach(), F.linear(x, Summing(x) * 2)),
+    "slots": lambda w, x: ((InSlots(x) * 2).more, InSlots(x).more),
     "several results": lambda w, x: w.chunk(2, 1),
     "rows": lambda w, x: [row + 1 for row in w],
     "subscripts": lambda w, x: (w[0], w[:, 1:3], w[None]),
@@ -307,6 +334,9 @@ BREAKING = {
     "one that changes itself": lambda w, x: Remembering(x).mul_(2).scale + (Remembering(x) * 1).mul_(3).scale,
     "an operator that is refused": lambda w, x: _error(lambda: Refusing(x).sin().cos()),
     "a method that is overridden": lambda w, x: Summing(x).sum(),
+    "torch's code that calls methods that are overridden": lambda w, x: F.relu(Summing(x)),
+    "an operator that is overridden": lambda w, x: (Adding(x) + 1, Adding(x) * 2),
+    "torch's own method of one that has no data": lambda w, x: (_error(lambda: torch.Tensor.tolist(w)), x + 1),
     "a dispatch that reads data": lambda w, x: OfData(x) + 1,
     "as another class": lambda w, x: w.as_subclass(torch.Tensor).shape,
     "text": lambda w, x: (repr(w.inner), x + 1),
@@ -321,8 +351,8 @@ BREAKING |= {f.__name__: f for f in _BREAKING}
 def _error(fn: Any) -> str:
     try:
         return str(fn())
-    except NotImplementedError as error:
-        return f"error {error}"
+    except (NotImplementedError, RuntimeError) as error:
+        return f"error {type(error)}"
 
 
 @pytest.mark.parametrize("name", BREAKING)

@@ -23,6 +23,7 @@ from tracer.graph.input_memory import InputMemory
 from tracer.graph.operator_effects import is_compliant
 from tracer.graph.runtime_asserts import RuntimeAsserts
 from tracer.graph.storage_offsets import check_placement
+from tracer.graph.wrapper_fakes import refuse_overridden, wrappers_in
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import ObservedException, VariableTracker
 
@@ -169,6 +170,8 @@ class OutputGraph:
             unsupported("operator-not-compliant", operator=_target_name(target))
         if op == "call_method":
             run = getattr(fake_args[0], target)
+        if self.world.fake_mode.met_wrapper:
+            refuse_overridden(target, wrappers_in((fake_args, fake_kwargs)))
         rest = fake_args[1:] if op == "call_method" else fake_args
         example = self.world.operations.run(
             target, lambda: self.run_fake(run, rest, fake_kwargs, target), fake_args, fake_kwargs

@@ -6,6 +6,7 @@ It is of a class of the tracer's, not of the program's: torch's dispatcher comes
 
 from __future__ import annotations
 
+import types
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracer.graph_breaks import unsupported
+from tracer.sources.reading import type_dict
 
 if TYPE_CHECKING:
     from tracer.graph.fake_mode import FakeMode
@@ -38,6 +40,32 @@ class WrapperFake(torch.Tensor):
 
     def __repr__(self) -> str:  # type: ignore[override]
         return f"WrapperFake({self.wrapper.__qualname__}, size={tuple(self.shape)})"
+
+
+# What a class may define that is never called where torch.Tensor's is meant.
+_NOT_OVERRIDING = frozenset(
+    "__module__ __qualname__ __doc__ __dict__ __weakref__ __annotations__ __slots__ __new__ __init__ __torch_dispatch__ "
+    "__torch_function__ __tensor_flatten__ __tensor_unflatten__ __repr__ __str__ __format__ __reduce__ __reduce_ex__ "
+    "__getstate__ __setstate__ __init_subclass__ __class_getitem__ __orig_bases__ __parameters__ __static_attributes__ "
+    "__firstlineno__ __abstractmethods__ _abc_impl __match_args__".split()
+)
+
+
+def overridden_methods(cls: type) -> set[str]:
+    """The names that a wrapper's class and torch.Tensor both define."""
+    own = cls.__mro__[: cls.__mro__.index(torch.Tensor)]
+    names = {name for base in own for name in type_dict(base)} - _NOT_OVERRIDING
+    return {name for name in names if hasattr(torch.Tensor, name)}
+
+
+def refuse_overridden(target: Any, met: Sequence[WrapperFake]) -> None:
+    """An operation that calls methods by name, in the graph, would come to those of the program's class, not to torch's."""
+    for wrapper in met:
+        names = overridden_methods(wrapper.wrapper)
+        method = getattr(torch.Tensor, target) if isinstance(target, str) else target
+        if names and (target in names or isinstance(method, types.FunctionType)):
+            name = getattr(target, "__name__", target)
+            unsupported("tensor-subclass", cls=wrapper.wrapper.__qualname__, source=f"{name}, where methods are overridden")
 
 
 def wrappers_in(structure: Any) -> list[WrapperFake]:

@@ -415,7 +415,7 @@ register(
     "The tensor subclass {cls} cannot be traced ({source})",
     "A __torch_function__ that is a class method is traced through, and so is the __torch_dispatch__ of a wrapper (made by "
     "_make_wrapper_subclass) where the backend runs graphs as they are written. Tensors that are not strided, data of their own "
-    "beside a __torch_dispatch__, torch's methods overridden there, __getattr__ and the like on a subclass are not.",
+    "beside a __torch_dispatch__, torch's operators overridden there, __getattr__ and the like on a subclass are not.",
     "pass a plain tensor, or override __torch_function__ alone.",
     topic=_TORCH,
 )

@@ -221,6 +221,9 @@ class TensorSubclassVariable(TensorVariable):
         own = self.special(tx, {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[op])
         return super().unary(tx, op) if own is None else own.call(tx, [], {})
 
+    def refuse_model_of(self, name: str) -> None:
+        """Breaks the graph where what is done for a plain tensor is not known to be the same for this one."""
+
     def _refuse_own(self, name: str) -> None:
         if self.own(name) is not None:
             unsupported("tensor-subclass", cls=self.cls.__qualname__, source=f"its own {name}")
@@ -269,6 +272,7 @@ def base_method(
         protocol = _PROTOCOLS.get(name)
         if protocol is not None and not kwargs:
             return protocol(owner, tx, *args) or NONE
+        owner.refuse_model_of(name)
         return TensorVariable.call_method(owner, tx, name, args, kwargs)
     return owner.call_method(tx, name, args, kwargs)
 

@@ -14,6 +14,7 @@ from tracer import _C, config, guards
 from tracer.errors import TraceAnew
 from tracer.graph.exchanged_data import is_exchanged_leaf
 from tracer.graph.fake_tensors import is_leaf, is_symbolic
+from tracer.graph.wrapper_fakes import WrapperFake
 from tracer.graph_breaks import unsupported
 from tracer.sources import GenericAttrSource
 from tracer.sources.reading import is_a
@@ -154,6 +155,8 @@ class TensorVariable(VariableTracker):
     def _may_be_gradient(self, value: VariableTracker) -> bool:
         if isinstance(value, TensorVariable):
             mine, other = self.fake, value.fake
+            if (type(mine) is WrapperFake) is not (type(other) is WrapperFake):
+                return False
             return (mine.dtype, mine.device, mine.layout, mine.shape) == (other.dtype, other.device, other.layout, other.shape)
         return value.is_none()
 

@@ -9,6 +9,7 @@ import torch
 
 from tracer import guards
 from tracer.graph.exchanged_data import exchanged, exchanged_at, is_exchanged_leaf
+from tracer.graph.wrapper_fakes import WrapperFake
 from tracer.graph_breaks import unsupported
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def refuse_unlike_data(tx: Tracer, tensor: TensorVariable, data: torch.Tensor) -
     before = tensor.fake
     alike = (before.device, before.layout) == (data.device, data.layout)
     plain = tensor.cls in (torch.Tensor, torch.nn.Parameter) and not (before.is_conj() or before.is_neg())
+    plain = plain and type(data) is not WrapperFake
     if not alike or not plain or torch._C._are_functorch_transforms_active() or tx.trace.overrides.active:
         unsupported("unsupported-attribute-store", value=tensor.describe(), name="data")
 

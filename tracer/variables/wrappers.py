@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tracer.graph.wrapper_fakes import has_plain_metadata
+from tracer.graph.wrapper_fakes import has_plain_metadata, overridden_methods
 from tracer.graph_breaks import unsupported
-from tracer.sources.reading import is_a, type_dict
+from tracer.sources import AttrSource
+from tracer.sources.reading import is_a, raw_attr
 from tracer.variables.base import VariableTracker
 from tracer.variables.lookups import MISSING, is_data_descriptor, lookup
 from tracer.variables.overrides import TensorSubclassVariable
@@ -29,13 +30,6 @@ if TYPE_CHECKING:
     from tracer.sources import Source
     from tracer.variables.protocol import Tracer
 
-# What a class may define that torch's own Python code, which runs in the graph, would not call instead of torch.Tensor's.
-_MAY_DEFINE = frozenset(
-    "__module__ __qualname__ __doc__ __dict__ __weakref__ __annotations__ __slots__ __new__ __init__ __torch_dispatch__ "
-    "__torch_function__ __tensor_flatten__ __tensor_unflatten__ __repr__ __str__ __format__ __reduce__ __reduce_ex__ "
-    "__getstate__ __setstate__ __init_subclass__ __class_getitem__ __orig_bases__ __parameters__ __static_attributes__ "
-    "__firstlineno__ __abstractmethods__ _abc_impl __match_args__".split()
-)
 # Questions about metadata, and what is an operation of the graph after all; others that have a model are left to CPython.
 _METHODS = frozenset(
     "size stride storage_offset dim ndimension numel nelement is_contiguous is_floating_point is_complex is_signed element_size "
@@ -51,9 +45,12 @@ def is_wrapper_class(cls: type) -> bool:
     static = lookup(cls, "__torch_dispatch__")[1]
     if not is_a(static, classmethod) or not is_a(static.__func__, types.FunctionType):
         return False
-    own = cls.__mro__[: cls.__mro__.index(torch.Tensor)]
-    names = {name for base in own for name in type_dict(base)}
-    return all(name in _MAY_DEFINE or lookup(torch.Tensor, name)[0] is None for name in names)
+    return all(_is_named_method(name, lookup(cls, name)[1]) for name in overridden_methods(cls))
+
+
+def _is_named_method(name: str, static: Any) -> bool:
+    """Whether nothing but a call by this name comes to a method."""
+    return not name.startswith("__") and is_a(static, (types.FunctionType, classmethod, staticmethod))
 
 
 def is_wrapper(value: torch.Tensor) -> bool:
@@ -97,24 +94,36 @@ class WrapperVariable(TensorSubclassVariable):
     # -- attributes ------------------------------------------------------------------------------------------------------
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if tx.effects.is_deleted(self, name):
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
         if self._shadows(tx, name):
             return self._instance_attr(tx, name)
         return super().get_attr(tx, name)
 
     def _shadows(self, tx: Tracer, name: str) -> bool:
         """Whether the tensor itself has an attribute of the name of a method, as `inner`, which it gives instead."""
-        held = self.parts if self.source is None else vars(self.real(tx))
-        if tx.effects.attribute(self, name) is not None or name not in held:
+        if tx.effects.attribute(self, name) is not None or not self._holds(tx, name):
             return False
         static = lookup(self.cls, name)[1]
-        return static is MISSING or not is_data_descriptor(static)
+        return static is MISSING or _is_slot(static) or not is_data_descriptor(static)
+
+    def _holds(self, tx: Tracer, name: str) -> bool:
+        if self.source is None:
+            return name in self.parts
+        try:
+            raw_attr(self.real(tx), name)
+        except AttributeError:
+            return False
+        return True
 
     def _is_in_instance(self, tx: Tracer, name: str) -> bool:
         return name in self.parts if self.source is None else super()._is_in_instance(tx, name)
 
     def _instance_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name not in self.parts:
-            return super()._instance_attr(tx, name)
+            if self.source is None or not self._holds(tx, name):
+                return super()._instance_attr(tx, name)
+            return tx.wrap(raw_attr(self.real(tx), name), AttrSource(self.source, name))  # type: ignore[no-any-return]
         if name not in self._read:
             self._read[name] = self._part(tx, self.parts[name], getattr, (self.node, name))
         return self._read[name]
@@ -136,7 +145,7 @@ class WrapperVariable(TensorSubclassVariable):
         if self.source is None and not tx.output.traces_wrapper or name == "data":
             unsupported("tensor-subclass", cls=self.cls.__qualname__, source=f"a store to .{name}")
         static = lookup(self.cls, name)[1]
-        if static is MISSING or not is_data_descriptor(static):
+        if static is MISSING or _is_slot(static) or not is_data_descriptor(static):
             tx.effects.store_attribute(self, name, value)
         else:
             super().set_attr(tx, name, value)
@@ -148,9 +157,17 @@ class WrapperVariable(TensorSubclassVariable):
     ) -> VariableTracker:
         if tx.effects.attribute(self, name) is not None or self._shadows(tx, name):
             return self.get_attr(tx, name).call(tx, args, kwargs)
-        if self.own(name) is None and tensor_method(name) is not None and name not in _METHODS:
-            unsupported("tensor-subclass", cls=self.cls.__qualname__, source=name)
+        if self.own(name) is None:
+            self.refuse_model_of(name)
         return super().call_method(tx, name, args, kwargs)
+
+    def refuse_model_of(self, name: str) -> None:
+        if tensor_method(name) is not None and name not in _METHODS:
+            unsupported("tensor-subclass", cls=self.cls.__qualname__, source=name)
+
+
+def _is_slot(static: Any) -> bool:
+    return is_a(static, types.MemberDescriptorType)
 
 
 def _item(items: tuple[Any, ...], index: int) -> Any:
