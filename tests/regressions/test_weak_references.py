@@ -154,6 +154,17 @@ def test_an_object_has_one_weak_reference() -> None:
     breaks(lambda x: (x + 1, weakref.ref(PLAIN) is known), X)
 
 
+def test_a_tensor_that_the_frame_was_given_and_drops() -> None:
+    def f(x: torch.Tensor) -> Any:
+        held: Any = x + 1
+        tracer.graph_break()
+        watch = weakref.ref(held)
+        held = None
+        return x * 2, watch() is None
+
+    assert breaks(f, X).result[1]
+
+
 def test_what_is_dropped_by_an_object_that_the_trace_changes() -> None:
     def by_a_list(x: torch.Tensor, items: list[Any], watch: Any) -> Any:
         before = watch() is None

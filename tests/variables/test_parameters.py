@@ -250,6 +250,21 @@ def test_gradients_arrive_at_a_parameter_that_was_returned(backend, program):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_gradients_arrive_through_a_view_of_a_parameter_that_was_returned(backend):
+    def program(x):
+        p = nn.Parameter(torch.ones(4))
+        with torch.no_grad():
+            p.mul_(2)
+        return p.view(2, 2), p[1:].t(), p, x + 1
+
+    for run in (program, optimize(backend)(program)):
+        view, part, p, _ = run(X)
+        assert view.requires_grad and part.requires_grad and view.data_ptr() == p.data_ptr()
+        (view.sum() + part.sum()).backward()
+        assert p.grad.tolist() == [1, 2, 2, 2]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_writes_to_a_parameter_that_was_returned_are_noticed_by_autograd(backend):
     def program(x):
         data = torch.ones(4)
@@ -349,6 +364,14 @@ def given_other_data_when_gradients_lead_to_it(x):
     return y, p
 
 
+def given_other_data_before_gradients_flow_through_it(x):
+    p, q = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(4))
+    y = x * p * q
+    p.data = torch.zeros(4)  # which is what autograd multiplies the gradient of q by
+    y.sum().backward()
+    return p.grad, q.grad
+
+
 def converted_when_it_has_a_gradient(x):
     p = nn.Parameter(torch.ones(4))
     p.grad = torch.ones(4)
@@ -385,7 +408,8 @@ def in_a_recurrent_layer_with_another_weight(x):
 LEFT_TO_CPYTHON = [
     in_place, of_numbers_without_gradients, with_a_hook, in_inference_mode, frozen_when_gradients_lead_to_it,
     frozen_when_its_value_was_stored, thawed_when_it_has_a_view, given_other_data_when_gradients_lead_to_it,
-    converted_when_it_has_a_gradient, given_data_that_have_no_gradient, written_to_with_a_history,
+    given_other_data_before_gradients_flow_through_it, converted_when_it_has_a_gradient,
+    given_data_that_have_no_gradient, written_to_with_a_history,
     written_to_with_a_history_through_a_view, in_a_recurrent_layer_with_another_weight,
 ]  # fmt: skip
 

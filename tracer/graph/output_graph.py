@@ -16,6 +16,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.fx.node import map_arg
 
 from tracer import config
+from tracer.graph.exchanged_data import exchanged_at
 from tracer.graph.fake_rules import fake_form
 from tracer.graph.fake_tensors import FakeWorld, expr_of, is_leaf, is_symbolic, symbols_in
 from tracer.graph.function_views import FunctionViews
@@ -337,13 +338,16 @@ class OutputGraph:
 
     def leaf_that_shows(self, results: list[fx.Node], inputs: list[GraphInput]) -> int | None:
         """The step that made a leaf which a backend that differentiates the graph with respect to its inputs would lose: it is
-        returned, or all that is returned requires gradients because of it."""
+        returned, or a view of it is, or all that is returned requires gradients because of it."""
         examples = [node.meta[EXAMPLE] for node in results if isinstance(node.meta[EXAMPLE], torch.Tensor)]
-        ids = {id(example) for example in examples if example.requires_grad}
-        if not ids or not self.own_leaves or self.runs_as_written:
+        differentiable = [example for example in examples if example.requires_grad]
+        if not differentiable or self.runs_as_written:
             return None
         alone = not any(isinstance(item.fake, torch.Tensor) and item.fake.requires_grad for item in inputs)
-        return next((step for leaf, step in self.own_leaves if alone or id(leaf) in ids), None)
+        ids = set(map(id, differentiable))
+        steps = [step for leaf, step in self.own_leaves if alone or id(leaf) in ids]
+        steps += [step for step in map(exchanged_at, differentiable) if step is not None]
+        return next(iter(steps), None)
 
     @property
     def draws_random_numbers(self) -> bool:

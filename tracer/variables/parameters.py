@@ -63,14 +63,14 @@ class MadeParameterVariable(TensorVariable):
         return self
 
     def _refuse_history(self, tx: Tracer, name: str) -> None:
-        """Gradients that lead here would go to the parameter that was; and what a write has made of it is more than its data."""
+        """Gradients that lead here would go to the parameter that was; and what a write has made of it is more than its data.
+        Then CPython makes it: autograd goes by the data that the leaf itself has later on, and views are those of the leaf."""
         special = torch._C._are_functorch_transforms_active() or torch.is_inference_mode_enabled()
         special = special or tx.trace.overrides.active or tx.effects.observer is not None
         leads_here = any(map(self._leads_here, self.node.users))
         if special or leads_here or self.has_lost_leaf:
             value = f"{self.describe()}, which gradients may lead to,"
-            step = None if self.is_made_parameter else self.held_from  # views are to be those of the very leaf
-            unsupported("unsupported-attribute-store", break_step=step, value=value, name=name)
+            unsupported("unsupported-attribute-store", break_step=self.held_from, value=value, name=name)
 
     def _leads_here(self, user: fx.Node) -> bool:
         """Whether a node of the graph that reads the parameter may have a history that begins with it. A view has when it has."""
