@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+import pytest
 import torch
 
 import tracer
@@ -145,3 +146,26 @@ def test_a_method_stored_in_the_trace_is_called():
         return o.double(x)
 
     check(f, X, Thing())
+
+
+class Marked(torch.Tensor):
+    foo = "of the class"
+
+
+@pytest.mark.parametrize("cls", [torch.Tensor, Marked])
+def test_an_attribute_of_a_tensor_that_was_stored_and_deleted_is_gone(cls):
+    def program(x):
+        x.foo = 2
+        del x.foo
+        found = getattr(x, "foo", "nothing"), hasattr(x, "foo")
+        try:
+            return found, x.foo, x * 2
+        except AttributeError as error:
+            return found, str(error), x * 2
+
+    def make():
+        x = X.clone().as_subclass(cls)
+        x.foo = 1
+        return (x,), {}
+
+    assert check_made(program, make).error is None

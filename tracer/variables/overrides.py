@@ -170,7 +170,7 @@ class TensorSubclassVariable(TensorVariable):
 
     def _is_in_instance(self, tx: Tracer, name: str) -> bool:
         """Whether the tensor itself has the attribute; guarded where it has not."""
-        if self.source is None:
+        if self.source is None or tx.effects.is_deleted(self, name):
             return False
         if name in self.real(tx).__dict__:
             return True

@@ -109,7 +109,7 @@ class TensorVariable(VariableTracker):
         unsupported("unsupported-attribute", value=self.describe(), name=name)
 
     def _instance_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if self.source is None:
+        if self.source is None or tx.effects.is_deleted(self, name):
             tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
         return tx.instance_attr(self, self.real(tx), name)
 

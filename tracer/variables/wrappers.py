@@ -94,8 +94,6 @@ class WrapperVariable(TensorSubclassVariable):
     # -- attributes ------------------------------------------------------------------------------------------------------
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if tx.effects.is_deleted(self, name):
-            unsupported("unsupported-attribute", value=self.describe(), name=name)
         if self._shadows(tx, name):
             return self._instance_attr(tx, name)
         return super().get_attr(tx, name)
@@ -108,6 +106,8 @@ class WrapperVariable(TensorSubclassVariable):
         return static is MISSING or _is_slot(static) or not is_data_descriptor(static)
 
     def _holds(self, tx: Tracer, name: str) -> bool:
+        if tx.effects.is_deleted(self, name):
+            return False
         if self.source is None:
             return name in self.parts
         try:
@@ -117,7 +117,7 @@ class WrapperVariable(TensorSubclassVariable):
         return True
 
     def _is_in_instance(self, tx: Tracer, name: str) -> bool:
-        return name in self.parts if self.source is None else super()._is_in_instance(tx, name)
+        return self._holds(tx, name) if self.source is None else super()._is_in_instance(tx, name)
 
     def _instance_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name not in self.parts:
