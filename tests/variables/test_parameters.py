@@ -323,12 +323,6 @@ def of_numbers_without_gradients(x):
         return x, str(error)
 
 
-def with_a_hook(x):
-    p = nn.Parameter(torch.ones(4))
-    p.register_hook(lambda gradient: gradient * 2)
-    return x * p, p
-
-
 def in_inference_mode(x):
     with torch.inference_mode():
         p = nn.Parameter(torch.ones(4))
@@ -406,7 +400,7 @@ def in_a_recurrent_layer_with_another_weight(x):
 
 
 LEFT_TO_CPYTHON = [
-    in_place, of_numbers_without_gradients, with_a_hook, in_inference_mode, frozen_when_gradients_lead_to_it,
+    in_place, of_numbers_without_gradients, in_inference_mode, frozen_when_gradients_lead_to_it,
     frozen_when_its_value_was_stored, thawed_when_it_has_a_view, given_other_data_when_gradients_lead_to_it,
     given_other_data_before_gradients_flow_through_it, converted_when_it_has_a_gradient,
     given_data_that_have_no_gradient, written_to_with_a_history,

@@ -67,6 +67,8 @@ def gradients(tx: Tracer, outputs: VariableTracker, inputs: VariableTracker, *ar
     name = "torch.autograd.grad"
     _need_leaves(tx, name)
     given = [_tuple(tx, outputs), _tuple(tx, inputs), *args]
+    for tensor in given[1].unpack(tx) if isinstance(given[1], TupleVariable) else given[1:2]:
+        _refuse_hooks_of_leaf(tx, name, tensor, _HOOKS[:1])
     result = tx.call_in_graph(torch.autograd.grad, given, kwargs)
     if _kept_on_the_way(tx):
         _refuse(name, "which passes a tensor that retains its gradient")
@@ -177,11 +179,25 @@ def _used(
 def _refuse_hooks(tx: Tracer, leaf: Any) -> None:
     if not keeps_layout(leaf.fake):
         _refuse("backward", "to a leaf with gaps in its memory")
+    _refuse_hooks_of_leaf(tx, "backward", leaf, _HOOKS)
+
+
+def _refuse_hooks_of_leaf(tx: Tracer, what: str, leaf: Any, kinds: tuple[str, ...]) -> None:
+    """A compiler knows nothing of them; those that the trace itself sets are not there yet."""
+    if leaf.hooked_at is not None and is_leaf_outside(tx, leaf):
+        _refuse(what, "to a leaf with hooks")
     if leaf.source is not None:
-        for name in _HOOKS:
+        for name in kinds:
             hooks = tx.wrap(getattr(leaf.real(tx), name), GenericAttrSource(leaf.source, name))
             if not hooks.is_constant():
-                _refuse("backward", "to a leaf with hooks")
+                _refuse(what, "to a leaf with hooks")
+
+
+def is_leaf_outside(tx: Tracer, tensor: Any) -> bool:
+    """Whether a tensor is a leaf that requires a gradient outside of the graph, or will be one."""
+    if tensor.source is None or not tensor.fake.requires_grad:
+        return bool(tensor.is_made_parameter)
+    return bool(tensor.get_attr(tx, "is_leaf").constant())
 
 
 def _accumulate(tx: Tracer, leaf: Any, gradient: VariableTracker, differentiable: bool) -> None:

@@ -66,7 +66,7 @@ class MadeParameterVariable(TensorVariable):
         """Gradients that lead here would go to the parameter that was; and what a write has made of it is more than its data.
         Then CPython makes it: autograd goes by the data that the leaf itself has later on, and views are those of the leaf."""
         special = torch._C._are_functorch_transforms_active() or torch.is_inference_mode_enabled()
-        special = special or tx.trace.overrides.active or tx.effects.observer is not None
+        special = special or tx.trace.overrides.active or tx.effects.observer is not None or self.hooked_at is not None
         leads_here = any(map(self._leads_here, self.node.users))
         if special or leads_here or self.has_lost_leaf:
             value = f"{self.describe()}, which gradients may lead to,"

@@ -307,13 +307,6 @@ _each(
 )
 
 
-def _drives_autograd(name: str) -> Method:
-    def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-        unsupported("autograd-in-trace", name=name)
-
-    return method
-
-
 @_methods("backward")
 def _backward(
     tx: Tracer,
@@ -326,9 +319,14 @@ def _backward(
     return backward(tx, self, gradient, retain_graph, create_graph, inputs)
 
 
-@_methods("register_hook")
-def _register_hook(tx: Tracer, self: TensorVariable, hook: VariableTracker) -> VariableTracker:
-    return model_of(add_hook)(tx, self, hook)  # type: ignore[misc, no-any-return]
+def _sets_a_hook(name: str) -> Method:
+    def method(tx: Tracer, self: TensorVariable, hook: VariableTracker) -> VariableTracker:
+        return model_of(add_hook)(tx, self, hook, name)  # type: ignore[misc, no-any-return]
+
+    return method
+
+
+_each("register_hook register_post_accumulate_grad_hook", _sets_a_hook)
 
 
 @_methods("retain_grad")
@@ -340,9 +338,6 @@ def _retain_grad(tx: Tracer, self: TensorVariable) -> VariableTracker:
     if self.retained is None:
         retain_gradient(tx, self)
     return NONE
-
-
-_each("register_post_accumulate_grad_hook", _drives_autograd)
 
 
 # -- metadata of inputs --------------------------------------------------------------------------------------------------

@@ -1,12 +1,13 @@
-"""Hooks on tensors that the traced function makes: part of the graph, with eager's gradients; others break it."""
+"""Hooks on tensors: part of the graph, or, on leaves, set behind it, with eager's gradients; others break it."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
 import tracer
-from tests.support import breaks, captured
+from tests.support import breaks, captured, check
 
 X = torch.linspace(-1, 1, 6).reshape(2, 3)
 SCALE = [2.0]
@@ -146,3 +147,89 @@ def test_a_handle_that_leaves_the_region_takes_the_hook_away():
         y.sum().backward()
         assert torch.equal(x.grad, torch.full_like(X, 8.0))
         x.grad = None
+
+
+def on_a_made_parameter(x):
+    p, seen = nn.Parameter(torch.ones(3)), []
+    p.register_hook(lambda g: g * SCALE[0])
+    p.register_hook(lambda g: seen.append(g.sum().item()))
+    return x * p, p, seen
+
+
+def on_a_made_leaf(x):
+    p = torch.ones(3, requires_grad=True)
+    p.register_hook(lambda g: g * 3)
+    return x * p, p
+
+
+def on_an_argument(x):
+    x.register_hook(lambda g: g * 2)
+    x.register_hook(lambda g: g + 1)
+    with torch.no_grad():
+        x.add_(1)
+    return x * x, x
+
+
+def after_accumulation(x):
+    p, seen = nn.Parameter(torch.ones(3)), {}
+    x.register_post_accumulate_grad_hook(lambda each: seen.setdefault("x", []).append(each.grad.sum().item()))
+    p.register_post_accumulate_grad_hook(lambda each: seen.setdefault("p", []).append(each.grad.sum().item()))
+    return x * p, p, seen
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("fn", [on_a_made_parameter, on_a_made_leaf, on_an_argument, after_accumulation])
+def test_hooks_on_leaves_are_set_behind_the_graph(fn, backend):
+    outcomes = []
+    for run in (fn, tracer.optimize(backend, fullgraph=True)(fn)):
+        for _ in range(2):
+            x = leaf()
+            y, p, *seen = run(x)
+            for _ in range(2):
+                y.sum().backward(retain_graph=True)
+            outcomes.append([y, x.grad, p.grad, seen])
+    for outcome in outcomes[1:]:
+        torch.testing.assert_close(outcome, outcomes[0])
+
+
+def test_a_backward_pass_that_would_meet_a_hook_behind_the_graph_breaks_it():
+    def by_backward(x):
+        p = nn.Parameter(torch.ones(3))
+        p.register_hook(lambda g: g * 2)
+        (x * p).sum().backward()
+        return p.grad
+
+    def by_grad(x):
+        x.register_hook(lambda g: g * 2)
+        return torch.autograd.grad((x * 3).sum(), [x])
+
+    def frozen(x):
+        p = nn.Parameter(torch.ones(3))
+        p.register_hook(lambda g: g * 2)
+        return p.requires_grad_(False), x * p
+
+    for fn in (by_backward, by_grad, frozen):
+        breaks(fn, leaf())
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_gradients_of_leaves_with_hooks_are_what_these_make_of_them(backend):
+    traced = tracer.optimize(backend)(lambda x: torch.autograd.grad((x * 3).sum(), x)[0])
+    x = leaf()
+    assert torch.equal(traced(x), torch.full_like(X, 3))
+    x.register_hook(lambda g: g * 2)
+    assert torch.equal(traced(x), torch.full_like(X, 6))
+
+
+def test_a_hook_on_what_was_computed_before_breaks_the_graph():
+    def fn(x):
+        def inner(y):
+            y.register_hook(lambda g: g * 3)
+            return y * 2
+
+        y = x * 2
+        tracer.graph_break()
+        inner(y).sum().backward()
+        return x.grad
+
+    assert "autograd-in-trace" in check(fn, leaf()).break_ids

@@ -1,6 +1,6 @@
-"""A model of `Tensor.register_hook`, of tensors that the graph makes: the hook becomes a graph of its own.
-
-It is traced where it is registered and runs when gradients come, perhaps long after: what it reads must be the same then.
+"""A model of `Tensor.register_hook`. On a tensor that the graph makes, the hook becomes a graph of its own; it is traced where it
+is registered and runs when gradients come, perhaps long after: what it reads must be the same then. On a leaf that is one
+outside of the graph, the output code sets the hook as it is.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import fx
 
+from tracer.effects.deferred import DeferredCall
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph.tensor_hooks import add_hook, remove_hook
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.library.subgraphs import Subgraph, argument_of_function, recording, refuse_new_symbols
 from tracer.sources.reading import codes_in
+from tracer.variables.backward import is_leaf_outside
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, ConstantVariable
 from tracer.variables.functions import FunctionVariable
@@ -29,15 +31,36 @@ Value = VariableTracker
 _NAME = "a hook on a tensor"
 
 
-class HookHandleVariable(VariableTracker):
-    """What takes the hook away again. It lives in the graph."""
+class OutsideHandleVariable(VariableTracker):
+    """What takes a hook away again that the output code sets."""
 
-    def __init__(self, node: fx.Node, break_step: int) -> None:
-        self.node = node
+    def __init__(self, break_step: int) -> None:
         self.break_step = break_step
 
     def truth(self, tx: Tracer) -> bool:
         return True
+
+    def call_method(self, tx: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        self._refuse()
+
+    def get_attr(self, tx: Any, name: str) -> Value:
+        self._refuse()
+
+    def reconstruct(self, cg: Any) -> None:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        """It is real where the graph breaks before the hook is set."""
+        name = f"{_NAME} whose handle is used outside of the graph"
+        unsupported("autograd-in-trace", break_step=self.break_step, name=name)
+
+
+class HookHandleVariable(OutsideHandleVariable):
+    """What takes the hook away again. It lives in the graph."""
+
+    def __init__(self, node: fx.Node, break_step: int) -> None:
+        super().__init__(break_step)
+        self.node = node
 
     def call_method(self, tx: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name != "remove" or args or kwargs:
@@ -52,23 +75,18 @@ class HookHandleVariable(VariableTracker):
             self._refuse()
         return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
 
-    def reconstruct(self, cg: Any) -> None:
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        """It is real where the graph breaks before the hook is set."""
-        name = f"{_NAME} whose handle is used outside of the graph"
-        unsupported("autograd-in-trace", break_step=self.break_step, name=name)
-
 
 @models(add_hook)
-def _register_hook(tx: Any, tensor: Value, hook: Value) -> Value:
-    plain = isinstance(tensor, TensorVariable) and tensor.source is None and tensor.cls is torch.Tensor
-    if not isinstance(tensor, TensorVariable) or not plain or tensor.is_made_parameter:
-        unsupported("autograd-in-trace", name=f"{_NAME} that existed before")
-    nested = tx.effects.observer is not None or torch._C._are_functorch_transforms_active()
-    if nested or not tensor.fake.requires_grad:
+def _register_hook(tx: Any, tensor: Value, hook: Value, name: str) -> Value:
+    """`name`: of the method that registers it."""
+    known = isinstance(tensor, TensorVariable) and tensor.cls in (torch.Tensor, torch.nn.Parameter)
+    nested = tx.effects.observer is not None or torch._C._are_functorch_transforms_active() or tx.trace.overrides.active
+    if not isinstance(tensor, TensorVariable) or not known or nested or not tensor.fake.requires_grad:
         unsupported("autograd-in-trace", name=f"{_NAME} of another kind")
+    if is_leaf_outside(tx, tensor):
+        return _set_by_output_code(tx, tensor, hook, getattr(torch.Tensor, name))
+    if tensor.source is not None or name != "register_hook":
+        unsupported("autograd-in-trace", name=f"{_NAME} that existed before, or of another kind,")
     _refuse_what_may_change(tx, hook)
     subgraph = _traced(tx, tensor, hook)
     output = tx.output
@@ -79,6 +97,14 @@ def _register_hook(tx: Any, tensor: Value, hook: Value) -> Value:
     step = tx.break_step()
     tensor.hooked_at = step if tensor.hooked_at is None else tensor.hooked_at
     return HookHandleVariable(node, step)
+
+
+def _set_by_output_code(tx: Any, tensor: TensorVariable, hook: Value, function: Any) -> Value:
+    """Gradients come to a leaf after the graph, unless a backward pass is part of it, which has to be refused."""
+    step = tx.break_step()
+    tensor.hooked_at = step if tensor.hooked_at is None else tensor.hooked_at
+    tx.effects.defer(DeferredCall(function, (), (tensor, hook)))
+    return OutsideHandleVariable(step)
 
 
 def _traced(tx: Any, tensor: TensorVariable, hook: Value) -> Subgraph:
