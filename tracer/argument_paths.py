@@ -11,13 +11,14 @@ import copy
 import dataclasses
 import types
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from tracer import _C
 from tracer.errors import UserError
 from tracer.guards import argument_slots
+from tracer.handing_on import NAMED_BY
 from tracer.sources import AttrSource, ItemSource, LocalSource, Source
 from tracer.sources.reading import instance_dict, type_dict, type_lookup, type_mro
 
@@ -53,17 +54,32 @@ def parsed(text: str) -> Path:
     return (node.id, *reversed(keys))
 
 
+def placed(code: types.CodeType, slots: Mapping[str, Any], path: Path) -> Path:
+    """The path from a slot of the frame on: an argument may be an item of `*args` or `**kwargs`. Empty where it is left out."""
+    name, *keys = path
+    if name in slots:
+        return path
+    others = argument_slots(code)[-1] if code.co_flags & 0x08 else None  # CO_VARKEYWORDS
+    if others is not None and name in slots[others]:
+        return others, *path
+    if code in NAMED_BY:
+        first, more, _ = slots
+        for function in NAMED_BY[code](slots[first]):
+            names = argument_slots(function.__code__)[: function.__code__.co_argcount]
+            if name in names:
+                index = names.index(name) - 1
+                if index >= len(slots[more]):
+                    return ()
+                return (first, *keys) if index < 0 else (more, index, *keys)
+    raise UserError(f"{code.co_qualname} has no argument {name!r}", hint=f"it has {', '.join(slots) or 'none'}.")
+
+
 def follow(code: types.CodeType, slots: Mapping[str, Any], path: Path) -> tuple[Any, Source]:
     """The value at a path, and its source. Behind a None there is nothing: it is None."""
-    name, *keys = path
-    source: Source
-    if name in slots:
-        value, source = slots[name], LocalSource(name)
-    else:
-        others = argument_slots(code)[-1] if code.co_flags & 0x08 else None  # CO_VARKEYWORDS
-        if others is None or name not in slots[others]:
-            raise UserError(f"{code.co_qualname} has no argument {name!r}", hint=f"it has {', '.join(slots) or 'none'}.")
-        value, source = slots[others][name], ItemSource(LocalSource(others), name)
+    name, *keys = placed(code, slots, path) or (None,)
+    if name is None:
+        return None, LocalSource(str(path[0]))
+    value, source = slots[name], cast(Source, LocalSource(name))
     for key in keys:
         if value is None:
             break
@@ -168,4 +184,4 @@ def _twin(owner: Any, path: Path) -> Any:
     return twin
 
 
-__all__ = ["Attribute", "Path", "follow", "parsed", "replaced", "shown"]
+__all__ = ["Attribute", "Path", "follow", "parsed", "placed", "replaced", "shown"]

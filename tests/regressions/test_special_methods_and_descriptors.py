@@ -384,3 +384,42 @@ def test_arguments_of_object_that_it_does_not_take():
     check(f, torch.ones(2))
     with config.patch(convert_every_frame=True):
         check(f, torch.ones(2))
+
+
+class AddedTo:
+    def __radd__(self, other):
+        return 7.0
+
+
+class AddedToAsWell(AddedTo):
+    pass
+
+
+class AddedToMeta(type):
+    def __radd__(cls, other):
+        return 6.0
+
+
+class AddedToClass(metaclass=AddedToMeta):
+    pass
+
+
+@pytest.mark.parametrize("sides", [(AddedTo, AddedTo), (AddedTo, AddedToAsWell), (AddedToAsWell, AddedTo), (float, AddedTo)])
+def test_a_reflected_operator_is_not_asked_of_two_objects_of_one_class(sides):
+    def f(x, left, right):
+        try:
+            return x * (left() + right())
+        except TypeError:
+            return x * 2
+
+    check(f, torch.ones(2), *sides)
+
+
+def test_a_reflected_operator_of_a_metaclass():
+    def f(x):
+        try:
+            return x * (AddedToClass + AddedToClass)
+        except TypeError:
+            return x * (3.0 + AddedToClass)
+
+    check(f, torch.ones(2))

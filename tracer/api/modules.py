@@ -17,6 +17,7 @@ from tracer._C import Dispatcher, Steady, SteadyCall
 from tracer.api.module_proxy import HOOKS, ModuleProxy, has_hooks
 from tracer.api.region_methods import own_method
 from tracer.api.settings import STATE, Settings, dispatcher_in
+from tracer.handing_on import NAMED_BY
 
 if TYPE_CHECKING:
     from tracer.region_state import RegionState
@@ -34,6 +35,17 @@ def call_overridden(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
     """The frame of a module whose class has a `__call__` of its own."""
     return type(module).__call__(module, *args, **kwargs)
 
+
+def _named_by(module: torch.nn.Module) -> list[types.FunctionType]:
+    """The functions by whose names the arguments of a call of the module are known: what its class defines comes first."""
+    cls = type(module)
+    found = [vars(base).get(name) for name in ("forward", "__call__") for base in cls.__mro__]
+    found = [each.function if type(each) is Dispatcher else each for each in found]
+    return [each for each in found if type(each) is types.FunctionType and each.__code__ not in NAMED_BY]
+
+
+for _frame in (call_with_hooks, call_overridden):
+    NAMED_BY[_frame.__code__] = _named_by
 
 _GLOBAL_HOOKS = torch_module._has_any_global_hook.__code__.co_names
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tracer import guards
 from tracer.graph_breaks import unsupported
+from tracer.sources.reading import is_heap_type
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import DUNDER, ConstantVariable, boolean, is_nan
 from tracer.variables.functions import UserFunctionVariable
@@ -42,6 +43,8 @@ class Operators:
         tx: Any = self
         if _asks_right_first(op, left, right):
             result = right.binary(tx, op, left, True) or left.binary(tx, op, right, False)
+        elif left.python_type() is right.python_type() and is_heap_type(left.python_type()):  # then C asks the left one alone
+            result = left.binary(tx, op, right, False)
         else:
             result = left.binary(tx, op, right, False) or right.binary(tx, op, left, True)
         if result is None:

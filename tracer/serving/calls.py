@@ -17,7 +17,7 @@ from shapes.domain import Domain, Point
 from shapes.evaluation import evaluate
 from shapes.functions import Max
 from shapes.solver.bounds import Bounds
-from tracer.argument_paths import Attribute, Path, replaced, shown
+from tracer.argument_paths import Attribute, Path, placed, replaced, shown
 from tracer.errors import UserError
 from tracer.guards import argument_slots
 from tracer.shape_spec import Declared, DeclaredTensor, ShapeSpec
@@ -84,10 +84,11 @@ class Calls:
         return tuple(slots)
 
     def _put(self, slots: list[Any], path: Path, value: Any) -> None:
-        names = argument_slots(self.function.__code__)
-        named = path[0] in names
-        index, keys = (names.index(path[0]), path[1:]) if named else (len(names) - 1, path)
-        slots[index] = replaced(slots[index], keys, value, path)
+        code = self.function.__code__
+        names = argument_slots(code)
+        name, *keys = placed(code, dict(zip(names, slots, strict=True)), path)
+        index = names.index(name)
+        slots[index] = replaced(slots[index], tuple(keys), value, path)
 
     def is_small(self, point: Point) -> bool:
         """Whether the call can be made without a thought."""

@@ -298,7 +298,9 @@ class _Search:
             entry.guarded_code.pinned = True
             state.region.install(function.__code__, function.__globals__, entry)
             upkeep.settle(state, function, entry)
-            made = next(each for each in self.entries() if each.entry is entry)
+            made = next((each for each in self.entries() if each.entry is entry), None)
+        if made is None:  # another thread has reset the region since
+            return None
         if made.kind == "broken":
             return self.result("broken", point, _of_break(made))
         if made.refused == UNKNOWN:
