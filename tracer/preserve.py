@@ -364,7 +364,7 @@ def restoring(compiled: Callable[..., Any]) -> Callable[..., Any]:
 
 def plainly(compiled: Callable[..., Any]) -> Callable[..., Any]:
     """A graph some of whose inputs are of subclasses of tensors: their overrides were traced through, and it is given
-    plain tensors."""
+    plain tensors, and wrappers as they are."""
 
     def run_graph(*args: Any) -> Any:
         with torch._C.DisableTorchFunctionSubclass():
@@ -377,6 +377,8 @@ def plainly(compiled: Callable[..., Any]) -> Callable[..., Any]:
 
 def _plain(value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or type(value) in (torch.Tensor, torch.nn.Parameter):
+        return value
+    if type(value).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         return value
     with torch.enable_grad():
         return value.as_subclass(torch.Tensor)

@@ -427,6 +427,17 @@ def test_a_wrapper_around_an_argument_sees_what_is_written_to_it() -> None:
     captured(lambda w, x: (x.mul_(2), w + 1), make)
 
 
+@pytest.mark.parametrize("cls", [Scaled, WithoutFunction, WithFunction])
+def test_an_operation_is_done_on_the_very_wrapper(cls: Any) -> None:
+    def program(w: Scaled) -> Any:
+        w.inner.add_(2)
+        y = w * 2
+        w.inner.add_(1)
+        return y, w.mul(3), w
+
+    captured(program, lambda: ((cls(X.clone(), 2.0),), {}))
+
+
 # -- gradients -------------------------------------------------------------------------------------------------------------
 
 WITH_GRADIENTS = {
