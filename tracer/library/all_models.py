@@ -18,6 +18,7 @@ from tracer.library import (  # noqa: F401
     itertools_,
     json_,
     logging_,
+    made_caches,
     making_classes_,
     math_,
     nested_functions_,

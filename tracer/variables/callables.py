@@ -199,7 +199,7 @@ class CallableVariable(VariableTracker):
         if name == "__get__" and isinstance(self.value, _BINDING):
             return bound_by_get(tx, self, args, kwargs)
         found = self.get_attr(tx, name)
-        if isinstance(found, BuiltinMethodVariable) and found.owner is self:  # which would ask here again
+        if isinstance(found, BuiltinMethodVariable) and found.owner.identity() is self.value:  # which would ask here again
             unsupported("unsupported-method", value=self.describe(), name=name)
         return found.call(tx, args, kwargs)
 

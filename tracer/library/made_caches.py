@@ -1,0 +1,67 @@
+"""Caches that the traced program makes (`functools.lru_cache` inside of it): what they keep is known. They are not given out."""
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tracer.graph_breaks import unsupported
+from tracer.library.registry import models
+from tracer.polyfills.functools_ import cache_of
+from tracer.variables.base import VariableTracker
+from tracer.variables.functions import as_written
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tracer.variables.protocol import Tracer
+
+Value = VariableTracker
+_CACHE_OF = as_written(cache_of)
+_METHODS = ("__call__", "cache_info", "cache_clear")
+
+
+class MadeCacheVariable(VariableTracker):
+    """What `functools.lru_cache` makes of a function; its methods are functions of `polyfills.functools_`."""
+
+    def __init__(self, methods: list[Value], made_at: int) -> None:
+        self.methods = dict(zip(_METHODS, methods, strict=True))
+        self.made_at = made_at
+
+    def python_type(self) -> type:
+        return functools._lru_cache_wrapper
+
+    def children(self) -> Iterable[Value]:
+        return self.methods.values()
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self
+
+    def get_attr(self, tx: Tracer, name: str) -> Value:
+        stored = tx.effects.attribute(self, name)
+        if stored is not None:
+            return stored
+        if name == "__dict__":
+            return tx.instance_dict(self, None)  # type: ignore[no-any-return]
+        return self.methods.get(name) or super().get_attr(tx, name)
+
+    def set_attr(self, tx: Tracer, name: str, value: Value) -> None:
+        if name in _METHODS or hasattr(functools._lru_cache_wrapper, name) and name not in functools.WRAPPER_ASSIGNMENTS:
+            super().set_attr(tx, name, value)
+        tx.effects.store_attribute(self, name, value)
+
+    def call(self, tx: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.methods["__call__"].call(tx, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        unsupported("cannot-reconstruct", break_step=self.made_at, value="a cache that was made inside")
+
+
+@models(functools._lru_cache_wrapper)
+def _lru_cache_wrapper(tx: Tracer, function: Value, maxsize: Value, typed: Value, info: Value) -> Value:
+    """Where it is given out, CPython runs the whole call of lru_cache."""
+    made_at = next(frame for frame in reversed(tx.frames()) if frame.globals is not vars(functools)).break_step()
+    return MadeCacheVariable(tx.inline(_CACHE_OF, [function, maxsize, typed, info], {}).unpack(tx), made_at)
