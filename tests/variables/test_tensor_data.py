@@ -121,3 +121,64 @@ def test_a_parameter_of_a_module_is_given_other_data_step_by_step():
         left = [(parameter.detach().clone(), parameter.grad.clone()) for parameter in layer.parameters()]
         outcomes.append((first.detach(), second.detach(), left))
     Comparison().same(*outcomes, "outcome")
+
+
+def written_later(x, y):
+    x.data = y
+    return (x * x).sum()
+
+
+def written_inside(x, y):
+    x.data = y * 2
+    with torch.no_grad():
+        x.mul_(3)
+    return (x * x).sum()
+
+
+def multiplied(x, w):
+    x.data = x * 2
+    return (x * w).sum()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [written_later, multiplied])
+def test_writes_to_a_tensor_whose_data_were_exchanged_are_noticed_by_autograd(program, backend):
+    for run in (program, optimize(backend)(program)):
+        x, y = torch.ones(3), torch.full((3,), 2.0)
+        (y if program is multiplied else x).requires_grad_()
+        result = run(x, y)
+        with torch.no_grad():
+            x.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            result.backward()
+
+
+@pytest.mark.parametrize("written_before", [0, 3])
+@pytest.mark.parametrize("program", [written_later, written_inside])
+def test_versions_of_a_tensor_whose_data_were_exchanged(program, written_before):
+    outcomes = []
+    for run in (program, optimize("eager", fullgraph=True)(program)):
+        x, y = torch.ones(3, requires_grad=True), torch.full((3,), 2.0)
+        with torch.no_grad():
+            for _ in range(written_before):
+                x.add_(1)
+        kept = (x * x).sum()
+        loss = run(x, y)
+        versions = x._version, y._version
+        loss.backward()
+        if program is written_later:
+            y.add_(1)
+            kept.backward()
+        outcomes.append([*versions, x._version, x.grad, x.detach()])
+    assert str(outcomes[0]) == str(outcomes[1])
+
+
+def test_what_was_kept_before_the_data_were_exchanged_is_differentiated_as_before_under_another_backend():
+    for run in (written_later, optimize("aot_eager")(written_later)):
+        x = torch.ones(3, requires_grad=True)
+        with torch.no_grad():
+            x.add_(1)
+        kept = (x * x).sum()
+        run(x, torch.full((3,), 3.0)).backward()
+        kept.backward()
+        assert torch.equal(x.grad, torch.full((3,), 12.0))

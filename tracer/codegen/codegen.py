@@ -20,6 +20,7 @@ from tracer.codegen.asking import load_kept
 from tracer.codegen.generators import build_generator
 from tracer.codegen.tracebacks import build_traceback
 from tracer.effects.log import DELETED
+from tracer.graph.exchanged_data import exchange
 from tracer.graph_breaks import unsupported
 from tracer.sources import LocalSource, Source
 from tracer.variables.base import VariableTracker, unreachable
@@ -33,6 +34,7 @@ from tracer.variables.lifetimes import ends_with_code
 from tracer.variables.lookups import lookup
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sets import SetVariable
+from tracer.variables.tensor import TensorVariable
 
 Load = Callable[[], None]
 _CODE_CONSTANTS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), types.CodeType, tuple, frozenset, slice)
@@ -289,6 +291,10 @@ class Codegen:
 
     def change_attribute(self, value: VariableTracker, name: str, item: VariableTracker | None) -> None:
         """Stores `item`, deletes where it is None."""
+        if name == "data" and isinstance(value, TensorVariable) and item is not None:
+            self.call_object(exchange, lambda: self.load(value), lambda: self.load(item))
+            self.asm.pop()
+            return
         if self._stores_plainly(value):
             if item is not None:
                 self.load(item)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer import guards
-from tracer.graph.exchanged_data import exchanged, exchanged_at, is_exchanged_leaf
+from tracer.graph.exchanged_data import data_for, exchanged, exchanged_at, is_exchanged_leaf
 from tracer.graph.wrapper_fakes import WrapperFake
 from tracer.graph_breaks import unsupported
 
@@ -23,7 +23,7 @@ def exchange_data(tx: Tracer, tensor: TensorVariable, other: TensorVariable) -> 
     leaf = bool(before.is_leaf) or is_exchanged_leaf(before)
     _refuse_what_cannot_be_told(tx, tensor, other.fake, leaf)
     refuse_unlike_data(tx, tensor, other.fake)
-    data: Any = tx.output.call_function(getattr, (other.node, "data"), {})
+    data: Any = tx.output.call_function(data_for, (tensor.node, other.node), {})
     if tensor.source is None:
         tx.effects.mutate(tensor)
     else:
