@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._dispatch.python import no_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -25,15 +26,20 @@ MOST_ELEMENTS = 2**22  # of an argument: larger ones are not made
 
 _aten = torch.ops.aten
 ASKED = frozenset((
-    _aten._fft_c2r, _aten._fft_r2c, _aten._log_softmax, _aten._prelu_kernel, _aten._unsafe_view, _aten.addr,
-    _aten.binary_cross_entropy_with_logits, _aten.channel_shuffle, _aten.complex, _aten.deg2rad, _aten.diag_embed, _aten.fill,
-    _aten.flip, _aten.frexp, _aten.glu, _aten.hardshrink, _aten.hardtanh, _aten.huber_loss, _aten.im2col, _aten.index,
-    _aten.index_add, _aten.index_copy, _aten.index_put, _aten.isin, _aten.isinf, _aten.log_sigmoid_forward, _aten.masked_fill,
-    _aten.nan_to_num, _aten.native_batch_norm, _aten.native_channel_shuffle, _aten.native_group_norm, _aten.native_layer_norm,
-    _aten.pixel_unshuffle, _aten.poisson, _aten.polar, _aten.pow, _aten.rad2deg, _aten.renorm, _aten.roll, _aten.rot90,
-    _aten.rrelu_with_noise, _aten.sort, _aten.sum, _aten.tril, _aten.triu, _aten.upsample_bicubic2d,
-    _aten.upsample_bilinear2d, _aten.upsample_nearest2d, _aten.view,
+    _aten._fft_c2r, _aten._fft_r2c, _aten._log_softmax, _aten._native_batch_norm_legit,
+    _aten._native_batch_norm_legit_no_training, _aten._prelu_kernel, _aten._unsafe_view, _aten._upsample_nearest_exact2d,
+    _aten.addr, _aten.aminmax, _aten.binary_cross_entropy_with_logits, _aten.channel_shuffle,
+    _aten.complex, _aten.convolution, _aten.deg2rad, _aten.diag_embed, _aten.fill, _aten.flip, _aten.frexp, _aten.glu,
+    _aten.hardshrink, _aten.hardtanh, _aten.huber_loss, _aten.im2col, _aten.index, _aten.index_add, _aten.index_copy,
+    _aten.index_put, _aten.isin, _aten.isinf, _aten.log_sigmoid_forward, _aten.masked_fill, _aten.nan_to_num,
+    _aten.native_batch_norm, _aten.native_channel_shuffle, _aten.native_group_norm, _aten.native_layer_norm,
+    _aten.pixel_unshuffle, _aten.poisson, _aten.polar, _aten.pow, _aten.rad2deg, _aten.reflection_pad3d, _aten.renorm,
+    _aten.replication_pad3d, _aten.roll, _aten.rot90, _aten.rrelu_with_noise, _aten.sort, _aten.sum,
+    _aten.tril, _aten.triu, _aten.upsample_bicubic2d, _aten.upsample_bilinear2d, _aten.upsample_nearest2d,
+    _aten.upsample_trilinear3d, _aten.var_mean, _aten.view,
 ))  # fmt: skip
+COSTLY = {_aten.convolution: 2**16}  # asked of small arguments only
+_ALWAYS = frozenset((_aten.diag_embed,))  # asked of contiguous arguments, too
 
 
 def is_asked(func: Any) -> bool:
@@ -49,7 +55,8 @@ def with_asked_strides(
     `lay_out(args, fake, strides)` makes a tensor like `fake`.
     """
     tensors = [leaf for leaf in leaves(args, kwargs) if isinstance(leaf, torch.Tensor)]
-    if not _may_differ(tensors):
+    packet = getattr(func, "overloadpacket", None)
+    if not _can_be_made(tensors, COSTLY.get(packet, MOST_ELEMENTS)) or packet not in _ALWAYS and all(map(_is_in_line, tensors)):
         return result
     real = _run(func, args, kwargs)
     if isinstance(result, FakeTensor):
@@ -60,15 +67,17 @@ def with_asked_strides(
     return items if isinstance(result, list) else tuple(items)
 
 
-def _may_differ(tensors: list[torch.Tensor]) -> bool:
+def _can_be_made(tensors: list[torch.Tensor], most: int) -> bool:
+    """Whether there can be tensors on the CPU with the sizes and strides of these."""
     if any(tensor.layout is not torch.strided or tensor.device.type != "cpu" for tensor in tensors):
         return False
-    sizes = [[_hint(number) for number in (*tensor.shape, *tensor.stride())] for tensor in tensors]
-    if any(number is None for numbers in sizes for number in numbers):
+    if any(_hint(number) is None for tensor in tensors for number in (*tensor.shape, *tensor.stride())):
         return False
-    if any(math.prod(_hint(size) for size in tensor.shape) > MOST_ELEMENTS for tensor in tensors):
-        return False
-    return any(_hints(tensor.stride()) != _dense(_hints(tensor.shape), range(tensor.dim() - 1, -1, -1)) for tensor in tensors)
+    return all(math.prod(_hints(tensor.shape)) <= most for tensor in tensors)
+
+
+def _is_in_line(tensor: torch.Tensor) -> bool:
+    return _hints(tensor.stride()) == _dense(_hints(tensor.shape), range(tensor.dim() - 1, -1, -1))
 
 
 def _hint(number: Any) -> Any:
@@ -83,7 +92,7 @@ def _run(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What the operator gives on zeros; None where it fails on them."""
     state = torch.get_rng_state()
     try:
-        with _disable_current_modes():
+        with _disable_current_modes(), no_python_dispatcher(), torch.no_grad():
             return func(*map(_stand_in, args), **{name: _stand_in(value) for name, value in kwargs.items()})
     except Exception:
         return None
@@ -108,21 +117,32 @@ def _laid_out_as(
         return fake
     if _hints(fake.shape) != tuple(real.shape) or _hints(fake.stride()) == real.stride():
         return fake
-    strides = _strides(fake, real.stride())
+    strides = _strides(fake, real.stride(), tensors)
     if strides is None:
         return fake
-    if func.is_view:
+    if getattr(func, "is_view", False):
         return _aten.as_strided.default(args[0], fake.shape, strides, fake.storage_offset())
     return lay_out(args, fake, strides)
 
 
-def _strides(fake: FakeTensor, seen: tuple[int, ...]) -> tuple[Any, ...] | None:
+def _strides(fake: FakeTensor, seen: tuple[int, ...], tensors: list[torch.Tensor]) -> tuple[Any, ...] | None:
     """The strides of a result, those of this call being known; None where they say nothing of other calls."""
     if all(type(size) is int for size in fake.shape):
         return seen
     sizes = _hints(fake.shape)
     order = sorted(range(fake.dim()), key=lambda dim: (seen[dim], sizes[dim] != 1, -dim))
-    return _dense(fake.shape, order) if _dense(sizes, order) == seen else None
+    strides, dense = list(_dense(fake.shape, order)), _dense(sizes, order)
+    for dim, (size, stride) in enumerate(zip(fake.shape, seen)):
+        if stride != dense[dim]:  # that of an argument, kept where no element is found by it
+            kept = [each for each in _strides_at(tensors, fake.dim(), dim) if _hint(each) == stride]
+            if not kept or sizes[dim] != 1 and 0 not in sizes or type(size) is int is not type(kept[0]):
+                return None
+            strides[dim] = kept[0]
+    return tuple(strides)
+
+
+def _strides_at(tensors: list[torch.Tensor], dims: int, dim: int) -> list[Any]:
+    return [tensor.stride()[dim] for tensor in tensors if tensor.dim() == dims]
 
 
 def _dense(sizes: Sequence[Any], order: Sequence[int]) -> tuple[Any, ...]:

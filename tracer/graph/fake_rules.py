@@ -4,11 +4,15 @@ calls the function itself."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensor
+
+from tracer.graph.asked_functions import FUNCTIONS, asked
 
 
 def _gru_or_rnn(gates: int, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,6 +99,7 @@ _RULES: dict[Any, Callable[..., Any]] = {
     F.dropout: _dropout,
     torch.dropout: _torch_dropout,
     F.one_hot: _one_hot,
+    **{function: asked(function) for function in FUNCTIONS},
 }
 
 
@@ -104,3 +109,9 @@ def fake_form(function: Any) -> Any:
         return _RULES.get(function, function)
     except TypeError:  # not hashable
         return function
+
+
+def fake_method(tensor: Any, name: str) -> Any:
+    """What to run on fake tensors for a method of one of them."""
+    rule = _RULES.get(getattr(torch.Tensor, name, None))
+    return getattr(tensor, name) if rule is None or type(tensor) is not FakeTensor else functools.partial(rule, tensor)

@@ -27,7 +27,7 @@ def _normalised_by_statistics(
             return NotImplemented
         if each is not None and not each.dtype.is_floating_point:
             return NotImplemented
-    return torch.empty_like(data), mean.new_empty((0,)), variance.new_empty((0,))
+    return data.new_empty(data.shape), mean.new_empty((0,)), variance.new_empty((0,))
 
 
 def _native_dropout(data: torch.Tensor, p: float, train: Any) -> Any:

@@ -17,7 +17,7 @@ from torch.fx.node import map_arg
 
 from tracer import config
 from tracer.graph.exchanged_data import exchanged_at
-from tracer.graph.fake_rules import fake_form
+from tracer.graph.fake_rules import fake_form, fake_method
 from tracer.graph.fake_tensors import FakeWorld, expr_of, is_leaf, is_symbolic, symbols_in
 from tracer.graph.function_views import FunctionViews
 from tracer.graph.input_memory import InputMemory
@@ -170,7 +170,7 @@ class OutputGraph:
         if config.only_allow_pt2_compliant_ops and not is_compliant(target, fake_args, fake_kwargs):
             unsupported("operator-not-compliant", operator=_target_name(target))
         if op == "call_method":
-            run = getattr(fake_args[0], target)
+            run = fake_method(fake_args[0], target)
         if self.world.fake_mode.met_wrapper:
             refuse_overridden(target, wrappers_in((fake_args, fake_kwargs)))
         rest = fake_args[1:] if op == "call_method" else fake_args

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shapes.relations import BoolExpr
     from tracer.graph.fake_mode import FakeMode
 
-_ALSO = frozenset((torch.ops.aten.floor_divide.default,))  # elementwise, too
+_ALSO = frozenset((torch.ops.aten.floor_divide.default, torch.ops.aten.rsub.Tensor))  # elementwise, too
 _KINDS: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 _OF_CHANNELS = {4: ("channels_last_strides_2d", (1, 3, 2, 0)), 5: ("channels_last_strides_3d", (1, 4, 3, 2, 0))}
 _SORTS, _FLATTENS = "sorts", "flattens"
@@ -38,10 +38,11 @@ _LIKE = frozenset((
     _aten.empty_like, _aten.zeros_like, _aten.ones_like, _aten.full_like, _aten.rand_like, _aten.randn_like, _aten.randint_like,
 ))  # fmt: skip
 # The first result is contiguous, or has its channels last if those of the first argument are.
-_SUGGESTED = frozenset((
+_BATCH_NORM = frozenset((  # contiguous where that is both
     _aten.native_batch_norm, _aten._native_batch_norm_legit, _aten._native_batch_norm_legit_no_training,
-    _aten._batch_norm_with_update, _aten.max_unpool2d, _aten.upsample_nearest1d,
+    _aten._batch_norm_with_update,
 ))  # fmt: skip
+_SUGGESTED = _BATCH_NORM | {_aten.max_unpool2d, _aten.upsample_nearest1d}
 # The first result is contiguous.
 _CONTIGUOUS = frozenset((_aten.log_sigmoid_forward, _aten.normal, _aten.nll_loss2d_forward))
 
@@ -67,14 +68,18 @@ def _tensors_in(result: Any) -> list[torch.Tensor]:
 
 def _by_rule(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
     packet = getattr(func, "overloadpacket", None)
+    if packet is _aten.expand:
+        return _expanded(args[0], result)
     if packet in _SUGGESTED or packet in _CONTIGUOUS:
-        return _with_suggested(mode, args, result, packet in _CONTIGUOUS)
+        return _with_suggested(mode, packet, args, result)
     like_one = packet in _LIKE and kwargs.get("memory_format") in (None, torch.preserve_format)
     if not like_one and (not _is_elementwise(func) or not kwargs.keys() <= _OF_NO_LAYOUT):
         return result
-    if type(result) is not FakeTensor or result.dim() < 2:
+    if type(result) is not FakeTensor or result.dim() < (1 if like_one else 2):
         return result
     tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+    if packet is _aten.rsub:  # it subtracts the first from the second
+        tensors.reverse()
     if any(arg is result or arg.layout is not torch.strided or arg.device.type != "cpu" for arg in tensors):
         return result
     try:
@@ -90,12 +95,25 @@ def _by_rule(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str
     return laid_out(mode, args, result, strides)
 
 
-def _with_suggested(mode: FakeMode, args: Sequence[Any], result: Any, contiguous: bool) -> Any:
+def _expanded(tensor: torch.Tensor, result: Any) -> Any:
+    """A new dim of size 1 has the stride that would step over what is inside of it."""
+    strides, new = list(result.stride()), result.dim() - tensor.dim()
+    if not tensor.dim():
+        strides = [0] * new
+    for dim in range(new - 1, -1, -1):
+        if tensor.dim() and type(result.shape[dim]) is int and result.shape[dim] == 1:
+            strides[dim] = result.shape[dim + 1] * strides[dim + 1]
+    same = all(type(a) is type(b) is int and a == b or a is b for a, b in zip(strides, result.stride()))
+    return result if same else _aten.as_strided.default(tensor, result.shape, strides, result.storage_offset())
+
+
+def _with_suggested(mode: FakeMode, packet: Any, args: Sequence[Any], result: Any) -> Any:
     first = result[0] if isinstance(result, tuple) else result
     shape = tuple(first.shape)
     if first.device.type != "cpu" or any(type(size) is int and size == 0 for size in shape):
         return result
     try:
+        contiguous = packet in _CONTIGUOUS or packet in _BATCH_NORM and _lies(mode, args[0], "contiguous")
         last = None if contiguous else _channels_last(mode, args[0])
         strides = _filled(mode, shape, last or range(len(shape) - 1, -1, -1))
         if _same(mode, strides, first.stride()):
