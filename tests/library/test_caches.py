@@ -651,3 +651,11 @@ def test_what_a_cache_tells_of_itself_is_asked_behind_a_break():
     assert breaks(lambda x: (x + pure(3), pure.cache_parameters()["maxsize"], pure.cache_info().maxsize), X).break_ids == [
         "unsupported-method"
     ]
+
+
+def test_a_method_of_a_cache_that_is_made_inside_is_one_of_the_cache():
+    def fn(x):
+        counts = functools.lru_cache(lambda n: n).cache_info
+        return x + 1, counts, counts()
+
+    assert breaks(fn, X).result[1].__name__ == "cache_info"

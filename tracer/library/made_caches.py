@@ -46,12 +46,17 @@ class MadeCacheVariable(VariableTracker):
             return stored
         if name == "__dict__":
             return tx.instance_dict(self, None)  # type: ignore[no-any-return]
-        return self.methods.get(name) or super().get_attr(tx, name)
+        if name in _METHODS:
+            return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+        return super().get_attr(tx, name)
 
     def set_attr(self, tx: Tracer, name: str, value: Value) -> None:
         if name in _METHODS or hasattr(functools._lru_cache_wrapper, name) and name not in functools.WRAPPER_ASSIGNMENTS:
             super().set_attr(tx, name, value)
         tx.effects.store_attribute(self, name, value)
+
+    def call_method(self, tx: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return (self.methods.get(name) or self.get_attr(tx, name)).call(tx, args, kwargs)
 
     def call(self, tx: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.methods["__call__"].call(tx, args, kwargs)
