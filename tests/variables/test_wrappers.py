@@ -567,5 +567,27 @@ def test_wrappers_around_wrappers() -> None:
     captured(lambda w, x: ((w * 2 + x).a.inner, w.b, w - 1), make)
 
 
-def test_compiling_backends_leave_wrappers_to_python() -> None:
-    assert check_made(lambda w, x: (w * 2 + x, x.sin()), _make, comparison=ByParts).breaks
+class Layer(WithFunction):
+    """Is taken apart where torch's functions are called."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is F.linear:
+            return (args[0] @ args[1].inner.t()) * args[1].scale
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_compiling_backends_are_told_of_the_parts_alone(dynamic: bool | None) -> None:
+    make = lambda: ((Layer(X.clone(), 2.0), X.clone()), {})
+    seen = captured_made(lambda w, x: (F.linear(x, w), w.shape, w), make, dynamic=dynamic, comparison=ByParts)
+    assert seen.operations[-3:] == ["t", "matmul", "mul"]
+
+
+def test_compiling_backends_leave_operations_on_wrappers_to_python() -> None:
+    def program(w: Scaled, x: torch.Tensor) -> Any:
+        return w * 2 + x, x.sin(), w.inner + 1
+
+    assert check_made(program, _make, comparison=ByParts).breaks
+    args, _ = _make()
+    assert_same(program(*args), optimize("aot_eager")(program)(*args))

@@ -24,7 +24,7 @@ from tracer.graph.input_memory import InputMemory
 from tracer.graph.operator_effects import is_compliant
 from tracer.graph.runtime_asserts import RuntimeAsserts
 from tracer.graph.storage_offsets import check_placement
-from tracer.graph.wrapper_fakes import refuse_overridden, wrappers_in
+from tracer.graph.wrapper_fakes import WrapperFake, refuse_overridden, wrappers_in
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import ObservedException, VariableTracker
 
@@ -105,7 +105,7 @@ class OutputGraph:
         self._last_placeholder = node
         node.meta[EXAMPLE] = fake
         item = self.inputs[source] = GraphInput(node, source, real)
-        strided = isinstance(fake, torch.Tensor) and fake.layout is torch.strided
+        strided = isinstance(fake, torch.Tensor) and fake.layout is torch.strided and type(fake) is not WrapperFake
         if self.memory is not None and strided and not own_memory:
             self.memory.add(item)
         return node
@@ -172,6 +172,7 @@ class OutputGraph:
         if op == "call_method":
             run = fake_method(fake_args[0], target)
         if self.world.fake_mode.met_wrapper:
+            self._refuse_to_compile(target, (args, kwargs))
             refuse_overridden(target, wrappers_in((fake_args, fake_kwargs)))
         rest = fake_args[1:] if op == "call_method" else fake_args
         example = self.world.operations.run(
@@ -236,6 +237,8 @@ class OutputGraph:
             self.refuse_on_trial()
             self._refuse_to_fail()
         self.check_time()
+        if self.world.fake_mode.met_wrapper:
+            self._refuse_to_compile(target, (args, kwargs))
         if target is operator.pow and isinstance(args[0], (int, float)):
             target = pow  # torch.fx writes operator.pow(-7, n) as `-7 ** n`, which is -(7 ** n)
         node = self.graph.create_node(op, target, args, kwargs)
@@ -251,6 +254,12 @@ class OutputGraph:
         elif self.memory is not None:
             self.memory.note(target, self.world.fake_mode.written_storages)
         return node
+
+    def _refuse_to_compile(self, target: Any, arguments: Any) -> None:
+        """A backend that compiles is told of plain tensors alone."""
+        if not self.runs_as_written:
+            for wrapper in wrappers_in(map_arg(arguments, example_of)):
+                unsupported("tensor-subclass", cls=wrapper.wrapper.__qualname__, source=f"{_target_name(target)}, to be compiled")
 
     def _refuse_to_fail(self) -> None:
         """An operation that may fail is in another graph than a change that could not be taken back before CPython runs the

@@ -247,7 +247,7 @@ def _slice(builder: VariableBuilder, tx: Tracer, value: slice, source: Source) -
 def _tensor(builder: VariableBuilder, tx: Tracer, value: torch.Tensor, source: Source) -> VariableTracker:
     cls = type(value)
     plain = cls in (torch.Tensor, torch.nn.Parameter)
-    if not plain and builder.trace.output.runs_as_written and is_wrapper(value):
+    if not plain and is_wrapper(value):
         builder.trace.overrides.met_subclass |= overrides_functions(cls)
         with torch._C.DisableTorchFunctionSubclass():
             return _plain_tensor(builder, value, source, WrapperVariable)
