@@ -40,7 +40,18 @@ def is_answered(region: Any, function: types.FunctionType, args: tuple[Any, ...]
     if region.at_miss is not None:
         region.at_miss(function, args)
         return True
-    return False
+    return _is_past_limit(region, function)
+
+
+def _is_past_limit(region: Any, function: types.FunctionType) -> bool:
+    """Whether it was said already that such calls run uncompiled: they wait for no trace of another thread then."""
+    told_elsewhere = region.guard_fail_fn or logs.is_on("recompiles") or config.error_on_recompile
+    if not region.frame_state(function).warned_of_limit or told_elsewhere or config.fail_on_recompile_limit_hit:
+        return False
+    if region.shapes is not None or has_room(region, entries_of(region.region, function.__code__, function.__globals__)):
+        return False
+    region.happened("limit", function)
+    return True
 
 
 def _show(state: FrameState, function: types.FunctionType, args: tuple[Any, ...]) -> None:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import sys
 import time
@@ -261,4 +262,12 @@ def _callback_of(state: RegionState) -> Callable[..., Any]:
 
 def _beside_dynamo(method: Callable[..., Any]) -> Callable[..., Any]:
     """Where torch.compile was used, it is not to trace the tracer."""
-    return torch.compiler.disable(method) if "torch._dynamo" in sys.modules else method
+    return functools.partial(_out_of_dynamo(), method) if "torch._dynamo" in sys.modules else method
+
+
+@functools.cache
+def _out_of_dynamo() -> Callable[..., Any]:
+    def call(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return method(*args, **kwargs)
+
+    return torch.compiler.disable(call)  # type: ignore[no-any-return]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 
 import pytest
@@ -19,6 +20,7 @@ from tracer.exc import (
     TracerError,
     Unsupported,
 )
+from tracer.tracing_lock import TRACING
 
 X = torch.randn(3)
 
@@ -49,6 +51,19 @@ def test_past_the_limit_the_frame_runs_uncompiled_and_entries_still_hit():
         watched(X, word)
     assert sum(entry.hits for entry in watched.entries) == sum(before) + 3
     assert watched.traces == 3
+
+
+def test_a_call_past_the_limit_waits_for_no_trace_of_another_thread(recwarn):
+    watched = Watched(by_word, recompile_limit=2)
+    for word in WORDS[:4]:
+        watched(X, word)
+    results = []
+    request = threading.Thread(target=lambda: results.append(watched.compiled(X, WORDS[5])), daemon=True)
+    with TRACING:
+        request.start()
+        request.join(timeout=60)
+        assert torch.equal(results[0], by_word(X, WORDS[5]))
+    assert watched.traces == 2
 
 
 def test_the_limit_of_the_configuration(recwarn):
