@@ -89,7 +89,7 @@ DOORS: dict[str, set[str]] = {
     "torch._guards": {BRIDGE},
     "torch._inductor": {"tracer.backends.torch_compilers"},
     "torch._numpy": {"tracer.graph.array_operations"},
-    "torch._subclasses": {"tracer.graph", "tracer.backends.fake_layouts", BRIDGE},
+    "torch._subclasses": {"tracer.graph", "tracer.backends.fake_layouts", "tracer.backends.views", BRIDGE},
     "torch.utils._device": {"tracer.preserve", "tracer.interpreter.overriding", "tracer.library.torch_.overrides",
                             "tracer.library.torch_.state"},
     "torch.utils._pytree": {"tracer.api.export", "tracer.graph.transformed", "tracer.graph.rows", "tracer.graph.row_rules",

@@ -167,3 +167,14 @@ def test_a_graph_that_goes_on_with_a_view_of_what_inference_mode_made_runs_as_it
 
     with torch.inference_mode(), pytest.warns(UserWarning, match="runs as it is, without the backend, .*version_counter"):
         assert torch.equal(tracer.optimize("aot_eager")(program)(torch.ones(2)), torch.ones(2))
+
+
+@pytest.mark.filterwarnings("ignore:A graph of")
+def test_an_operator_without_a_derivative_raises_when_it_is_asked_for():
+    def program(x):
+        return x // 2
+
+    seen = tracer.optimize("aot_eager")(program)(leaf())
+    assert torch.equal(seen, program(leaf())) and seen.requires_grad
+    with pytest.raises(RuntimeError, match="derivative for aten::floor_divide is not implemented"):
+        seen.sum().backward()

@@ -73,3 +73,41 @@ def test_a_graph_that_a_compiler_cannot_take_runs_as_it_is_with_a_warning():
         compiled = tracer.optimize("inductor")(program)
         torch.testing.assert_close(compiled(X), program(X))
     assert [each.filename for each in told if "runs as it is" in str(each.message)] == [__file__]
+
+
+def flattened_and_written(x):
+    y = x.flatten()
+    y.add_(1)
+    return y
+
+
+def written_and_flattened(x):
+    x.add_(1)
+    return x.flatten()
+
+
+@pytest.mark.filterwarnings("ignore:A graph of")
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("program", [flattened_and_written, written_and_flattened])
+def test_views_of_a_written_argument_that_is_not_contiguous(program, dynamic):
+    def argument(rows):
+        return torch.arange(rows * 4.0).reshape(rows, 4)[:, ::2]
+
+    compiled = tracer.compile(program, backend="aot_eager", dynamic=dynamic)
+    for rows in (4, 5):
+        ours, theirs = argument(rows), argument(rows)
+        seen, expected = compiled(ours), program(theirs)
+        assert torch.equal(seen, expected) and seen.stride() == expected.stride()
+        assert torch.equal(ours, theirs) and seen.untyped_storage()._cdata == ours.untyped_storage()._cdata
+
+
+@pytest.mark.filterwarnings("ignore:A graph of")
+def test_a_write_that_the_program_may_not_make_raises_as_in_the_program():
+    def program(x):
+        x.add_(1)
+        return x * 2
+
+    x = torch.ones(1, 3).expand(2, 3)
+    with pytest.raises(RuntimeError, match="unsupported operation: more than one element") as refused:
+        tracer.optimize("aot_eager")(program)(x)
+    assert type(refused.value) is RuntimeError

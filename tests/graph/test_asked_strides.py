@@ -37,6 +37,8 @@ CALLS: dict[Any, Any] = {
     aten._unsafe_view: lambda x: aten._unsafe_view(x, list(x.shape)),
     aten._upsample_nearest_exact2d: lambda x: aten._upsample_nearest_exact2d(x, [8, 8]),
     aten.addr: lambda x: aten.addr(x, torch.ones(x.shape[0]), torch.ones(x.shape[1])),
+    aten.amax: lambda x: aten.amax(x, [1], True),
+    aten.amin: lambda x: aten.amin(x, [1], True),
     aten.aminmax: lambda x: aten.aminmax(x, dim=1, keepdim=True),
     aten.binary_cross_entropy_with_logits: lambda x: aten.binary_cross_entropy_with_logits(x, x, None, None, 0),
     aten.channel_shuffle: lambda x: aten.channel_shuffle(x, 1),
@@ -65,6 +67,7 @@ CALLS: dict[Any, Any] = {
     aten.nan_to_num: aten.nan_to_num,
     aten.native_batch_norm: lambda x: aten.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5),
     aten.native_channel_shuffle: lambda x: aten.native_channel_shuffle(x, 1),
+    aten.native_dropout_backward: lambda x: aten.native_dropout_backward(x, x > 0, 2.0),
     aten.native_group_norm: lambda x: aten.native_group_norm(
         x, None, None, x.shape[0], x.shape[1], x.numel() // max(x.shape[0] * x.shape[1], 1), 1, 1e-5
     ),
@@ -88,6 +91,7 @@ CALLS: dict[Any, Any] = {
     aten.upsample_bilinear2d: lambda x: aten.upsample_bilinear2d(x, [8, 8], False),
     aten.upsample_nearest2d: lambda x: aten.upsample_nearest2d(x, [8, 8]),
     aten.upsample_trilinear3d: lambda x: aten.upsample_trilinear3d(x, [8, 8, 8], False),
+    aten.var: lambda x: aten.var(x, [1], keepdim=True),
     aten.var_mean: lambda x: aten.var_mean(x, [1], keepdim=True),
     aten.view: lambda x: aten.view(x, list(reversed(x.shape))),
 }
@@ -189,6 +193,7 @@ FUNCTIONS = {
     "nearest by a factor": lambda x: F.interpolate(x, scale_factor=2.0),
     "bilinear": lambda x: F.interpolate(x, (3, 4), mode="bilinear"),
     "bicubic": lambda x: F.interpolate(x, (3, 4), mode="bicubic", align_corners=True),
+    "sampled": lambda x: F.grid_sample(x, torch.ones(x.shape[0], 2, 3, 2), align_corners=False),
     "upsampled": lambda x: F.upsample_nearest(x, (3, 4)),
     "shrunk": F.hardshrink,
     "shrunk by a method": lambda x: x.hardshrink(0.2),

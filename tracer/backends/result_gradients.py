@@ -22,12 +22,21 @@ _autograd = torch._C._autograd
 _PLAIN = _autograd.CreationMeta.DEFAULT
 Compiled = Callable[..., Any]
 _CHANGED = "has been modified by an inplace operation"
+_ITS_OWN = (
+    "more than one element of the written-to tensor refers to a single memory location",
+    "derivative for aten::",  # "is not implemented"
+)
 _SPENT = ("backward through the graph a second time", _CHANGED)
 
 
 def is_about_changes(error: Exception) -> bool:
     """Whether a compiler failed because the program has changed what the gradients of a result need."""
     return isinstance(error, RuntimeError) and _CHANGED in str(error)
+
+
+def is_the_programs_own(error: Exception) -> bool:
+    """Whether what a compiler failed on is the program's: it raises there, too, or when it asks for the gradient."""
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _ITS_OWN)
 
 
 def as_written(graph: fx.Graph, look_closely: bool) -> Callable[[Compiled], Compiled]:

@@ -32,9 +32,15 @@ from tracer import config
 from tracer.backends.fake_layouts import with_layouts
 from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_tensors
 from tracer.backends.inference import is_about_inference
-from tracer.backends.result_gradients import as_written, is_about_changes
+from tracer.backends.result_gradients import as_written, is_about_changes, is_the_programs_own
 from tracer.backends.runtime_checks import return_checked_values
-from tracer.backends.views import is_about_views, reshape_for_view, views_may_be_copies
+from tracer.backends.views import (
+    LaidOutWrong,
+    is_about_views,
+    mark_written_views,
+    reshape_for_view,
+    views_may_be_copies,
+)
 from tracer.graph.gradients import keep_for_gradients
 from tracer.graph.graph_module import copy_of, with_graph
 from tracer.graph.output_graph import EXAMPLE
@@ -43,6 +49,7 @@ from tracer.graph.torch_sympy import to_torch_sympy
 from tracer.locations import levels_to_the_user
 
 log = logging.getLogger("tracer")
+_RUN_AS_WRITTEN = (is_about_views, is_about_inference, is_the_programs_own, lambda error: isinstance(error, LaidOutWrong))
 _FLOATS_NEEDED = "TensorifyScalarRestartAnalysis"  # AOTAutograd's error where an operation needs the value of a float
 
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
@@ -73,7 +80,7 @@ def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
                 look_closely = True
             elif is_about_views(error) and not copies and views_may_be_copies(gm.graph):
                 copies = True
-            elif is_about_views(error) or is_about_inference(error):
+            elif any(is_known(error) for is_known in _RUN_AS_WRITTEN):
                 return _run_as_written(gm, error)
             else:
                 raise
@@ -120,6 +127,7 @@ def _compile_bridged(
     copies: bool,
 ) -> Callable[..., Any]:
     graph = copy_of(gm.graph)
+    mark_written_views(graph)
     if copies:
         reshape_for_view(graph)
     corrected = as_written(graph, look_closely)

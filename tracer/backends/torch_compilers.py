@@ -8,11 +8,14 @@ from typing import Any
 from torch import fx
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 
+from tracer.backends.views import refuse_written_views
+
 
 def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> Callable[..., Any]:
     """AOTAutograd (functionalised forward and backward graphs), each run operation by operation."""
     if options:
         raise TypeError(f"backend 'aot_eager' takes no {' or '.join(f'{name}=' for name in sorted(options))}")
+    refuse_written_views(gm.graph)
     return aot_module_simplified(
         gm, example_inputs, fw_compiler=_run_as_written, bw_compiler=_run_as_written, keep_inference_input_mutations=True
     )
@@ -22,6 +25,7 @@ def inductor(
     gm: fx.GraphModule, example_inputs: list[Any], mode: str | None = None, options: dict[str, Any] | None = None
 ) -> Callable[..., Any]:
     """Inductor, with the modes and options that it lists (`torch._inductor.list_mode_options()`, `.list_options()`)."""
+    refuse_written_views(gm.graph)
     import torch._inductor as inductor_package  # 2 s of imports that only this backend needs
     from torch._inductor.compile_fx import compile_fx
 

@@ -11,16 +11,54 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
+from tracer.graph.asked_strides import is_in_line
 from tracer.graph.output_graph import EXAMPLE
 
 _REFUSALS = ("Cannot view a tensor", "view size is not compatible")
+_MARK = "written_views"
+
+
+class LaidOutWrong(Exception):
+    """What a compiler would make of a graph has results that lie otherwise than the program's."""
 
 
 def is_about_views(error: Exception) -> bool:
     """Whether a compiler failed because a tensor, as it believes that it lies, cannot be seen in another shape."""
     return isinstance(error, (RuntimeError, ValueError)) and any(words in str(error) for words in _REFUSALS)
+
+
+def mark_written_views(graph: fx.Graph) -> None:
+    """Notes whether a result is a view, of sizes not yet known, of an argument that is not contiguous and is written to."""
+    inputs = [node.meta.get(EXAMPLE) for node in graph.nodes if node.op == "placeholder"]
+    written = {_number_of(each) for each in inputs if isinstance(each, FakeTensor) and _is_written_out_of_line(each)}
+    returned: Any = graph.output_node().args[0]
+    results = [node for node in pytree.tree_leaves(returned) if isinstance(node, fx.Node) and node.op != "placeholder"]
+    found = any(_number_of(tensor) in written and _is_symbolic(tensor) for node in results for tensor in _tensors(node))
+    graph.output_node().meta[_MARK] = found
+
+
+def refuse_written_views(graph: fx.Graph) -> None:
+    """AOTAutograd makes such a view with the strides that it would have of a contiguous argument. Raises LaidOutWrong."""
+    if graph.output_node().meta.get(_MARK):
+        raise LaidOutWrong("a result is a view of an argument that is not contiguous and is written to")
+
+
+def _is_written_out_of_line(tensor: FakeTensor) -> bool:
+    mode: Any = tensor.fake_mode
+    if tensor.layout != torch.strided or _number_of(tensor) not in mode.written_storages:
+        return False
+    return not is_in_line(tensor)
+
+
+def _is_symbolic(tensor: torch.Tensor) -> bool:
+    return any(type(number) is not int for number in (*tensor.shape, *tensor.stride()))
+
+
+def _number_of(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
 
 
 def views_may_be_copies(graph: fx.Graph) -> bool:

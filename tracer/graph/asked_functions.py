@@ -13,7 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from tracer.graph.asked_strides import laid_out, with_asked_strides
 
 FUNCTIONS: tuple[Callable[..., Any], ...] = (
-    F.interpolate, F.upsample, F.upsample_nearest, F.upsample_bilinear, torch.hardshrink, torch.Tensor.hardshrink,
+    F.interpolate, F.upsample, F.upsample_nearest, F.upsample_bilinear, F.grid_sample, torch.hardshrink,
+    torch.Tensor.hardshrink,
 )  # fmt: skip
 
 
