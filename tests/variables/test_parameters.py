@@ -265,6 +265,17 @@ def test_gradients_arrive_through_a_view_of_a_parameter_that_was_returned(backen
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_view_of_a_parameter_that_was_returned_is_one_of_that_very_leaf(backend):
+    def program(x):
+        p = nn.Parameter(torch.ones(4))
+        return p[1:], p, x + 1
+
+    for run in (program, optimize(backend)(program)):
+        with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+            run(X)[0].add_(1)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_writes_to_a_parameter_that_was_returned_are_noticed_by_autograd(backend):
     def program(x):
         data = torch.ones(4)

@@ -346,16 +346,17 @@ class OutputGraph:
         ]
 
     def leaf_that_shows(self, results: list[fx.Node], inputs: list[GraphInput]) -> int | None:
-        """The step that made a leaf which a backend that differentiates the graph with respect to its inputs would lose: it is
-        returned, or a view of it is, or all that is returned requires gradients because of it."""
+        """The step that made a leaf of which a view is returned, which is to be one of that very leaf; or a leaf that a backend
+        would lose which differentiates the graph with respect to its inputs: it is returned, or all that is returned requires
+        gradients because of it."""
         examples = [node.meta[EXAMPLE] for node in results if isinstance(node.meta[EXAMPLE], torch.Tensor)]
         differentiable = [example for example in examples if example.requires_grad]
-        if not differentiable or self.runs_as_written:
-            return None
+        shown = next((step for step in map(exchanged_at, differentiable) if step is not None), None)
+        if shown is not None or not differentiable or self.runs_as_written:
+            return shown
         alone = not any(isinstance(item.fake, torch.Tensor) and item.fake.requires_grad for item in inputs)
         ids = set(map(id, differentiable))
         steps = [step for leaf, step in self.own_leaves if alone or id(leaf) in ids]
-        steps += [step for step in map(exchanged_at, differentiable) if step is not None]
         return next(iter(steps), None)
 
     @property
