@@ -178,3 +178,16 @@ def test_an_operator_without_a_derivative_raises_when_it_is_asked_for():
     assert torch.equal(seen, program(leaf())) and seen.requires_grad
     with pytest.raises(RuntimeError, match="derivative for aten::floor_divide is not implemented"):
         seen.sum().backward()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_grad_mode_inside_of_inference_mode_gives_no_history(backend):
+    def program(x):
+        with torch.inference_mode():
+            with torch.enable_grad():
+                y = x * 2
+            z = x * 3
+        return y, z, x * 4
+
+    for run in (program, tracer.optimize(backend)(program)):
+        assert [each.requires_grad for each in run(leaf())] == [False, False, True]

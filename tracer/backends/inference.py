@@ -23,16 +23,18 @@ def switch_gradients_instead(graph: fx.Graph) -> None:
     """Rewrites a graph that is called outside of inference mode: it computes the same there."""
     if torch.is_inference_mode_enabled():
         return
-    enabled, before = torch.is_grad_enabled(), {}
+    enabled, inference, before = torch.is_grad_enabled(), False, {}
     for node in list(graph.nodes):
         if node.target is torch._C._set_grad_enabled:
             (enabled,) = node.args
+            node.args = (enabled and not inference,)  # nothing has a history in inference mode
         elif node.target is grad_mode._enter_inference_mode:
-            before[node], enabled = enabled, not node.args[0]
+            before[node] = enabled, inference
+            inference, enabled = node.args[0], not node.args[0]
             _switch(graph, node, enabled)
         elif node.target is grad_mode._exit_inference_mode:
-            enabled = before[node.args[0]]
-            _switch(graph, node, enabled)
+            enabled, inference = before[node.args[0]]
+            _switch(graph, node, enabled and not inference)
             graph.erase_node(node)
     for node in before:
         graph.erase_node(node)
