@@ -28,6 +28,7 @@ def normalised(packet: Any, *options: Any) -> Any:
 
 
 CALLS: dict[Any, Any] = {
+    aten._fft_c2c: lambda x: aten._fft_c2c(torch.complex(x, x), [1, 2], 0, True),
     aten._fft_c2r: lambda x: aten._fft_c2r(torch.complex(x, x), [0], 0, 4),
     aten._fft_r2c: lambda x: aten._fft_r2c(x, [0], 0, False),
     aten._log_softmax: lambda x: aten._log_softmax(x, -1, False),
@@ -114,6 +115,7 @@ LAYOUTS = {
     "repeated rows": lambda: torch.ones(1, 3).expand(4, 3),
     "one item of a row": lambda: torch.ones(1, 8)[0, :1].as_strided((1,), (2,)),
     "three small dims": lambda: torch.ones(5, 1, 1).as_strided((5, 1, 1), (1, 1, 1)),
+    "one column of seven": lambda: torch.ones(5, 6, 7)[..., :1],
     "channels last in space": lambda: torch.ones(2, 3, 4, 4, 4).to(memory_format=torch.channels_last_3d),
     "one channel in space": lambda: torch.ones(2, 1, 4, 4, 4).as_strided((2, 1, 4, 4, 4), (64, 1, 16, 4, 1)),
 }

@@ -26,18 +26,17 @@ MOST_ELEMENTS = 2**22  # of an argument: larger ones are not made
 
 _aten = torch.ops.aten
 ASKED = frozenset((
-    _aten._fft_c2r, _aten._fft_r2c, _aten._log_softmax, _aten._native_batch_norm_legit,
+    _aten._fft_c2c, _aten._fft_c2r, _aten._fft_r2c, _aten._log_softmax, _aten._native_batch_norm_legit,
     _aten._native_batch_norm_legit_no_training, _aten._prelu_kernel, _aten._unsafe_view, _aten._upsample_nearest_exact2d,
     _aten.addr, _aten.amax, _aten.amin, _aten.aminmax, _aten.binary_cross_entropy_with_logits, _aten.channel_shuffle,
     _aten.complex, _aten.convolution, _aten.deg2rad, _aten.diag_embed, _aten.fill, _aten.flip, _aten.frexp, _aten.glu,
-    _aten.hardshrink, _aten.hardtanh, _aten.huber_loss, _aten.im2col, _aten.index, _aten.index_add,
-    _aten.index_copy, _aten.index_put, _aten.isin, _aten.isinf, _aten.log_sigmoid_forward, _aten.masked_fill,
-    _aten.nan_to_num, _aten.native_batch_norm, _aten.native_channel_shuffle, _aten.native_dropout_backward,
-    _aten.native_group_norm, _aten.native_layer_norm, _aten.pixel_unshuffle, _aten.poisson, _aten.polar, _aten.pow,
-    _aten.rad2deg, _aten.reflection_pad3d, _aten.renorm, _aten.replication_pad3d, _aten.roll, _aten.rot90,
-    _aten.rrelu_with_noise, _aten.sort, _aten.sum, _aten.tril, _aten.triu, _aten.upsample_bicubic2d,
-    _aten.upsample_bilinear2d, _aten.upsample_nearest2d, _aten.upsample_trilinear3d, _aten.var, _aten.var_mean,
-    _aten.view,
+    _aten.hardshrink, _aten.hardtanh, _aten.huber_loss, _aten.im2col, _aten.index, _aten.index_add, _aten.index_copy,
+    _aten.index_put, _aten.isin, _aten.isinf, _aten.log_sigmoid_forward, _aten.masked_fill, _aten.nan_to_num,
+    _aten.native_batch_norm, _aten.native_channel_shuffle, _aten.native_dropout_backward, _aten.native_group_norm,
+    _aten.native_layer_norm, _aten.pixel_unshuffle, _aten.poisson, _aten.polar, _aten.pow, _aten.rad2deg,
+    _aten.reflection_pad3d, _aten.renorm, _aten.replication_pad3d, _aten.roll, _aten.rot90, _aten.rrelu_with_noise,
+    _aten.sort, _aten.sum, _aten.tril, _aten.triu, _aten.upsample_bicubic2d, _aten.upsample_bilinear2d,
+    _aten.upsample_nearest2d, _aten.upsample_trilinear3d, _aten.var, _aten.var_mean, _aten.view,
 ))  # fmt: skip
 COSTLY = {_aten.convolution: 2**16}  # asked of small arguments only
 _ALWAYS = frozenset((_aten.diag_embed,))  # asked of contiguous arguments, too
