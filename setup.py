@@ -114,13 +114,14 @@ def extension() -> Extension:
         define_macros=[("_GLIBCXX_USE_CXX11_ABI", str(abi))],
         extra_compile_args=[
             "-O2",
+            "-flto=auto",  # a lookup goes through small functions of several files
             *(["-fno-plt"] if sys.platform == "linux" else []),  # calls find little of their code in the cache
             "-g0",
             "-fvisibility=hidden",
             *(flag for path in include_dirs for flag in ("-isystem", path)),  # their warnings are not ours
         ],
         # `import torch` has loaded these libraries already; the path serves who imports tracer._C first.
-        extra_link_args=["-Wl,-rpath,$ORIGIN/../torch/lib"] if sys.platform == "linux" else [],
+        extra_link_args=["-flto=auto", "-O2", "-Wl,-rpath,$ORIGIN/../torch/lib"] if sys.platform == "linux" else [],
         language="c++",
     )
 

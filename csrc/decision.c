@@ -93,18 +93,14 @@ decision_candidates(PyObject *decision, PyObject *const *slots, Py_ssize_t slot_
     const Node *node = &self->nodes[self->node_count - 1];
     while (node->feature >= 0) {
         int64_t word;
-        switch (read_feature(self, &self->features.features[node->feature], slots, slot_count, &word)) {
-        case READ_FOUND:
+        ReadResult found = read_feature(self, &self->features.features[node->feature], slots, slot_count, &word);
+        if (found == READ_FOUND) {
             node = &self->nodes[child_for(node, word)];
-            break;
-        case READ_ABSENT:
-            node = &self->nodes[node->absent];
-            break;
-        default:
-            node = &self->nodes[node->unknown];
+            continue;
         }
+        PyErr_Clear(); /* a read that fails may have raised */
+        node = &self->nodes[found == READ_ABSENT ? node->absent : node->unknown];
     }
-    PyErr_Clear();
     *count = node->count;
     return node->items;
 }
