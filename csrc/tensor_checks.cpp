@@ -30,9 +30,11 @@ bool
 all_match(const TensorMatch *self, PyObject *const *tensors)
 {
     const c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
-    const size_t count = self->parsed->size();
-    for (size_t i = self->quick->count_matching(tensors, local); i < count; i++) {
-        if (compare((*self->parsed)[i], tensors[i], local).field != Field::None) {
+    const tracer::ThreadKeys keys(local);
+    const tracer::QuickSpecs &quick = *self->quick;
+    for (size_t i = 0, count = self->parsed->size(); i < count; i++) {
+        if (!quick.matches(i, tensors[i], keys)
+            && compare((*self->parsed)[i], tensors[i], local).field != Field::None) {
             return false;
         }
     }

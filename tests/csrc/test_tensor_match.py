@@ -178,6 +178,64 @@ def test_a_subclass_whose_sizes_are_python_code_and_fail_is_a_miss():
     assert match.first_mismatch(value)[1:] == ("sizes", "readable", "unreadable")
 
 
+SIZES, STRIDES = (2, 3, 4, 5, 6, 7, 8), (3, 7, 11, 13, 17, 19, 23)
+
+
+@pytest.mark.parametrize("ndim", range(8))
+def test_every_size_and_stride_counts_unless_it_is_open(ndim):
+    def made(sizes, strides):
+        return torch.empty_strided(sizes, strides, device="meta")
+
+    x = made(SIZES[:ndim], STRIDES[:ndim])
+    match = TensorMatch((spec_of(x),))
+    assert match(x)
+    for more in (x[..., None], *([x[0]] if ndim else [])):
+        assert not match(more) and match.first_mismatch(more)[1] == "ndim"
+    for what in ("size", "stride"):
+        for i in range(ndim):
+            dims = [list(x.shape), list(x.stride())]
+            which = dims[what == "stride"]
+            which[i] += 1
+            other = made(*dims)
+            assert not match(other) and match.first_mismatch(other)[1] == f"{what}[{i}]"
+            which[i] = None
+            is_open = TensorMatch((spec_of(x, sizes=tuple(dims[0]), strides=tuple(dims[1])),))
+            assert is_open(x) and is_open(other)
+
+
+@pytest.mark.parametrize(
+    ("policy", "options"), [("sizes", {"dispatch_sizes_strides_policy": "sizes"}), ("device", {"dispatch_device": True})]
+)
+def test_what_lies_in_a_tensor_does_not_count_where_its_class_says_otherwise(policy, options):
+    class Wrapper(torch.Tensor):
+        @staticmethod
+        def __new__(cls):
+            return torch.Tensor._make_wrapper_subclass(cls, (2, 3), strides=(3, 1), **options)
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            name = func.overloadpacket.__name__
+            if name in ("dim", "device", "is_contiguous"):
+                return {"dim": 2, "device": torch.device("meta"), "is_contiguous": True}[name]
+            return (5, 3) if name in ("size", "sym_size") else (3, 1)
+
+    value = Wrapper()
+    spec = (Wrapper, dispatch_keys(value), torch.float32, "cpu", -1, False, (2, 3), (3, 1))
+    match = TensorMatch((spec,))
+    assert match(value) is False
+    assert match.first_mismatch(value)[1] == {"sizes": "size[0]", "device": "device"}[policy]
+
+
+def test_one_tensor_that_takes_another_way_leaves_the_others_theirs():
+    tensors = [torch.ones(2, 3), torch.ones((1,) * 7), torch.ones(3)]
+    match = TensorMatch(tuple(spec_of(t) for t in tensors))
+    assert match(*tensors)
+    for i, other in ((0, torch.ones(3, 3)), (1, torch.ones((2,) * 7)), (2, torch.ones(4))):
+        changed = [*tensors]
+        changed[i] = other
+        assert not match(*changed) and match.first_mismatch(*changed)[0] == i
+
+
 def test_many_at_once():
     tensors = [torch.ones(n % 5 + 1, 2) for n in range(300)]
     match = TensorMatch(tuple(spec_of(t) for t in tensors))
