@@ -130,9 +130,10 @@ def test_marks_reach_the_env(world) -> None:
         world.fakify(torch.randn(9, 3), Y, [D, S], marks)
 
 
-def test_the_wrong_number_of_policies_is_refused(world) -> None:
+@pytest.mark.parametrize("method", ["fakify", "fakify_wrapper"])
+def test_the_wrong_number_of_policies_is_refused(world, method) -> None:
     with pytest.raises(ValueError, match="has 2 dims, but 1 policies"):
-        world.fakify(torch.randn(4, 3), X, [D])
+        getattr(world, method)(torch.randn(4, 3), X, [D])
 
 
 def test_the_branch_of_the_reference_page(world) -> None:

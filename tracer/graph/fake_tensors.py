@@ -57,9 +57,7 @@ class FakeWorld:
         strides: Sequence[DimPolicy] | None = None,
     ) -> FakeTensor:
         """The fake of a tensor that exists before the trace; dims default to duck shaping."""
-        dims = [DimPolicy.DUCK] * tensor.dim() if dims is None else dims
-        if len(dims) != tensor.dim():
-            raise ValueError(f"{source.name} has {tensor.dim()} dims, but {len(dims)} policies were given")
+        dims = _policies(tensor, source, dims)
         if not _is_plain(tensor):
             return self.fake_mode.from_tensor(tensor, static_shapes=True)
         sizes = self._sizes(tensor, source, dims, constraints)
@@ -75,7 +73,7 @@ class FakeWorld:
         strides: Sequence[DimPolicy] | None = None,
     ) -> torch.Tensor:
         """As `fakify`, of a tensor whose class has its own `__torch_dispatch__`; its parts are fakes of their own."""
-        dims = [DimPolicy.DUCK] * tensor.dim() if dims is None else dims
+        dims = _policies(tensor, source, dims)
         sizes = self._sizes(tensor, source, dims, constraints)
         steps = [self.torch_env.wrap(step) for step in self._strides(tensor, source, sizes, strides)]
         shape, offset = [self.torch_env.wrap(size) for size in sizes], tensor.storage_offset()
@@ -237,6 +235,13 @@ class FakeWorld:
 def _plain_autograd() -> Iterator[None]:
     with torch.inference_mode(False), torch.no_grad():
         yield
+
+
+def _policies(tensor: torch.Tensor, source: Source, dims: Sequence[DimPolicy] | None) -> Sequence[DimPolicy]:
+    dims = [DimPolicy.DUCK] * tensor.dim() if dims is None else dims
+    if len(dims) != tensor.dim():
+        raise ValueError(f"{source.name} has {tensor.dim()} dims, but {len(dims)} policies were given")
+    return dims
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
