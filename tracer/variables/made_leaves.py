@@ -36,13 +36,18 @@ class HeldLeaf(NamedTuple):
         load_filled(cg, self.number, self.data)
 
 
+def no_leaf_can_be_made(tx: Tracer) -> bool:
+    """Under a transform of torch.func, in inference mode, and where somebody watches what the code that is traced changes."""
+    watched = tx.effects.observer is not None
+    return watched or torch._C._are_functorch_transforms_active() or torch.is_inference_mode_enabled()
+
+
 def hold_leaf(tx: Tracer, tensor: TensorVariable) -> None:
     """From now on a leaf of the graph that requires a gradient is one that the output code makes."""
     fake = tensor.fake
     plain = tensor.cls is torch.Tensor and tensor.source is None and not tensor.is_made_parameter
     beside = any(isinstance(user.meta[EXAMPLE], torch.Tensor) and user.meta[EXAMPLE]._base is fake for user in tensor.node.users)
-    special = torch._C._are_functorch_transforms_active() or tx.effects.observer is not None or torch.is_inference_mode_enabled()
-    if not plain or special or beside or fake._is_view() or _sizes_before_the_graph(tx, fake) is None:
+    if not plain or no_leaf_can_be_made(tx) or beside or fake._is_view() or _sizes_before_the_graph(tx, fake) is None:
         return
     data: Any = tx.output.call_method("detach", (tensor.node,), {})
     step = tx.break_step()  # type: ignore[attr-defined]

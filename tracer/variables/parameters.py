@@ -15,7 +15,7 @@ from torch import fx
 from tracer import _C
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
-from tracer.variables.made_leaves import empty_parameter, in_leaf, load_filled
+from tracer.variables.made_leaves import empty_parameter, in_leaf, load_filled, no_leaf_can_be_made
 from tracer.variables.tensor import TensorVariable
 from tracer.variables.tensor_data import refuse_unlike_data
 
@@ -65,8 +65,7 @@ class MadeParameterVariable(TensorVariable):
     def _refuse_history(self, tx: Tracer, name: str) -> None:
         """Gradients that lead here would go to the parameter that was; and what a write has made of it is more than its data.
         Then CPython makes it: autograd goes by the data that the leaf itself has later on, and views are those of the leaf."""
-        special = torch._C._are_functorch_transforms_active() or torch.is_inference_mode_enabled()
-        special = special or tx.trace.overrides.active or tx.effects.observer is not None or self.hooked_at is not None
+        special = no_leaf_can_be_made(tx) or tx.trace.overrides.active or self.hooked_at is not None
         leads_here = any(map(self._leads_here, self.node.users))
         if special or leads_here or self.has_lost_leaf:
             value = f"{self.describe()}, which gradients may lead to,"

@@ -15,6 +15,7 @@ from tracer.variables.base import VariableTracker
 from tracer.variables.callables import CallableVariable
 from tracer.variables.constant import NONE, TRUE, ConstantVariable, boolean
 from tracer.variables.functions import as_written
+from tracer.variables.made_leaves import no_leaf_can_be_made
 from tracer.variables.parameters import make_parameter
 from tracer.variables.tensor import TensorVariable
 
@@ -45,10 +46,8 @@ def _plain_data(tx: Tracer, cls: type, data: Value) -> TensorVariable:
     """The tensor that a parameter or buffer is made of."""
     if data.is_none():
         data = tx.call_library(CallableVariable(torch.empty), [ConstantVariable(0)], {})  # type: ignore[attr-defined]
-    special = torch.is_inference_mode_enabled() or torch._C._are_functorch_transforms_active() or tx.trace.overrides.active
-    if special or tx.effects.observer is not None or not isinstance(data, TensorVariable):
-        unsupported("tensor-subclass", cls=cls.__qualname__, source="a constructor call")
-    if data.cls not in (torch.Tensor, torch.nn.Parameter):
+    special = no_leaf_can_be_made(tx) or tx.trace.overrides.active
+    if special or not isinstance(data, TensorVariable) or data.cls not in (torch.Tensor, torch.nn.Parameter):
         unsupported("tensor-subclass", cls=cls.__qualname__, source="a constructor call")
     return data
 
