@@ -41,6 +41,7 @@ from tracer.backends.views import (
     reshape_for_view,
     views_may_be_copies,
 )
+from tracer.graph.fake_tensors import mark_as_parameter
 from tracer.graph.gradients import keep_for_gradients
 from tracer.graph.graph_module import copy_of, with_graph
 from tracer.graph.output_graph import EXAMPLE
@@ -419,7 +420,7 @@ def _with_autograd_state(fake: torch.Tensor, tensor: torch.Tensor) -> torch.Tens
         if not tensor.is_leaf:
             fake = fake.clone()
     if isinstance(tensor, torch.nn.Parameter):
-        fake._is_param = True  # type: ignore[attr-defined]
+        mark_as_parameter(fake)
     return fake
 
 

@@ -87,7 +87,7 @@ class FakeWorld:
         if tensor.requires_grad and tensor.is_leaf:
             fake.requires_grad_(True)
         if isinstance(tensor, torch.nn.Parameter):
-            fake._is_param = True  # type: ignore[attr-defined]  # isinstance(fake, torch.nn.Parameter) looks here
+            mark_as_parameter(fake)
         return fake
 
     def _sizes(
@@ -156,7 +156,7 @@ class FakeWorld:
                 with torch.enable_grad(), self.fake_mode:
                     fake = fake.view_as(fake) if tensor._is_view() else fake.clone(memory_format=torch.preserve_format)
         if isinstance(tensor, torch.nn.Parameter):
-            fake._is_param = True  # isinstance(fake, torch.nn.Parameter) looks here
+            mark_as_parameter(fake)
         return fake
 
     def symint(self, value: int, source: Source, policy: DimPolicy = DimPolicy.DYNAMIC) -> torch.SymInt | int:
@@ -273,6 +273,11 @@ def mode_of(fake: Any) -> Iterator[None]:
     """Within, operations run on fakes of the same world."""
     with fake.fake_mode, enable_python_dispatcher():
         yield
+
+
+def mark_as_parameter(fake: torch.Tensor) -> None:
+    """From now on it is an instance of torch.nn.Parameter."""
+    fake._is_param = True  # type: ignore[attr-defined]
 
 
 def is_leaf(fake: torch.Tensor) -> bool | None:

@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from tracer import _C
+from tracer.graph.fake_tensors import mark_as_parameter
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
 from tracer.variables.made_leaves import empty_parameter, in_leaf, load_filled, no_leaf_can_be_made
@@ -41,7 +42,7 @@ class MadeParameterVariable(TensorVariable):
         if requires_grad:
             self._hold_in_leaf(tx, data)
         self.is_made_parameter = requires_grad
-        self.fake._is_param = True  # type: ignore[attr-defined]  # isinstance(fake, torch.nn.Parameter) looks here
+        mark_as_parameter(self.fake)
         tx.output.track(self.fake, self)
 
     def _hold_in_leaf(self, tx: Tracer, data: TensorVariable) -> None:
