@@ -41,6 +41,7 @@ from tracer.backends.views import (
     reshape_for_view,
     views_may_be_copies,
 )
+from tracer.backends.written_lists import write_results_of_functional_operators
 from tracer.graph.fake_tensors import mark_as_parameter
 from tracer.graph.gradients import keep_for_gradients
 from tracer.graph.graph_module import copy_of, with_graph
@@ -135,6 +136,7 @@ def _compile_bridged(
     keep_for_gradients(graph)
     checked = return_checked_values(graph)
     example_inputs, computed = floats(graph, example_inputs)
+    write_results_of_functional_operators(graph)
     return corrected(computed(checked(_on_torch_values(compiler, with_graph(gm, graph), example_inputs))))
 
 
