@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from tracer import _C, config
-from tracer.library.registry import may_be_root, runs_compiled_graphs
+from tracer.library.registry import forbids_tracing_below, may_be_root
 from tracer.sources.reading import is_a
 
 TRACE = object()
@@ -27,7 +27,7 @@ _MACHINERY = frozenset(("tracer", "shapes", "torch", "sympy", "z3"))  # what a t
 def answer_without_tracing(function: types.FunctionType, args: tuple[Any, ...]) -> Any:
     """For a frame that nobody decorated: SKIP (never), None (not for these arguments), or TRACE."""
     name = function.__globals__.get("__name__")
-    if runs_compiled_graphs(name, function.__code__):
+    if forbids_tracing_below(name, function.__code__):
         _C.never_trace(function.__code__, callees=True)
         return _C.SKIP
     if config.convert_every_frame:

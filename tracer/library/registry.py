@@ -192,11 +192,13 @@ def may_be_root(name: str | None) -> bool:
     return package not in sys.stdlib_module_names and package != "typing_extensions"
 
 
-def runs_compiled_graphs(name: str | None, code: types.CodeType) -> bool:
-    """Whether a frame runs what AOTAutograd has compiled: a backward pass, say. The program has no code below it."""
+def forbids_tracing_below(name: str | None, code: types.CodeType) -> bool:
+    """Whether nothing that a frame calls may be traced on its own: it runs what AOTAutograd has compiled (a backward pass, say:
+    the program has no code below it), or what torch.utils.checkpoint runs again later. The tensors that this saves for the
+    backward pass are told apart by their order, and the second time there may be no region that is asked to compile it."""
     if name is None:  # written by torch while it compiles
         return code.co_filename.startswith(_AOT_AUTOGRAD_FILES)
-    return name.startswith(_AOT_AUTOGRAD)
+    return name.startswith(_AOT_AUTOGRAD) or name == "torch.utils.checkpoint"
 
 
 _AOT_AUTOGRAD = "torch._functorch._aot_autograd."

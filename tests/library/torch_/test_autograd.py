@@ -113,3 +113,41 @@ def test_a_gradient_that_is_kept_is_that_of_the_tensor_after_it_was_written_to(b
             run(b, part).backward()
             gradients.append([x.grad, *([b.grad] if keeps else [])])
         torch.testing.assert_close(gradients[1], gradients[0], rtol=0, atol=0)
+
+
+class Halves(nn.Module):
+    """Breaks the graph in the midst of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, x):
+        y = self.one(x).relu()
+        tracer.graph_break()
+        return self.other(y.sin()).tanh() * y
+
+
+@pytest.mark.parametrize("make", [lambda: nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU()), Halves])
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("inside", [False, True], ids=["backward outside", "backward inside"])
+def test_what_is_checkpointed_behind_a_break_is_the_same_program_when_it_is_run_again(make, reentrant, inside):
+    def trained(backend=None):
+        torch.manual_seed(0)
+        block, x = make(), torch.randn(4, 3, requires_grad=True)
+
+        def step(x):
+            loss = checkpoint(block, x, use_reentrant=reentrant).square().mean()
+            if inside:
+                loss.backward()
+            return loss
+
+        run = tracer.optimize(backend)(step) if backend else step
+        for _ in range(2):
+            loss = run(x)
+            if not inside:
+                loss.backward()
+        return loss.detach(), x.grad, [p.grad for p in block.parameters()], list(block.buffers())
+
+    for backend in ("eager", "aot_eager"):
+        torch.testing.assert_close(trained(backend), trained())
