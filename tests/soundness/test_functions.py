@@ -217,6 +217,13 @@ def make_adder(n):
     return add
 
 
+def make_scaler(n):
+    def scale(x):
+        return x * n + FACTOR
+
+    return scale
+
+
 def test_closures_of_one_code_with_different_cells():
     first, second = make_adder(1), make_adder(10)
     compiled = [tracer.optimize()(f) for f in (first, second)]
@@ -229,6 +236,28 @@ def test_closures_of_one_code_called_in_turn():
     watched = Watched(lambda x, add: add(x) * 2)
     for add in (*adders, *adders):
         watched(X, add)
+
+
+def test_closures_of_one_code_with_other_globals():
+    watched = Watched(lambda x, add: add(x) * FACTOR)
+    add = make_scaler(1)
+    others = types.FunctionType(add.__code__, {"FACTOR": 5}, closure=add.__closure__)
+    for each in (add, add, others, others, add):
+        watched(X, each)
+    assert watched.traces == 2
+
+
+@pytest.mark.parametrize("before", [3, 3.0])
+def test_a_function_of_one_code_that_has_other_globals_takes_the_place_of_another(before):
+    holder = types.SimpleNamespace(act=make_scaler(before), a=1, b=2, c=3, d=4, e=5)
+
+    def fn(x):
+        return holder.act(x) + holder.a + holder.b + holder.c + holder.d + holder.e
+
+    def change():
+        holder.act = types.FunctionType(holder.act.__code__, {"FACTOR": 5}, closure=holder.act.__closure__)
+
+    noticed(fn, (X,), change)
 
 
 def test_cells_that_hold_tensors_are_inputs():

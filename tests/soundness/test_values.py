@@ -184,6 +184,17 @@ def test_a_namedtuple_and_a_plain_tuple():
         watched(X, pair)
 
 
+def test_a_field_of_a_namedtuple_that_becomes_another_one():
+    Pair = collections.namedtuple("Pair", "a b")
+    pair = Pair(1, 2)
+    watched = Watched(lambda x: x * pair.a + Pair(5, 6).a)
+    watched(X)
+    watched(X)
+    Pair.a = Pair.b
+    watched(X)
+    assert watched.traces == 2
+
+
 def test_the_same_object_twice_and_two_objects():
     watched = Watched(lambda a, b: (a * b + (1 if a is b else 2), a is b))
     y = X.clone()

@@ -405,8 +405,8 @@ class Grouping:
         if add is None:
             return
         sources = guard.sources()
-        root = self._root(sources[0])
-        if root is None or any(self._root(source) != root for source in sources[1:]):
+        root = self._root(sources[0]) if len(sources) == 1 else self._common_root(sources)
+        if root is None:
             return
         group = self._groups.get(root)
         if group is None:
@@ -421,6 +421,13 @@ class Grouping:
             group.leaves.append(guard)
         else:
             group.guards.append(guard)
+
+    def _common_root(self, sources: Iterable[Source]) -> str | None:
+        """That of all sources; paths of any group may begin at constants, too."""
+        roots = {self._root(source) for source in sources}
+        if len(roots) > 1:
+            roots.discard(CONSTANTS)
+        return roots.pop() if len(roots) == 1 else None
 
     def _root(self, source: Source) -> str | None:
         """Where the path begins; None if it leads through a tensor or begins where each call brings another object."""

@@ -168,7 +168,9 @@ class Calls:
         tx: Any = self
         code = function.code
         if isinstance(function, UserFunctionVariable):
-            if not function.any_of_its_code:
+            if function.any_of_its_code:
+                tx.guard_globals(function)
+            else:
                 rely_on_code(function.value)
             if function.value in user_marks.run_only and function.source is not None:
                 source = GenericAttrSource(function.source, "__wrapped__")

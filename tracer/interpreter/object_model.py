@@ -18,6 +18,7 @@ from tracer.library.registry import is_disabled_by_torch, model_of
 from tracer.sources import (
     AttrSource,
     ClassAttrSource,
+    FunctionNamespaceSource,
     GenericAttrSource,
     GradSource,
     ItemSource,
@@ -26,6 +27,7 @@ from tracer.sources import (
     TypeSource,
 )
 from tracer.sources.reading import is_a, is_heap_type
+from tracer.sources.roots import namespace_source
 from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.class_parts import meaning
@@ -350,6 +352,13 @@ class ObjectModel(BaseMethods):
         tx: Any = self
         if function.source is not None:
             tx.guard(guards.FunctionMatch(function.source, function.value))
+
+    def guard_globals(self, function: UserFunctionVariable) -> None:
+        """What names mean in a function that is guarded by its code: in others of the same code they may be other globals."""
+        tx: Any = self
+        namespace = namespace_source(function.globals, tx.frames()[0].globals)
+        if namespace is not None and function.source is not None:
+            tx.guard(guards.SameObject(namespace, FunctionNamespaceSource(function.source)))
 
     def delete_attribute(self, owner: VariableTracker, name: str) -> None:
         tx: Any = self

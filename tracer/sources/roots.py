@@ -244,3 +244,12 @@ class ObjectSource(RootSource):
 def module_namespace(name: str) -> dict[str, Any]:
     """The globals dict of an imported module; KeyError if it is not imported."""
     return sys.modules[name].__dict__
+
+
+def namespace_source(namespace: dict[str, Any], of_root: dict[str, Any]) -> GlobalsSource | ModuleNamespaceSource | None:
+    """How the globals of a function are reached that are those of the root frame, or of an importable module."""
+    if namespace is of_root:
+        return GlobalsSource()
+    name = namespace.get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    return ModuleNamespaceSource(name) if module is not None and vars(module) is namespace else None  # type: ignore[arg-type]

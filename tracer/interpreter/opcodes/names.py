@@ -10,7 +10,16 @@ from tracer.effects.log import DELETED
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.opcodes.stack import drop_contents, drop_local
 from tracer.interpreter.registry import breaks, handles
-from tracer.sources import BuiltinSource, FunctionGlobalsSource, GlobalSource, ModuleGlobalsSource, Source
+from tracer.sources import (
+    BuiltinSource,
+    FunctionGlobalsSource,
+    GlobalSource,
+    GlobalsSource,
+    ModuleGlobalsSource,
+    ModuleNamespaceSource,
+    Source,
+)
+from tracer.sources.roots import namespace_source
 from tracer.variables.base import NULL, ObservedException, VariableTracker
 from tracer.variables.constant import ConstantVariable
 from tracer.variables.literals import from_python
@@ -130,13 +139,11 @@ def builtins_of(globals_: dict[str, Any]) -> dict[str, Any]:
 
 def global_source(tx: Frame, name: str) -> Source:
     """How a global of this frame's function is reached: of the root frame, of an importable module, or of the function."""
-    root = tx.frames()[0]
-    if tx.globals is root.globals:
-        return GlobalSource(name)
-    module_name = tx.globals.get("__name__")
-    module = sys.modules.get(module_name) if isinstance(module_name, str) else None
-    if module is not None and vars(module) is tx.globals:
-        return ModuleGlobalsSource(module_name, name)  # type: ignore[arg-type]
+    match namespace_source(tx.globals, tx.frames()[0].globals):
+        case GlobalsSource():
+            return GlobalSource(name)
+        case ModuleNamespaceSource(module):
+            return ModuleGlobalsSource(module, name)
     source = None if tx.function is None else tx.function.globals_source(tx)
     if source is None:
         unsupported("unsupported-call", value=f"{tx.code.co_qualname}, whose globals cannot be reached again")
