@@ -13,6 +13,7 @@ _HOME = {
     "DataDependent": "env",
     "FrozenError": "env",
     "DimPolicy": "policy",
+    "Past": "policy",
     "ShapePolicy": "policy",
     "SizeHistory": "policy",
     "DimConstraint": "constraints",

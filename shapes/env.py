@@ -18,7 +18,7 @@ from shapes.constraints import LARGEST_SIZE, DimConstraint
 from shapes.domain import Domain
 from shapes.floats import FloatExpr
 from shapes.guards import GuardText, RuntimeAssert, ShapeGuard, Why
-from shapes.policy import DimPolicy, ShapePolicy
+from shapes.policy import DimPolicy, Past, ShapePolicy, Twins
 from shapes.polynomial import IntExpr
 from shapes.ranges import INF, Range
 from shapes.relations import BoolExpr
@@ -49,11 +49,13 @@ class ShapeEnv:
         duck_shape: bool = True,
         specialize_zero_one: bool = True,
         where: Callable[[], Any] = lambda: None,
+        past: Callable[[Any], Past] = lambda label: (),
     ) -> None:
         self.algebra = Algebra()
         self.facts = self.algebra.facts
         self.policy = ShapePolicy(duck_shape, specialize_zero_one)
         self.where = where  # the user's line, asked for when a guard is recorded
+        self.past = past  # the sizes that were seen at a label in earlier calls
         self.guards: list[ShapeGuard] = []
         self.runtime_asserts: list[RuntimeAssert] = []
         self.fresh_unbacked: list[Symbol] = []  # made since somebody last took them
@@ -65,7 +67,7 @@ class ShapeEnv:
         self.suppressed = 0
         self._symbols: list[Symbol] = []
         self._by_label: dict[str, Symbol] = {}
-        self._duck: dict[int, Symbol] = {}
+        self._twins = Twins()
         self._counts: dict[str, int] = {}
 
     # -- symbols -------------------------------------------------------------------------------------------------
@@ -97,14 +99,14 @@ class ShapeEnv:
         if hint in (0, 1) and policy is DimPolicy.DUCK:  # what sizes are when they are none: that two are is no coincidence
             policy = DimPolicy.DYNAMIC
         if policy is DimPolicy.DUCK and self.policy.duck_shape and constraint is None:
-            twin = self._duck.get(hint)
+            twin = self._twins.find(hint, self.past(label))
             if twin is not None:
                 self._add_label(twin, label)
                 return twin.expr
         base = self._size_range(constraint, specialize_zero_one)
         symbol = self._new_symbol(Kind.SIZE, hint, base, (0, INF), label)
         if policy is DimPolicy.DUCK:
-            self._duck.setdefault(hint, symbol)
+            self._twins.add(symbol, hint, self.past(label))
         if constraint is not None:
             self.constraints[symbol] = constraint
         return symbol.expr

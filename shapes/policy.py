@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shapes.symbols import Symbol
+
+Past = Sequence[int | None]  # a size in each earlier call; None where it is not known
+_CALLS = 16  # how many calls are remembered
 
 
 class DimPolicy(enum.Enum):
@@ -39,16 +46,46 @@ class ShapePolicy:
         return 2 if wanted else 0
 
 
+class Twins:
+    """The symbols of duck-shaped sizes: those of one value share one, unless an earlier call told them apart."""
+
+    def __init__(self) -> None:
+        self._by_value: dict[int, list[tuple[Symbol, list[int | None]]]] = {}
+
+    def find(self, value: int, past: Past) -> Symbol | None:
+        """The symbol that a further size of this value shares; its past is known to be that size's from now on."""
+        for symbol, known in self._by_value.get(value, ()):
+            if all(a is None or b is None or a == b for a, b in zip(known, past)):
+                known[:] = [b if a is None else a for a, b in zip(known, past)]
+                return symbol
+        return None
+
+    def add(self, symbol: Symbol, value: int, past: Past) -> None:
+        self._by_value.setdefault(value, []).append((symbol, list(past)))
+
+
 @dataclasses.dataclass
 class SizeHistory:
     """What was seen at each place in earlier calls; a value that changed is dynamic from then on."""
 
     seen: dict[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
     varying: dict[str, set[int]] = dataclasses.field(default_factory=dict)
+    calls: deque[dict[str, tuple[Any, ...]]] = dataclasses.field(default_factory=lambda: deque(maxlen=_CALLS))
+
+    def begin(self) -> None:
+        """What is observed from now on is of one more call."""
+        self.calls.append({})
+
+    def past(self, place: str, position: int) -> Past:
+        """The size at a place in each call that is remembered, this one included."""
+        seen = [call.get(place, ()) for call in self.calls]
+        return [values[position] if position < len(values) else None for values in seen]
 
     def observe(self, place: str, values: Sequence[Any]) -> frozenset[int]:
         """Takes note of the sizes (or the one int) at a place; returns the positions that have varied so far."""
         now = tuple(values)
+        if self.calls:
+            self.calls[-1][place] = now
         before = self.seen.get(place)
         varying = self.varying.setdefault(place, set())
         if before is not None:

@@ -41,7 +41,7 @@ _key("error_on_recompile", False, "A recompile raises RecompileError with the re
 _key("fail_on_recompile_limit_hit", False, "Reaching a recompile limit raises FailOnRecompileLimitHit, not a warning.")
 _key("automatic_dynamic_shapes", True, "A dim or an int that was seen to change becomes symbolic at the recompile.")
 _key("assume_static_by_default", True, "Sizes and ints are constants in the first trace; off: symbolic from the start.")
-_key("duck_shape", True, "Symbolic sizes that are equal at the trace share one symbol.")
+_key("duck_shape", True, "Symbolic sizes that are equal at the trace, and were in the calls traced before, share one symbol.")
 _key(
     "specialize_zero_one",
     "always",

@@ -70,6 +70,7 @@ class FrameConversion:
         self.declared = region.declared(function, args)
         self.state = region.frame_state(function)
         self.history = self.state.history
+        self.history.begin()
         self._before_loop: int | None = None  # the step at which a loop begins that is left to CPython
         self._leaves_loops = True
 
@@ -138,9 +139,9 @@ class FrameConversion:
             return None if trace is None else trace.location()
 
         always = config.specialize_zero_one == "always"
-        world = FakeWorld(duck_shape=config.duck_shape, specialize_zero_one=always, where=where)
         places = frozenset() if declared is None else declared.domain.places
         policy = DynamismPolicy(self.history, self.region.dynamic, places, self.state.classes)
+        world = FakeWorld(duck_shape=config.duck_shape, specialize_zero_one=always, where=where, past=policy.past)
         trace = Trace(policy, world, break_at, runs_as_written=self.region.compiler_fn.runs_as_written)
         current = weakref.ref(trace)
         trace.output.check_time = self.limit.check

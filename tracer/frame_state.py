@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from shapes import DimConstraint, DimPolicy, SizeHistory
+from shapes import DimConstraint, DimPolicy, Past, SizeHistory
 from tracer import config
 from tracer.sources import (
     AttrSource,
@@ -114,6 +114,10 @@ class DynamismPolicy:
         if (self.dynamic or not config.assume_static_by_default) and not of_model:
             return [DimPolicy.DUCK] * len(sizes)
         return varying if config.automatic_dynamic_shapes else static
+
+    def past(self, size: TensorSizeSource) -> Past:
+        """What was seen of a size in earlier calls."""
+        return self.history.past(size.base.name, size.dim)
 
     def float_is_dynamic(self, source: Source, value: float) -> bool:
         """Whether a float input is a symbol: one that was seen to change is."""

@@ -56,6 +56,7 @@ def _is_past_limit(region: Any, function: types.FunctionType) -> bool:
 
 def _show(state: FrameState, function: types.FunctionType, args: tuple[Any, ...]) -> None:
     """Notes the sizes and ints of a call that is not traced, so that what differs in the next is seen to vary."""
+    state.history.begin()
     for name, value in zip(argument_slots(function.__code__), args):
         for source, leaf in _leaves(LocalSource(name), value):
             state.history.observe(source.name, tuple(leaf.shape) if isinstance(leaf, torch.Tensor) else (leaf,))
