@@ -73,6 +73,7 @@ CHANGES = {
     "forward hook": lambda m: m.first.register_forward_hook(lambda module, args, result: result * 2),
     "forward pre-hook": lambda m: m.first.register_forward_pre_hook(lambda module, args: (args[0] * 3,)),
     "forward set on the instance": lambda m: setattr(m.second, "forward", lambda x: x * 9),
+    "what calls forward set on the instance": lambda m: setattr(m.second, "_call_impl", lambda x: x * 9),
     "whole __dict__ replaced": lambda m: setattr(m, "__dict__", {**m.__dict__, "bias": 11}),
 }
 

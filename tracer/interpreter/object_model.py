@@ -381,6 +381,8 @@ class ObjectModel(BaseMethods):
             return None
         if lookup(cls, "_call_impl")[1] is not _MODULE_CALL_IMPL or module.value is None:
             return None
+        if module.instance_attr(tx, "_call_impl") is not None:
+            return None
         for table in _GLOBAL_HOOK_TABLES:
             hooks = tx.wrap(getattr(torch.nn.modules.module, table), ModuleGlobalsSource(_MODULE_FILE, table))
             if hooks.truth(tx):
