@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from tests.support import captured_made
+from tracer import config, optimize, region_of
 from tracer.graph import asked_strides
 from tracer.graph.asked_strides import ASKED
 from tracer.graph.fake_mode import FakeMode
@@ -224,3 +226,52 @@ def test_functions_that_pytorch_computes_of_other_operators(layout, dynamic):
 
     for grad in (False, True):
         captured_made(f, lambda: ((IMAGES[layout]().requires_grad_(grad),), {}), dynamic=dynamic)
+
+
+ORDERS = {
+    "a transform": lambda y: torch.fft.rfft(y, dim=0),
+    "turned over": lambda y: y.flip(0),
+    "put": lambda y: y.index_put((torch.arange(2),), torch.ones(())),
+}
+
+
+@pytest.mark.parametrize("read", [lambda y: y.stride(), lambda y: y.transpose(0, 2).is_contiguous()], ids=["all", "one question"])
+@pytest.mark.parametrize("name", ORDERS)
+def test_where_sizes_say_in_which_order_dims_lie_each_order_has_its_own_trace(name, read):
+    def f(x, a, b):
+        y = x.as_strided((2, 3, 4), (a.shape[0], 3, b.shape[0]))
+        return read(ORDERS[name](y))
+
+    compiled = optimize("eager", dynamic=True)(f)
+    for sizes in ((5, 40), (40, 5), (8, 2), (6, 50), (50, 6)):
+        args = torch.ones(256), *map(torch.ones, sizes)
+        assert compiled(*args) == f(*args), sizes
+    assert len(region_of(compiled).entries()) == 3
+
+
+SMALL = {
+    "added by index": lambda x: x.index_add(0, torch.arange(x.shape[0]), x),
+    "put by index": lambda x: x.index_put((torch.arange(x.shape[0]),), x),
+    "sorted": lambda x: x.sort(0)[0],
+    "without numbers that are none": torch.nan_to_num,
+    "normalised": lambda x: x.log_softmax(0),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_sizes_that_turn_out_to_be_zero_or_one_are_asked_for(name):
+    def f(x):
+        return SMALL[name](x.t()).stride()
+
+    with config.patch(specialize_zero_one="by_need"):
+        compiled = optimize("eager", dynamic=True, recompile_limit=64)(f)
+        for shape in itertools.product((3, 0, 1, 7), repeat=2):
+            assert compiled(torch.ones(shape)) == f(torch.ones(shape)), shape
+
+
+def test_all_results_of_log_sigmoid_are_contiguous():
+    def f(x):
+        return [each.stride() for each in aten.log_sigmoid_forward(x.t())]
+
+    for dynamic in (False, True):
+        captured_made(f, lambda: ((torch.ones(3, 4),), {}), dynamic=dynamic)

@@ -6,7 +6,6 @@ What a compiler believes of `2**x` decides whether it refuses the program's `vie
 from __future__ import annotations
 
 import contextlib
-import functools
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,7 +26,7 @@ def with_layouts(mode: FakeTensorMode) -> FakeTensorMode:
         assert mode is not None, "it runs"
         result = FakeTensorMode._cached_dispatch_impl(mode, func, types, args, kwargs)
         if is_asked(func) or _is_elementwise(func) and _has_small_dims(args, kwargs):
-            return with_asked_strides(func, args, kwargs, result, functools.partial(_laid_out, mode))
+            return with_asked_strides(_Asker(mode), func, args, kwargs, result)
         return result
 
     mode._cached_dispatch_impl = dispatch  # type: ignore[method-assign]
@@ -44,7 +43,19 @@ def _has_small_dims(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return any(type(size) is int and size < 2 for tensor in tensors for size in tensor.shape)
 
 
-def _laid_out(mode: FakeTensorMode, args: Sequence[Any], fake: FakeTensor, strides: Sequence[Any]) -> FakeTensor:
+class _Asker:
+    def __init__(self, mode: FakeTensorMode) -> None:
+        self._mode = mode
+
+    def rely_on(self, condition: bool | torch.SymBool) -> None:
+        """The compiler's env takes note of what it was asked."""
+        bool(condition)
+
+    def lay_out(self, args: Sequence[Any], fake: FakeTensor, strides: Sequence[Any]) -> FakeTensor:
+        return _laid_out(self._mode, fake, strides)
+
+
+def _laid_out(mode: FakeTensorMode, fake: FakeTensor, strides: Sequence[Any]) -> FakeTensor:
     env = mode.shape_env
     with in_kernel_invocation_manager(mode), contextlib.nullcontext() if env is None else env.suppress_guards():
         meta = torch.empty_strided(fake.shape, strides, dtype=fake.dtype, device="meta", requires_grad=fake.requires_grad)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensor
 
-from tracer.graph.asked_strides import laid_out, with_asked_strides
+from tracer.graph.asked_strides import AskerOfTrace, with_asked_strides
 
 FUNCTIONS: tuple[Callable[..., Any], ...] = (
     F.interpolate, F.upsample, F.upsample_nearest, F.upsample_bilinear, F.grid_sample, torch.hardshrink,
@@ -23,19 +22,24 @@ def asked(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def rule(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
-        return with_asked_strides(function, args, kwargs, result, _lay_out)
+        if type(result) is not FakeTensor:
+            return result
+        return with_asked_strides(_Asker(result.fake_mode), function, args, kwargs, result)  # type: ignore[arg-type]
 
     return rule
 
 
-def _lay_out(args: Any, fake: FakeTensor, strides: tuple[Any, ...]) -> Any:
-    lay_out = functools.partial(laid_out, fake.fake_mode)
-    return _Moved.apply(lay_out, fake, strides) if fake.requires_grad else lay_out((), fake, strides)  # type: ignore[no-untyped-call]
+class _Asker(AskerOfTrace):
+    def lay_out(self, args: Sequence[Any], fake: FakeTensor, strides: Sequence[Any]) -> Any:
+        """Gradients pass."""
+        if not fake.requires_grad:
+            return super().lay_out((), fake, strides)
+        return _Moved.apply(super().lay_out, fake, strides)  # type: ignore[no-untyped-call]
 
 
 class _Moved(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, lay_out: Callable[..., Any], fake: FakeTensor, strides: tuple[Any, ...]) -> Any:
+    def forward(ctx: Any, lay_out: Callable[..., Any], fake: FakeTensor, strides: Sequence[Any]) -> Any:
         return lay_out((), fake.detach(), strides)
 
     @staticmethod

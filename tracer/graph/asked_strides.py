@@ -1,15 +1,16 @@
 """Operators whose results PyTorch's rules for fake tensors lay out otherwise than C does: they are asked themselves.
 
 Each is run on tensors of the same sizes and strides, the contents of which are zeros, where an argument is not contiguous. Where
-sizes are symbols, those of this call stand for them, and the order of the dims is taken from what comes out: dims of size 0 and
-1, of which it is not clear where they belong, are never symbols.
+sizes are symbols, those of this call stand for them. The order of the dims is taken from what comes out, so that it is asked of
+the symbols whatever that order may depend on: how the strides of each argument compare, and which sizes are 0 or 1.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch._dispatch.python import no_python_dispatcher
@@ -47,23 +48,34 @@ def is_asked(func: Any) -> bool:
     return packet in ASKED or getattr(packet, "__name__", "").startswith("_foreach_")
 
 
-def with_asked_strides(
-    func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any, lay_out: Callable[..., FakeTensor]
-) -> Any:
-    """`result`, with the strides that the operator gives when it runs.
+class Asker(Protocol):
+    """Whose fakes they are: a trace's or a compiler's."""
 
-    `lay_out(args, fake, strides)` makes a tensor like `fake`.
-    """
+    def rely_on(self, condition: bool | torch.SymBool) -> None:
+        """What holds in this call has to in all others."""
+
+    def lay_out(self, args: Sequence[Any], fake: FakeTensor, strides: Sequence[Any]) -> Any:
+        """A tensor like `fake`."""
+
+
+def with_asked_strides(asker: Asker, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
+    """`result`, with the strides that the operator gives when it runs."""
     tensors = [leaf for leaf in leaves(args, kwargs) if isinstance(leaf, torch.Tensor)]
     packet = getattr(func, "overloadpacket", None)
-    if not _can_be_made(tensors, COSTLY.get(packet, MOST_ELEMENTS)) or packet not in _ALWAYS and all(map(is_in_line, tensors)):
+    if not _can_be_made(tensors, COSTLY.get(packet, MOST_ELEMENTS)):
+        return result
+    if packet not in _ALWAYS and all(map(_is_written_in_line, tensors)):
+        return result
+    for tensor in tensors:
+        _settle(asker, tensor)
+    if packet not in _ALWAYS and all(map(is_in_line, tensors)):
         return result
     real = _run(func, args, kwargs)
     if isinstance(result, FakeTensor):
-        return _laid_out_as(func, args, tensors, result, real, lay_out)
+        return _laid_out_as(asker, func, args, tensors, result, real)
     if not isinstance(result, (tuple, list)) or not isinstance(real, (tuple, list)) or len(real) != len(result):
         return result
-    items = [_laid_out_as(func, args, tensors, fake, item, lay_out) for fake, item in zip(result, real)]
+    items = [_laid_out_as(asker, func, args, tensors, fake, item) for fake, item in zip(result, real)]
     return items if isinstance(result, list) else tuple(items)
 
 
@@ -79,6 +91,12 @@ def _can_be_made(tensors: list[torch.Tensor], most: int) -> bool:
 def is_in_line(tensor: torch.Tensor) -> bool:
     """Whether a tensor has, in this call, the strides of a new one."""
     return _hints(tensor.stride()) == _dense(_hints(tensor.shape), range(tensor.dim() - 1, -1, -1))
+
+
+def _is_written_in_line(tensor: torch.Tensor) -> bool:
+    """Whether it has them in every call: the same numbers and the same expressions."""
+    in_line = _dense(tensor.shape, range(tensor.dim() - 1, -1, -1))
+    return is_in_line(tensor) and all(map(_is_same, tensor.stride(), in_line))
 
 
 def _hint(number: Any) -> Any:
@@ -111,39 +129,72 @@ def _stand_in(value: Any) -> Any:
     return torch.zeros(length, dtype=value.dtype).as_strided(shape, strides)
 
 
-def _laid_out_as(
-    func: Any, args: Sequence[Any], tensors: list[torch.Tensor], fake: Any, real: Any, lay_out: Callable[..., FakeTensor]
-) -> Any:
+def _settle(asker: Asker, tensor: torch.Tensor) -> None:
+    """Asks how the numbers compare that tell how a tensor lies in memory: its strides, where they are equal its sizes, and each
+    stride with the extent of the dim inside of it, between which there may be a gap."""
+    sizes, strides = tuple(tensor.shape), tuple(tensor.stride())
+    for size in sizes:
+        _compare(asker, (0, 1, size))
+    _compare(asker, (0, 1, *strides))
+    order = sorted(range(len(sizes)), key=lambda dim: (_hint(strides[dim]), _hint(sizes[dim])))
+    for dims in order, [dim for dim in order if _hint(sizes[dim]) != 1]:
+        for inner, outer in itertools.pairwise(dims):
+            if _hint(strides[inner]) == _hint(strides[outer]):
+                _compare(asker, (sizes[inner], sizes[outer]))
+            else:
+                _compare(asker, (strides[inner] * sizes[inner], strides[outer]))
+
+
+def _compare(asker: Asker, numbers: Iterable[Any]) -> None:
+    """They are in the same order in all calls."""
+    for a, b in itertools.pairwise(sorted(numbers, key=_hint)):
+        asker.rely_on(a == b if _hint(a) == _hint(b) else a < b)
+
+
+def _laid_out_as(asker: Asker, func: Any, args: Sequence[Any], tensors: list[torch.Tensor], fake: Any, real: Any) -> Any:
     if type(fake) is not FakeTensor or not isinstance(real, torch.Tensor) or any(fake is tensor for tensor in tensors):
         return fake
-    if _hints(fake.shape) != tuple(real.shape) or _hints(fake.stride()) == real.stride():
+    if _hints(fake.shape) != tuple(real.shape):
         return fake
-    strides = _strides(fake, real.stride(), tensors)
-    if strides is None:
+    strides = _strides(asker, fake, real.stride(), tensors)
+    if strides is None or all(map(_is_same, strides, fake.stride())):
         return fake
     if getattr(func, "is_view", False):
         return _aten.as_strided.default(args[0], fake.shape, strides, fake.storage_offset())
-    return lay_out(args, fake, strides)
+    return asker.lay_out(args, fake, strides)
 
 
-def _strides(fake: FakeTensor, seen: tuple[int, ...], tensors: list[torch.Tensor]) -> tuple[Any, ...] | None:
-    """The strides of a result, those of this call being known; None where they say nothing of other calls."""
-    if all(type(size) is int for size in fake.shape):
+def _strides(asker: Asker, fake: FakeTensor, seen: tuple[int, ...], tensors: list[torch.Tensor]) -> Sequence[Any] | None:
+    """The strides of a result, those of this call being known; None where they are those that it has."""
+    if all(type(number) is int for tensor in (fake, *tensors) for number in (*tensor.shape, *tensor.stride())):
         return seen
-    sizes = _hints(fake.shape)
-    order = sorted(range(fake.dim()), key=lambda dim: (seen[dim], sizes[dim] != 1, -dim))
-    strides, dense = list(_dense(fake.shape, order)), _dense(sizes, order)
-    for dim, (size, stride) in enumerate(zip(fake.shape, seen)):
-        if stride != dense[dim]:  # that of an argument, kept where no element is found by it
-            kept = [each for each in _strides_at(tensors, fake.dim(), dim) if _hint(each) == stride]
-            if not kept or sizes[dim] != 1 and 0 not in sizes or type(size) is int is not type(kept[0]):
-                return None
-            strides[dim] = kept[0]
-    return tuple(strides)
+    hints = _hints(fake.shape)
+    for size in fake.shape:
+        _compare(asker, (0, 1, size))
+    sizes = [hint if hint < 2 else size for size, hint in zip(fake.shape, hints)]
+    order = sorted(range(fake.dim()), key=lambda dim: (seen[dim], hints[dim] != 1, -dim))
+    strides = list(_dense(sizes, order))
+    for dim, stride in enumerate(seen):
+        kept = hints[dim] == 1 or 0 in hints  # as an argument has it: no element is found by it
+        given = [tensor.stride()[dim] for tensor in tensors if kept and tensor.dim() == fake.dim()]
+        found = [each for each in (strides[dim], *given) if _hint(each) == stride]
+        if not found:
+            return None if _hints(fake.stride()) == seen else _as_in_this_call(asker, seen, (fake, *tensors))
+        _compare(asker, found)
+        strides[dim] = found[0]
+    return strides
 
 
-def _strides_at(tensors: list[torch.Tensor], dims: int, dim: int) -> list[Any]:
-    return [tensor.stride()[dim] for tensor in tensors if tensor.dim() == dims]
+def _as_in_this_call(asker: Asker, seen: tuple[int, ...], tensors: Iterable[torch.Tensor]) -> tuple[int, ...]:
+    for number in itertools.chain.from_iterable((*tensor.shape, *tensor.stride()) for tensor in tensors):
+        asker.rely_on(number == _hint(number))
+    return seen
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    if type(a) is int or type(b) is int:
+        return type(a) is type(b) and a == b
+    return a.node is b.node or a.node.expr == b.node.expr
 
 
 def _dense(sizes: Sequence[Any], order: Sequence[int]) -> tuple[Any, ...]:
@@ -154,6 +205,29 @@ def _dense(sizes: Sequence[Any], order: Sequence[int]) -> tuple[Any, ...]:
         strides[dim] = step
         step = step * (1 if type(sizes[dim]) is int and sizes[dim] == 0 else sizes[dim])
     return tuple(strides)
+
+
+class AskerOfTrace:
+    """Asks no size whether it is 0 or 1 for as long as nobody looks how results lie in memory."""
+
+    def __init__(self, mode: FakeMode) -> None:
+        self._mode = mode
+
+    def rely_on(self, condition: Any) -> None:
+        adapter = self._mode.torch_env
+        if not isinstance(condition, torch.SymBool) or adapter.env.suppressed:
+            return
+        value = condition.node.value
+        if adapter.env.statically_known(value) is not None:
+            return
+        lows = (adapter.env.bounds(symbol.expr)[0] for symbol in adapter.algebra.symbols(value))
+        if self._mode.asks_layout or not any(low in (0, 1) for low in lows):
+            adapter.decide(value)
+        else:
+            self._mode.layout_guessed = True
+
+    def lay_out(self, args: Sequence[Any], fake: FakeTensor, strides: Sequence[Any]) -> Any:
+        return laid_out(self._mode, args, fake, tuple(strides))
 
 
 def laid_out(mode: FakeMode, args: Sequence[Any], result: FakeTensor, strides: tuple[Any, ...]) -> FakeTensor:

@@ -7,7 +7,7 @@ PyTorch's rules differ for dims of size 0 or 1, and those of some operators for 
 
 from __future__ import annotations
 
-import functools
+import operator
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from tracer.graph import layout
-from tracer.graph.asked_strides import is_asked, laid_out, with_asked_strides
+from tracer.graph.asked_strides import AskerOfTrace, is_asked, laid_out, with_asked_strides
 
 if TYPE_CHECKING:
     from shapes.relations import BoolExpr
@@ -43,7 +43,7 @@ _BATCH_NORM = frozenset((  # contiguous where that is both
     _aten._batch_norm_with_update,
 ))  # fmt: skip
 _SUGGESTED = _BATCH_NORM | {_aten.max_unpool2d, _aten.upsample_nearest1d}
-# The first result is contiguous.
+# All results are contiguous.
 _CONTIGUOUS = frozenset((_aten.log_sigmoid_forward, _aten.normal, _aten.nll_loss2d_forward))
 
 
@@ -59,7 +59,7 @@ def with_real_strides(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Ma
         ruled = _by_rule(mode, func, args, kwargs, result)
         if ruled is not result:
             return ruled
-    return with_asked_strides(func, args, kwargs, result, functools.partial(laid_out, mode))
+    return with_asked_strides(AskerOfTrace(mode), func, args, kwargs, result)
 
 
 def _tensors_in(result: Any) -> list[torch.Tensor]:
@@ -108,21 +108,26 @@ def _expanded(tensor: torch.Tensor, result: Any) -> Any:
 
 
 def _with_suggested(mode: FakeMode, packet: Any, args: Sequence[Any], result: Any) -> Any:
-    first = result[0] if isinstance(result, tuple) else result
-    shape = tuple(first.shape)
-    if first.device.type != "cpu" or any(type(size) is int and size == 0 for size in shape):
+    results = result if isinstance(result, tuple) else (result,)
+    concerned = len(results) if packet in _CONTIGUOUS else 1
+    if results[0].device.type != "cpu" or any(type(size) is int and size == 0 for size in results[0].shape):
         return result
     try:
         contiguous = packet in _CONTIGUOUS or packet in _BATCH_NORM and _lies(mode, args[0], "contiguous")
-        last = None if contiguous else _channels_last(mode, args[0])
-        strides = _filled(mode, shape, last or range(len(shape) - 1, -1, -1))
-        if _same(mode, strides, first.stride()):
-            return result
+        order = None if contiguous else _channels_last(mode, args[0])
+        laid = [_in_order(mode, args, each, order) for each in results[:concerned]]
     except _Undecided:
         mode.layout_guessed = True
         return result
-    first = laid_out(mode, args, first, strides)
-    return (first, *result[1:]) if isinstance(result, tuple) else first
+    if all(map(operator.is_, laid, results)):
+        return result
+    return (*laid, *results[concerned:]) if isinstance(result, tuple) else laid[0]
+
+
+def _in_order(mode: FakeMode, args: Sequence[Any], tensor: FakeTensor, order: Sequence[int] | None) -> FakeTensor:
+    """`order`: of the dims, the innermost first; None of a contiguous tensor."""
+    strides = _filled(mode, tensor.shape, order or range(tensor.dim() - 1, -1, -1))
+    return tensor if _same(mode, strides, tensor.stride()) else laid_out(mode, args, tensor, strides)
 
 
 def _channels_last(mode: FakeMode, tensor: torch.Tensor) -> Sequence[int] | None:
