@@ -106,6 +106,21 @@ def test_what_writes_runs_each_time():
     assert {mean.untyped_storage()._cdata, variance.untyped_storage()._cdata} <= world.fake_mode.written_storages
 
 
+def test_what_changes_its_argument_without_an_operator_runs_each_time():
+    world, (x, y) = fakes_of(torch.rand(3, 4), torch.rand(3, 4))
+    in_place = Counting(world, "requires_grad_", lambda t: t.requires_grad_())
+    in_place(x), in_place(y)
+    assert in_place.runs == 2 and y.requires_grad
+
+    def each_is_a_leaf(x):
+        first = (x * 2).detach().requires_grad_()
+        second = (first * 2).detach().requires_grad_()
+        gradient = torch.autograd.grad((second * second).sum(), second)
+        return first.requires_grad, second.requires_grad, gradient
+
+    check(each_is_a_leaf, torch.rand(3, 4))
+
+
 @pytest.mark.parametrize("affine", [False, True])
 @pytest.mark.parametrize("shape", [(3, 4), (2, 4, 5), (2, 4, 5, 6), (1, 4, 1, 1), (0, 4, 2)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])

@@ -62,7 +62,8 @@ class OperationCache:
         mode.repeatable, mode.met_failing = True, False
         result = run()
         if parts not in cache:  # None stands for what cannot be remembered
-            cache[parts] = self._known(operation, key, result) if mode.repeatable else None
+            is_repeatable = mode.repeatable and _is_key_still(key, operation, args, kwargs)
+            cache[parts] = self._known(operation, key, result) if is_repeatable else None
         return result
 
     def _of_this_state(self) -> dict[tuple[Any, ...], Known | None]:
@@ -109,6 +110,14 @@ def _is_stateless(operation: Any) -> bool:
         return True
     module = getattr(operation, "__module__", "") if type(operation) in _FUNCTIONS else ""
     return module is None or module in ("torch", "_operator") or module.startswith("torch.")
+
+
+def _is_key_still(key: CallKey, operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether an operation has left its arguments as they were: `requires_grad_` changes one, and no operator is run."""
+    try:
+        return CallKey(key.mode, operation, args, kwargs).parts == key.parts
+    except NotCacheable:
+        return False
 
 
 def _repeated(tensors: Sequence[FakeTensor]) -> tuple[int, ...]:
