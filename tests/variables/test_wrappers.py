@@ -11,41 +11,13 @@ from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils._pytree import tree_map
 
-from tests.comparing import Comparison
 from tests.support import Checked, captured_made, check_made
+from tests.wrappers import ByParts, Scaled, plain
 from tracer import optimize, stats
 
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
 SETTINGS = {"scale": 2.0}
 CALLS: list[str] = []
-
-
-class Scaled(torch.Tensor):
-    """Stands for `inner * scale`. `inner` is the name of a method of torch.Tensor, too."""
-
-    @staticmethod
-    def __new__(cls, inner: torch.Tensor, scale: float = 1.0) -> Scaled:
-        size, strides = inner.shape, inner.stride()
-        return torch.Tensor._make_wrapper_subclass(cls, size, strides=strides, dtype=inner.dtype)  # type: ignore[attr-defined]
-
-    def __init__(self, inner: torch.Tensor, scale: float = 1.0) -> None:
-        self.inner, self.scale = inner, scale
-
-    def plain(self) -> torch.Tensor:
-        return self.inner * self.scale
-
-    @property
-    def doubled(self) -> float:
-        return self.scale * 2
-
-    @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*tree_map(_plain, args), **tree_map(_plain, kwargs or {}))
-        return tree_map(lambda item: cls(item) if isinstance(item, torch.Tensor) else item, result)
-
-
-def _plain(value: Any) -> Any:
-    return value.plain() if isinstance(value, Scaled) else value
 
 
 class WithoutFunction(Scaled):
@@ -59,7 +31,7 @@ class Unwrapping(Scaled):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*tree_map(_plain, args), **tree_map(_plain, kwargs or {}))
+        return func(*tree_map(plain, args), **tree_map(plain, kwargs or {}))
 
 
 class Noting(Scaled):
@@ -179,17 +151,6 @@ class Remembering(Scaled):
             args[0].scale = args[0].scale * args[1]
             return args[0]
         return super().__torch_dispatch__(func, types, args, kwargs)
-
-
-class ByParts(Comparison):
-    def _tensor(self, expected: torch.Tensor, seen: torch.Tensor, path: str) -> None:
-        if isinstance(expected, (Scaled, TwoTensor)):
-            assert type(expected) is type(seen)
-            assert expected.shape == seen.shape and expected.stride() == seen.stride(), path
-            assert expected.requires_grad is seen.requires_grad and expected.is_leaf is seen.is_leaf, path
-            self.same(vars(expected), vars(seen), path)
-        else:
-            super()._tensor(expected, seen, path)
 
 
 GLOBAL = Scaled(X.clone(), 5.0)

@@ -326,6 +326,14 @@ def test_a_dirty_tensor_with_a_history_that_existed_before(backend):
     differentiated(program, make, backend, fullgraph=backend == "eager")
 
 
+class Passing(Function):
+    """Hands the first gradient on."""
+
+    @staticmethod
+    def backward(ctx, grad, *others):
+        return grad
+
+
 class TwoSizes(Function):
     @staticmethod
     def forward(ctx, x):
@@ -337,25 +345,17 @@ class TwoSizes(Function):
         return grad.t()
 
 
-class Holding(Function):
+class Holding(Passing):
     @staticmethod
     def forward(ctx, x):
         return x * 2, [x + 1]
 
-    @staticmethod
-    def backward(ctx, grad, other):
-        return grad
 
-
-class SavingNumbers(Function):
+class SavingNumbers(Passing):
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x, 3)
         return x * 2
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad
 
 
 class SavingWhatItReturns(Function):
@@ -372,15 +372,11 @@ class SavingWhatItReturns(Function):
         return grad * 2
 
 
-class DirtyWithoutReturn(Function):
+class DirtyWithoutReturn(Passing):
     @staticmethod
     def forward(ctx, x):
         ctx.mark_dirty(x.add_(1))
         return x * 2
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad
 
 
 @pytest.mark.parametrize(

@@ -10,57 +10,34 @@ import torch
 from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
 
-from tests.comparing import Comparison
 from tests.support import check_made
+from tests.wrappers import ByParts, Scaled
 
 SEEN: list[str] = []
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
 
 
-class Scaled(torch.Tensor):
-    """Stands for `inner * scale`, and notes what is asked of it."""
-
-    @staticmethod
-    def __new__(cls, inner: torch.Tensor, scale: float = 1.0) -> Scaled:
-        size, strides = inner.shape, inner.stride()
-        return torch.Tensor._make_wrapper_subclass(cls, size, strides=strides, dtype=inner.dtype)  # type: ignore[attr-defined]
-
-    def __init__(self, inner: torch.Tensor, scale: float = 1.0) -> None:
-        self.inner, self.scale = inner, scale
+class Noting(Scaled):
+    """Notes what is asked of it."""
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         SEEN.append(str(func))
-        result = func(*tree_map(_plain, args), **tree_map(_plain, kwargs or {}))
-        return tree_map(lambda item: Scaled(item) if isinstance(item, torch.Tensor) else item, result)
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
 
-class WithoutFunction(Scaled):
+class WithoutFunction(Noting):
     __torch_function__ = torch._C._disabled_torch_function_impl
 
 
-def _plain(value: Any) -> Any:
-    return value.inner * value.scale if isinstance(value, Scaled) else value
-
-
-class ByParts(Comparison):
-    def _tensor(self, expected: torch.Tensor, seen: torch.Tensor, path: str) -> None:
-        if isinstance(expected, (Scaled, TwoTensor)):
-            assert type(expected) is type(seen)
-            self.same(vars(expected), vars(seen), path)
-        else:
-            super()._tensor(expected, seen, path)
-
-
-GLOBAL = Scaled(X.clone(), 5.0)
+GLOBAL = Noting(X.clone(), 5.0)
 
 
 class WithWrappedWeight(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.weight = nn.Parameter(Scaled(torch.ones(4), 2.0), requires_grad=False)
+        self.weight = nn.Parameter(Noting(torch.ones(4), 2.0), requires_grad=False)
 
     def forward(self, x: torch.Tensor) -> Any:
         return (x * self.weight).sum(0), isinstance(self.weight, nn.Parameter)
@@ -72,26 +49,26 @@ class Shifted(TorchDispatchMode):
         return result + 1 if "sin" in str(func) else result
 
 
-def in_a_mode(w: Scaled, x: torch.Tensor) -> Any:
+def in_a_mode(w: Noting, x: torch.Tensor) -> Any:
     with Shifted():
         y = x.sin()
     return y * 2, x.sin()
 
 
-def seen_by_it(w: Scaled, x: torch.Tensor) -> Any:
+def seen_by_it(w: Noting, x: torch.Tensor) -> Any:
     SEEN.clear()
     y = (w * 2).sum()
     return list(SEEN), y
 
 
-def changed(w: Scaled, x: torch.Tensor) -> Any:
+def changed(w: Noting, x: torch.Tensor) -> Any:
     w.scale = 7.0
     w.inner.mul_(2)
     x.add_(w.inner)
     return w * 2, w
 
 
-def of_two(w: Scaled, x: torch.Tensor) -> Any:
+def of_two(w: Noting, x: torch.Tensor) -> Any:
     pair = TwoTensor(x, x * 2).sin() + x
     return pair.a, pair.b, pair
 
@@ -102,8 +79,8 @@ PROGRAMS = {
     "beside plain tensors": lambda w, x: (x.sin() + w, x.cos()),
     "its parts": lambda w, x: (w.inner * w.scale, w.scale + 1),
     "its metadata": lambda w, x: (w.shape, w.stride(), w.dtype, w.dim(), w.requires_grad, isinstance(w, torch.Tensor), x + 1),
-    "made here": lambda w, x: (Scaled(x.sin(), 3.0) * 2, x.cos()),
-    "made here, not used by torch": lambda w, x: (Scaled(x.sin(), 3.0).inner, x.cos()),
+    "made here": lambda w, x: (Noting(x.sin(), 3.0) * 2, x.cos()),
+    "made here, not used by torch": lambda w, x: (Noting(x.sin(), 3.0).inner, x.cos()),
     "in a list": lambda w, x: [torch.cat(pair) for pair in ([w, x], [x, w])],
     "a global": lambda w, x: GLOBAL + x,
     "a parameter": lambda w, x: WithWrappedWeight()(x),
@@ -117,7 +94,7 @@ PROGRAMS |= {f.__name__: f for f in (in_a_mode, seen_by_it, changed, of_two)}
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_graph_breaks_and_results_are_right(name: str, dynamic: bool | None) -> None:
     checked = check_made(
-        PROGRAMS[name], lambda: ((Scaled(X.clone(), 2.0), X.clone()), {}), dynamic=dynamic, comparison=ByParts
+        PROGRAMS[name], lambda: ((Noting(X.clone(), 2.0), X.clone()), {}), dynamic=dynamic, comparison=ByParts
     )
     assert checked.error is None and bool(checked.breaks) is (name not in ("returned as it is", "its parts", "its metadata"))
 
@@ -125,7 +102,7 @@ def test_the_graph_breaks_and_results_are_right(name: str, dynamic: bool | None)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_a_dispatch_does_is_done_once_where_graphs_run_as_they_are_written(name: str) -> None:
     made = check_made(
-        PROGRAMS[name], lambda: ((Scaled(X.clone(), 2.0), X.clone()), {}), comparison=ByParts, as_written=True, reset=SEEN.clear
+        PROGRAMS[name], lambda: ((Noting(X.clone(), 2.0), X.clone()), {}), comparison=ByParts, as_written=True, reset=SEEN.clear
     )
     assert made.error is None and not made.raised
 
@@ -136,7 +113,7 @@ def test_what_a_wrapper_holds_is_read_at_every_call(scales: tuple[float, ...]) -
 
     run = optimize("eager")(lambda w, x: (w + x).inner)
     for scale in scales:
-        assert torch.equal(run(Scaled(X, scale), X), X * scale + X)
+        assert torch.equal(run(Noting(X, scale), X), X * scale + X)
 
 
 def test_gradients_of_a_wrapper() -> None:

@@ -1,0 +1,50 @@
+"""A tensor that wraps another and computes in its `__torch_dispatch__`, and the comparison of such tensors part by part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.testing._internal.two_tensor import TwoTensor
+from torch.utils._pytree import tree_map
+
+from tests.comparing import Comparison
+
+
+class Scaled(torch.Tensor):
+    """Stands for `inner * scale`. `inner` is the name of a method of torch.Tensor, too."""
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor, scale: float = 1.0) -> Scaled:
+        size, strides = inner.shape, inner.stride()
+        return torch.Tensor._make_wrapper_subclass(cls, size, strides=strides, dtype=inner.dtype)  # type: ignore[attr-defined]
+
+    def __init__(self, inner: torch.Tensor, scale: float = 1.0) -> None:
+        self.inner, self.scale = inner, scale
+
+    def plain(self) -> torch.Tensor:
+        return self.inner * self.scale
+
+    @property
+    def doubled(self) -> float:
+        return self.scale * 2
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*tree_map(plain, args), **tree_map(plain, kwargs or {}))
+        return tree_map(lambda item: cls(item) if isinstance(item, torch.Tensor) else item, result)
+
+
+def plain(value: Any) -> Any:
+    return value.plain() if isinstance(value, Scaled) else value
+
+
+class ByParts(Comparison):
+    def _tensor(self, expected: torch.Tensor, seen: torch.Tensor, path: str) -> None:
+        if isinstance(expected, (Scaled, TwoTensor)):
+            assert type(expected) is type(seen)
+            assert expected.shape == seen.shape and expected.stride() == seen.stride(), path
+            assert expected.requires_grad is seen.requires_grad and expected.is_leaf is seen.is_leaf, path
+            self.same(vars(expected), vars(seen), path)
+        else:
+            super()._tensor(expected, seen, path)
