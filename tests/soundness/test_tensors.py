@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 import torch
 
@@ -212,3 +214,46 @@ def test_contiguity_of_a_symbolic_size_is_checked():
     watched(torch.randn(6, 8).t())
     watched(torch.randn(1, 6))
     watched(torch.randn(8, 1))
+
+
+PATCHES = {
+    "a method": ("relu", lambda self: self * 100, lambda x: x.relu()),
+    "a method whose result is no tensor": ("sum", lambda self: 5, lambda x: x + x.sum()),
+    "an operator": ("__mul__", lambda self, other: self, lambda x: x * 2),
+    "a reflected operator": ("__rsub__", lambda self, other: self, lambda x: 2 - x),
+    "an operator in place": ("__iadd__", lambda self, other: self, lambda x: operator.iadd(x.clone(), 2)),
+    "a comparison": ("__lt__", lambda self, other: self, lambda x: x < 2),
+    "a sign": ("__neg__", lambda self: self, lambda x: -x),
+    "a subscript": ("__getitem__", lambda self, key: self, lambda x: x[0]),
+    "a length": ("__len__", lambda self: 50, lambda x: x + len(x)),
+    "an iterator": ("__iter__", lambda self: iter([1]), lambda x: [item for item in x]),
+    "metadata": ("itemsize", 7, lambda x: (x * 2, x.itemsize)),
+    "a property": ("nbytes", property(lambda self: 5), lambda x: (x * 2, x.nbytes)),
+    "a name that is new": ("of_the_program", 3, lambda x: (x * 2, getattr(x, "of_the_program", 4))),
+}
+
+
+@pytest.mark.parametrize("name", PATCHES)
+@pytest.mark.parametrize("first", [False, True])
+def test_what_torch_has_under_a_name_is_patched_and_put_back(name, first):
+    attribute, other, fn = PATCHES[name]
+    x = torch.tensor([1.0, 2.0, 3.0])
+    watched = Watched(fn)
+    own = vars(torch.Tensor).get(attribute)
+
+    def put_back():
+        if own is not None:
+            setattr(torch.Tensor, attribute, own)
+        elif attribute in vars(torch.Tensor):
+            delattr(torch.Tensor, attribute)
+
+    try:
+        for patched in [first, first, not first, not first, first]:
+            put_back()
+            if patched:
+                setattr(torch.Tensor, attribute, other)
+            expected, seen = fn(x), watched.compiled(x)
+            put_back()
+            assert repr(expected) == repr(seen)
+    finally:
+        put_back()

@@ -20,6 +20,7 @@ from tracer.sources import GenericAttrSource
 from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.constant import BINARY, COMPARE, INPLACE, UNARY, ConstantVariable, boolean
+from tracer.variables.lookups import lookup
 from tracer.variables.sequence_base import SequenceVariable
 from tracer.variables.sequences import SizeVariable, TupleVariable
 from tracer.variables.subscripts import WHOLE, select_symbolic, subscript
@@ -40,6 +41,7 @@ METADATA = frozenset(
     "requires_grad is_sparse_csr is_mtia is_xla is_ipu is_vulkan is_maia".split()
 )
 VIEW_ATTRIBUTES = frozenset("T H mT mH real imag data".split())
+_UNARY_METHODS = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
 _MISSING = object()
 
 
@@ -84,7 +86,15 @@ class TensorVariable(VariableTracker):
 
     # -- attributes ----------------------------------------------------------------------------------------------
 
+    def rely_on(self, name: str) -> None:
+        """What torch has under the name is meant, and a guard says so; what the program has put in its place is CPython's."""
+        of_torch = torch.nn.Parameter if issubclass(self.cls, torch.nn.Parameter) else torch.Tensor
+        static = lookup(of_torch, name)[1]
+        if name in _OF_TORCH and not any(static is each for each in _OF_TORCH[name]):
+            unsupported("unsupported-attribute", value=f"{self.describe()}, of a class that was patched", name=name)
+
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        self.rely_on(name)
         pending = tx.effects.attribute(self, name)
         if pending is not None and name != "data":
             return pending
@@ -124,6 +134,7 @@ class TensorVariable(VariableTracker):
         return tx.output.inputs[self.source].real  # type: ignore[no-any-return]
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        self.rely_on(name)
         if tx.trace.overrides.active and inspect.getattr_static(torch.Tensor, name, _MISSING) is not _MISSING:
             if tx.overridden(setattr, [self, ConstantVariable(name), value], {}) is not None:
                 return
@@ -188,6 +199,7 @@ class TensorVariable(VariableTracker):
             raise TraceAnew(asks_layout=True)
 
     def length(self, tx: Tracer) -> VariableTracker:
+        self.rely_on("__len__")
         if tx.trace.overrides.active:
             answer = tx.overridden_method(self, "__len__", [], {})
             if answer is not None:
@@ -199,6 +211,7 @@ class TensorVariable(VariableTracker):
     # -- operators -----------------------------------------------------------------------------------------------
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        self.rely_on(tx.dunder(op, "r" if reflected else ""))
         answer = self._overridden_operator(tx, BINARY[op], other, reflected)
         if answer is not None:
             return answer
@@ -209,6 +222,7 @@ class TensorVariable(VariableTracker):
         return tx.output.call_function(BINARY[op], (left, right), {})
 
     def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        self.rely_on(tx.dunder(op, "i"))
         answer = self._overridden_operator(tx, INPLACE[op], other)
         if answer is not None:
             return answer
@@ -219,6 +233,7 @@ class TensorVariable(VariableTracker):
             return tx.output.call_function(INPLACE[op], (self.node, other.graph_arg()), {})
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        self.rely_on(tx.dunder(op))
         answer = self._overridden_operator(tx, COMPARE[op], other)
         if answer is not None:
             return answer
@@ -228,6 +243,7 @@ class TensorVariable(VariableTracker):
         return tx.output.call_function(COMPARE[op], (self.node, other.graph_arg()), {})
 
     def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
+        self.rely_on(_UNARY_METHODS[op])
         operator_: Any = UNARY[op]
         if tx.trace.overrides.active:
             answer = tx.overridden(operator_, [self], {})
@@ -248,6 +264,7 @@ class TensorVariable(VariableTracker):
         unsupported("data-dependent-branch", value=self.describe())
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
+        self.rely_on("__getitem__")
         if tx.trace.overrides.active:
             answer = tx.overridden(operator.getitem, [self, key], {})
             if answer is not None:
@@ -258,6 +275,7 @@ class TensorVariable(VariableTracker):
         return tx.output.call_function(operator.getitem, (tensor.node, subscript(tx, rest)), {})
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        self.rely_on("__setitem__")
         if tx.trace.overrides.active and tx.overridden(operator.setitem, [self, key, value], {}) is not None:
             return
         tensor, rest = select_symbolic(tx, self, key)
@@ -266,6 +284,7 @@ class TensorVariable(VariableTracker):
             tx.output.call_function(operator.setitem, (tensor.node, index, tx.as_graph_arg(value)), {})
 
     def iterate(self, tx: Tracer) -> VariableTracker:
+        self.rely_on("__iter__")
         if tx.trace.overrides.active:
             answer = tx.overridden_method(self, "__iter__", [], {})
             if answer is not None:
@@ -286,6 +305,7 @@ class TensorVariable(VariableTracker):
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
+        self.rely_on(name)
         if tx.trace.overrides.active:
             answer = tx.overridden_method(self, name, args, kwargs)
             if answer is not None:
@@ -312,6 +332,12 @@ _CONVERSIONS = frozenset(
     "to contiguous float double half bfloat16 int long short bool type type_as cpu cuda resolve_conj resolve_neg flatten "
     "cfloat cdouble byte char".split()
 )
+
+
+_OF_TORCH: dict[str, list[Any]] = {}  # what torch's own classes have under a name
+for _cls in torch.nn.Parameter.__mro__:
+    for _name, _static in vars(_cls).items():
+        _OF_TORCH.setdefault(_name, []).append(_static)
 
 
 def _is_attribute(name: str) -> bool:
