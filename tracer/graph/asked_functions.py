@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,12 +21,16 @@ def asked(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, its results with the strides that it gives when it runs."""
 
     def rule(*args: Any, **kwargs: Any) -> Any:
-        result = function(*args, **kwargs)
-        if type(result) is not FakeTensor:
-            return result
-        return with_asked_strides(_Asker(result.fake_mode), function, args, kwargs, result)  # type: ignore[arg-type]
+        return laid_out_as_asked(function, args, kwargs, function(*args, **kwargs))
 
     return rule
+
+
+def laid_out_as_asked(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
+    """A result of the function, with the strides that it gives when it runs."""
+    if type(result) is not FakeTensor:
+        return result
+    return with_asked_strides(_Asker(result.fake_mode), function, args, kwargs, result)  # type: ignore[arg-type]
 
 
 class _Asker(AskerOfTrace):

@@ -62,7 +62,7 @@ def with_asked_strides(asker: Asker, func: Any, args: Sequence[Any], kwargs: Map
     """`result`, with the strides that the operator gives when it runs."""
     tensors = [leaf for leaf in leaves(args, kwargs) if isinstance(leaf, torch.Tensor)]
     packet = getattr(func, "overloadpacket", None)
-    if not _can_be_made(tensors, COSTLY.get(packet, MOST_ELEMENTS)):
+    if not can_be_asked(tensors, COSTLY.get(packet, MOST_ELEMENTS)):
         return result
     if packet not in _ALWAYS and all(map(_is_written_in_line, tensors)):
         return result
@@ -79,7 +79,7 @@ def with_asked_strides(asker: Asker, func: Any, args: Sequence[Any], kwargs: Map
     return items if isinstance(result, list) else tuple(items)
 
 
-def _can_be_made(tensors: list[torch.Tensor], most: int) -> bool:
+def can_be_asked(tensors: list[torch.Tensor], most: int = MOST_ELEMENTS) -> bool:
     """Whether there can be tensors on the CPU with the sizes and strides of these."""
     if any(tensor.layout is not torch.strided or tensor.device.type != "cpu" for tensor in tensors):
         return False

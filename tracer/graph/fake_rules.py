@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensor
 
 from tracer.graph.asked_functions import FUNCTIONS, asked
+from tracer.graph.int_parameters import with_int_parameters
 
 
 def _gru_or_rnn(gates: int, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -101,6 +102,7 @@ _RULES: dict[Any, Callable[..., Any]] = {
     F.one_hot: _one_hot,
     **{function: asked(function) for function in FUNCTIONS},
 }
+_RULES |= with_int_parameters(_RULES)
 
 
 def fake_form(function: Any) -> Any:
