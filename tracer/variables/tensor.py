@@ -211,36 +211,33 @@ class TensorVariable(VariableTracker):
     # -- operators -----------------------------------------------------------------------------------------------
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        self.rely_on(tx.dunder(op, "r" if reflected else ""))
-        answer = self._overridden_operator(tx, BINARY[op], other, reflected)
-        if answer is not None:
-            return answer
-        other = beside(tx, self, other)
-        if not is_operand(other):
-            return None
-        left, right = (other.graph_arg(), self.node) if reflected else (self.node, other.graph_arg())
-        return tx.output.call_function(BINARY[op], (left, right), {})
+        return self._operator(tx, BINARY[op], other, reflected=reflected)
 
     def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
-        self.rely_on(tx.dunder(op, "i"))
-        answer = self._overridden_operator(tx, INPLACE[op], other)
-        if answer is not None:
-            return answer
-        other = beside(tx, self, other)
-        if not is_operand(other):
-            return None
-        with writing(tx, self):
-            return tx.output.call_function(INPLACE[op], (self.node, other.graph_arg()), {})
+        return self._operator(tx, INPLACE[op], other, changes=True)
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
-        self.rely_on(tx.dunder(op))
-        answer = self._overridden_operator(tx, COMPARE[op], other)
-        if answer is not None:
-            return answer
+        return self._operator(tx, COMPARE[op], other)
+
+    def _operator(
+        self,
+        tx: Tracer,
+        function: Callable[..., Any],
+        other: VariableTracker,
+        *,
+        reflected: bool = False,
+        changes: bool = False,
+    ) -> VariableTracker | None:
+        if tx.trace.overrides.concerns(other):
+            answer = tx.overridden(function, [other, self] if reflected else [self, other], {})
+            if answer is not None:
+                return answer  # type: ignore[no-any-return]
         other = beside(tx, self, other)
         if not is_operand(other):
             return None
-        return tx.output.call_function(COMPARE[op], (self.node, other.graph_arg()), {})
+        operands = (other.graph_arg(), self.node) if reflected else (self.node, other.graph_arg())
+        with writing(tx, self) if changes else contextlib.nullcontext():
+            return tx.output.call_function(function, operands, {})
 
     def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
         self.rely_on(_UNARY_METHODS[op])
@@ -250,13 +247,6 @@ class TensorVariable(VariableTracker):
             if answer is not None:
                 return answer  # type: ignore[no-any-return]
         return tx.output.call_function(operator_, (self.node,), {})
-
-    def _overridden_operator(
-        self, tx: Tracer, function: Callable[..., Any], other: VariableTracker, reflected: bool = False
-    ) -> VariableTracker | None:
-        if not tx.trace.overrides.concerns(other):
-            return None
-        return tx.overridden(function, [other, self] if reflected else [self, other], {})  # type: ignore[no-any-return]
 
     def truth(self, tx: Tracer) -> bool:
         if self.known is not None and self.known.numel() == 1:
