@@ -215,17 +215,12 @@ def _along(call: Call, rows: Rows) -> Rows:
     return rows
 
 
-@rule("native_layer_norm")
+@rule("native_layer_norm", "_fused_rms_norm")
 def _layer_norm(call: Call, rows: Rows) -> Rows:
     x = _input(call)
     if rows.dim >= x.dim() - len(call["normalized_shape"]):
         raise call.refuse("goes along the rows")
     return rows
-
-
-@rule("_fused_rms_norm")
-def _rms_norm(call: Call, rows: Rows) -> Rows:
-    return _layer_norm(call, rows)
 
 
 @rule("native_group_norm", sizes=True)
@@ -271,11 +266,14 @@ def _pad(call: Call, rows: Rows) -> Rows:
 # -- products ----------------------------------------------------------------------------------------------------------
 
 
+_FACTORS = {"aten::mm": ("self", "mat2"), "aten::bmm": ("self", "mat2"), "aten::addmm": ("mat1", "mat2"),
+            "aten::baddbmm": ("batch1", "batch2")}  # fmt: skip
+
+
 @rule("mm", "addmm", "bmm", "baddbmm")
 def _product(call: Call, rows: Rows) -> Rows:
     """Rows of the left are rows of the result, columns of the right are columns; those that are summed over may not be rows."""
-    names = ("self", "mat2") if call["mat1"] is None and call["batch1"] is None else ("mat1", "mat2")
-    left, right = (call["batch1"], call["batch2"]) if call["batch1"] is not None else (call[names[0]], call[names[1]])
+    left, right = [call[name] for name in _FACTORS[call.name]]
     a, b, rank = call.rows(left), call.rows(right), left.dim()
     if a is not None and b is not None:
         if rank != 3 or a != b or a.dim != 0:
@@ -287,13 +285,16 @@ def _product(call: Call, rows: Rows) -> Rows:
         found = b
     else:
         raise call.refuse("sums over the rows")
-    bias = call["self"] if call["mat1"] is not None or call["batch1"] is not None else None
-    if bias is not None and call.rows(bias) != (None if call.rows(bias) is None else found):
-        raise call.refuse("adds rows at another dim")
-    if bias is not None and call.rows(bias) is None:
-        distance = rank - found.dim
-        if bias.dim() >= distance and call.sizes(bias)[-distance] != 1:
-            raise call.refuse("adds a tensor that has as many elements and no rows")
+    bias = None if call["self"] is left else call["self"]
+    if bias is None:
+        return found
+    if call.rows(bias) is not None:
+        if call.rows(bias) != found:
+            raise call.refuse("adds rows at another dim")
+        return found
+    distance = rank - found.dim
+    if bias.dim() >= distance and call.sizes(bias)[-distance] != 1:
+        raise call.refuse("adds a tensor that has as many elements and no rows")
     return found
 
 
