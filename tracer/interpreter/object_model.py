@@ -383,10 +383,8 @@ class ObjectModel(BaseMethods):
             return None
         if module.instance_attr(tx, "_call_impl") is not None:
             return None
-        for table in _GLOBAL_HOOK_TABLES:
-            hooks = tx.wrap(getattr(torch.nn.modules.module, table), ModuleGlobalsSource(_MODULE_FILE, table))
-            if hooks.truth(tx):
-                return None
+        if any(self._hooks_of_all(table).truth(tx) for table in _GLOBAL_HOOK_TABLES):
+            return None
         for table in _HOOK_TABLES:
             hooks = module.instance_attr(tx, table)
             if hooks is None or hooks.truth(tx):
@@ -404,17 +402,21 @@ class ObjectModel(BaseMethods):
         real: Any = getattr(module, "value", None)
         if not isinstance(module, UserObjectVariable) or not is_a(real, torch.nn.Module) or not torch.is_grad_enabled():
             return
-        tables = [module.instance_attr(tx, table) for table in _HOOK_TABLES if "backward" in table]
-        for table in _GLOBAL_HOOK_TABLES:
-            if "backward" in table:
-                tables.append(tx.wrap(getattr(torch.nn.modules.module, table), ModuleGlobalsSource(_MODULE_FILE, table)))
-        if not any(table is not None and table.truth(tx) for table in tables):
+        own = [module.instance_attr(tx, table) for table in _HOOK_TABLES if "backward" in table]
+        of_all = [self._hooks_of_all(table) for table in _GLOBAL_HOOK_TABLES if "backward" in table]
+        tables = [table for table in (*own, *of_all) if table is not None]
+        if not any(table.truth(tx) for table in tables):
             return
         needs = any(isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args)
         if needs or any(parameter.requires_grad for parameter in real.parameters()):
-            read = {table.source for table in tables if table is not None}
+            read = {table.source for table in tables}
             about_hooks = tuple(guard for guard in tx.output.guards if not read.isdisjoint(guard.sources()))
             unsupported("unsupported-module", value=f"{module.describe()}, which has backward hooks,", relies_on=about_hooks)
+
+    def _hooks_of_all(self, table: str) -> VariableTracker:
+        """Those of all modules."""
+        tx: Any = self
+        return tx.wrap(getattr(torch.nn.modules.module, table), ModuleGlobalsSource(_MODULE_FILE, table))  # type: ignore[no-any-return]
 
     def _call_stood_for(self, made: UserObjectVariable) -> VariableTracker:
         """What the user wrote, of an object that the tracer's decorators made of it."""

@@ -200,7 +200,10 @@ class SetVariable(VariableTracker):
         self.changed(tx, "add", item)
         self.entries[key] = item
         if self.twin is not None:
-            self.twin.add(key) if is_fixed(item) else self._lose_order()
+            if is_fixed(item):
+                self.twin.add(key)
+            else:
+                self.twin = None
 
     def discard(self, tx: Tracer, key: Any) -> None:
         if key in self.entries:
@@ -230,9 +233,6 @@ class SetVariable(VariableTracker):
             self.twin = set()
         elif self.twin is not None:
             self.twin.clear()
-
-    def _lose_order(self) -> None:
-        self.twin = None
 
     # -- combinations --------------------------------------------------------------------------------------------
 
