@@ -179,6 +179,10 @@ def _add_forward(opt):
     opt._orig_mod.forward = lambda x: x * 3
 
 
+def _replace_what_calls_forward(opt):
+    opt._orig_mod._call_impl = lambda x: x * 6
+
+
 def _patch_the_class(opt):
     type(opt._orig_mod).forward = lambda self, x: x * 4
 
@@ -201,6 +205,7 @@ WHAT_A_CALL_RUNS = {
         lambda module, args: tuple(arg * 2 for arg in args)
     ),
     "a forward of its own": _add_forward,
+    "what calls forward": _replace_what_calls_forward,
     "another forward of the class": _patch_the_class,
     "another __call__ of the class": _override_the_call,
     "another class": _change_the_class,

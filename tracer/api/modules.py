@@ -47,6 +47,7 @@ def _named_by(module: torch.nn.Module) -> list[types.FunctionType]:
 for _frame in (call_with_hooks, call_overridden):
     NAMED_BY[_frame.__code__] = _named_by
 
+_REPLACING = ("forward", "_call_impl")  # what the module itself may have in place of its class's
 _GLOBAL_HOOKS = torch_module._has_any_global_hook.__code__.co_names
 
 
@@ -58,7 +59,8 @@ def _plain_call(proxied: bool) -> Steady:
     steps += [(step.ATTR, len(steps) - 1, "module"), (step.CONST, -1, torch_module.__dict__)]
     module, namespace, cls = len(steps) - 2, len(steps) - 1, len(steps)
     steps += [(step.TYPE, module, None), (step.TYPE_LOOKUP, cls, "__call__"), (step.TYPE_LOOKUP, cls, "forward")]
-    steps += [(step.NO_ATTR, module, "forward"), (step.ITEM, namespace, torch_module._has_any_global_hook.__name__)]
+    steps += [(step.NO_ATTR, module, name) for name in _REPLACING]
+    steps += [(step.ITEM, namespace, torch_module._has_any_global_hook.__name__)]
     tables = [(step.ATTR, module, name) for name in HOOKS] + [(step.ITEM, namespace, name) for name in _GLOBAL_HOOKS]
     for table in [*tables, *[(step.ATTR, 0, name) for name in HOOKS if proxied]]:
         steps += [table, (step.WHOLE, len(steps), None)]
@@ -130,7 +132,8 @@ class CompiledCall(SteadyCall):
 
 def runs_more(module: torch.nn.Module) -> bool:
     """Whether a call is more than the class's forward: there are hooks, or the module has a forward of its own."""
-    return has_hooks(module) or "forward" in module.__dict__ or bool(torch_module._has_any_global_hook())
+    replaced = any(name in module.__dict__ for name in _REPLACING)
+    return has_hooks(module) or replaced or bool(torch_module._has_any_global_hook())
 
 
 def _initialise_lazy(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
