@@ -57,3 +57,46 @@ def test_of_an_int_and_of_a_size(name, backend):
         for value in ERRORS if program is of_an_int else ():
             if not (name == "scale" and value == 0):
                 assert outcome(compiled, t, value) == outcome(program, t, value), value
+
+
+STEPS = {  # the function, and what is the same for all numbers that an entry serves
+    "bits": (lambda n: n.bit_length(), lambda n: n.bit_length()),
+    "bits of what is negative": (lambda n: (3 - n).bit_length(), lambda n: (3 - n).bit_length()),
+    "next power of two": (lambda n: 1 << (n - 1).bit_length(), lambda n: (n - 1).bit_length()),
+    "whole root": (lambda n: math.isqrt(n), lambda n: math.isqrt(n)),
+}
+
+
+@pytest.mark.parametrize("of_a_size", [False, True])
+@pytest.mark.parametrize("name", STEPS)
+def test_a_function_with_few_values_has_an_entry_for_each_value(name, of_a_size):
+    function, step = STEPS[name]
+
+    def program(x, n):
+        return x.new_ones(function(x.shape[0] if of_a_size else n)), function(n)
+
+    compiled = tracer.compile(program, dynamic=True, backend="aot_eager")
+    numbers = (5, 6, 7, 8, 9, 11, 15, 16, 17, 30, 31, 32, 33, 63, 64, 65, 80, 99)
+    with tracer.config.patch(recompile_limit=64):
+        for n in numbers:
+            seen, expected = compiled(torch.ones(n), n), program(torch.ones(n), n)
+            assert torch.equal(seen[0], expected[0]) and seen[1] == expected[1] and type(seen[1]) is int
+    assert compiled.stats()["compiles"] == len({step(n) for n in numbers})
+
+
+@pytest.mark.parametrize("value", [0, -1, -7])
+def test_bits_and_roots_of_what_is_not_positive(value):
+    def program(x, n):
+        return x + n.bit_length(), math.isqrt(n)
+
+    compiled = tracer.compile(program)
+    for n in (12, 5, value, value, 12, -9, 10**30):
+        assert outcome_of(compiled, n) == outcome_of(program, n)
+
+
+def outcome_of(program, n):
+    try:
+        x, root = program(torch.zeros(1), n)
+        return x.item(), root
+    except ValueError as error:
+        return str(error)

@@ -46,6 +46,9 @@ def _model_of(function: Any) -> Any:
             if function in _DOMAIN:
                 assume(tx, tx.compare(_DOMAIN[function], args[0], ZERO))
             return symbolic.apply(tx, _IN_GRAPH[function], args[0])
+        if function is math.isqrt and len(args) == 1 and isinstance(args[0], SymNodeVariable) and not kwargs:
+            if args[0].python_type() is int and not args[0].depends_on_data() and tx.binary_truth(">=", args[0], ZERO):
+                return args[0].integer_root()
         special = _SPECIAL.get(function)
         if special is not None and isinstance(args[0], UserObjectVariable):
             result = args[0].call_special(tx, special)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -122,9 +123,30 @@ class SymNodeVariable(VariableTracker):
     ) -> VariableTracker:
         if name in ("__index__", "__int__") and self.python_type() is int:
             return self
+        if name == "bit_length" and self.python_type() is int and not args and not kwargs and not self.depends_on_data():
+            return self.bit_length()
         if name == "is_integer" and self.python_type() is float:
             return apply(tx, lambda x: x.is_integer(), self)
         return self.specialize(tx).call_method(tx, name, args, kwargs)
+
+    def bit_length(self) -> VariableTracker:
+        """A constant for all ints of as many bits."""
+        seen = self.example.node.hint
+        bits = int.bit_length(seen)
+        low, high = (1 << bits) >> 1, (1 << bits) - 1  # bits <=> low <= abs(x) <= high
+        self.stays_within(low, high) if seen >= 0 else self.stays_within(-high, -low)
+        return ConstantVariable(bits)
+
+    def integer_root(self) -> VariableTracker:
+        """math.isqrt of an int that is not negative: a constant from one square up to the next."""
+        root = math.isqrt(self.example.node.hint)
+        self.stays_within(root * root, (root + 1) ** 2 - 1)
+        return ConstantVariable(root)
+
+    def stays_within(self, low: int, high: int) -> None:
+        """An int lies between these, as it does in this call, whenever the trace serves."""
+        bool(self.example >= low)
+        bool(self.example <= high)
 
     def reconstruct(self, cg: Any) -> None:
         cg.load_graph_output(self)
