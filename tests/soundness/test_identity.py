@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import enum
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import tracer
+from tests.soundness.watching import Watched
 from tracer.guards import Distinct
 
 X = torch.ones(2)
@@ -141,6 +143,15 @@ def test_equal_values_are_one_object_in_one_call_and_two_in_another(kind, first)
     calls = [(value, value), (value, other), (other, other)]
     for a, b in calls if first == "one" else calls[::-1]:
         assert torch.equal(compiled(X, a, b), program(X, a, b))
+
+
+@pytest.mark.parametrize("make", [datetime.timedelta, lambda n: torch.Size([n]), lambda n: (n,)])
+def test_a_value_that_varied_comes_to_be_another_object_that_did_not(make):
+    first, second = make(3), make(4)
+    held = [first]
+    watched = Watched(lambda x, value: (x + 1, value is held[0], held[0] is value))
+    for value in (first, second, first, make(5), make(3), second, first):
+        watched(X, value)
 
 
 def test_a_value_is_told_from_a_literal_that_is_equal_to_it():

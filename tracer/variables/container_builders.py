@@ -68,7 +68,7 @@ def _list(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
 def _size(builder: VariableBuilder, tx: Tracer, value: torch.Size, source: Source) -> VariableTracker:
     builder.guard(guards.TypeMatch(source, torch.Size))
     builder.guard(guards.LengthMatch(source, len(value)))
-    return SizeVariable([tx.wrap(item, ItemSource(source, i)) for i, item in enumerate(value)], source)
+    return builder.remember(value, SizeVariable([tx.wrap(item, ItemSource(source, i)) for i, item in enumerate(value)], source))
 
 
 @tracks_subclasses(tuple)

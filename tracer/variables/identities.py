@@ -24,9 +24,9 @@ ALWAYS_APART = (torch.Tensor, type, types.FunctionType, types.BuiltinFunctionTyp
 
 def might_be_one(tx: Any, left: VariableTracker, right: VariableTracker) -> bool:
     """Whether two objects of the program that are not one now could be in another call, for all that is guarded."""
-    if left.source is None or right.source is None or left.is_constant() or right.is_constant():
+    if left.source is None or right.source is None or (left.is_constant() and right.is_constant()):
         return False  # made by this call, or guarded by value
-    if not (tx.trace.builder.is_by_identity(left) and tx.trace.builder.is_by_identity(right)):
+    if not all(side.is_constant() or tx.trace.builder.is_by_identity(side) for side in (left, right)):
         return False  # a number that varies: nobody knows which object it is
     cls = left.python_type()
     return cls is right.python_type() and not issubclass(cls, ALWAYS_APART)
