@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _PARTS = ("start", "stop", "step")
 LONGEST = 1_000_000  # steps of a range that tracing follows
+_LARGEST = 2**62  # with which a symbolic int is compared
 
 
 class NotAnIndex:
@@ -114,13 +115,27 @@ class RangeVariable(Bounds):
         parts = [part.specialize(tx) if isinstance(part, SymNodeVariable) else part for part in self.parts]
         return range(*(part.constant() for part in parts))
 
+    def numbers(self, tx: Tracer) -> range:
+        """The same numbers; where steps are longer than 1, many stops give them, and none of those is told from the others."""
+        start, stop, step = self.parts
+        if not isinstance(stop, SymNodeVariable) or stop.depends_on_data() or not (start.is_constant() and step.is_constant()):
+            return self.concrete(tx)
+        first, by = int(start.constant()), int(step.constant())
+        count = len(range(first, stop.example.node.hint, by))
+        last, end = first + (count - 1) * by, first + count * by
+        if abs(by) == 1 or count == 0 or max(abs(last), abs(end)) > _LARGEST:
+            return self.concrete(tx)
+        low, high = (last + 1, end) if by > 0 else (end, last - 1)
+        stop.stays_within(low, high)
+        return range(first, end, by)
+
     def form(self, tx: Tracer) -> Any:
         return self.concrete(tx)
 
     def truth(self, tx: Tracer) -> bool:
         if self._counts_to_symbol():
             return tx.binary_truth(">", self.parts[1], ConstantVariable(0))
-        return bool(self.concrete(tx))
+        return bool(self.numbers(tx))
 
     def _counts_to_symbol(self) -> bool:
         start, stop, step = self.parts
@@ -132,16 +147,16 @@ class RangeVariable(Bounds):
         stop = self.parts[1]
         if self._counts_to_symbol() and tx.binary_truth(">=", stop, ConstantVariable(0)):
             return stop
-        return ConstantVariable(len(self.concrete(tx)))
+        return ConstantVariable(len(self.numbers(tx)))
 
     def iterate(self, tx: Tracer) -> VariableTracker:
-        return RangeIterator(self.concrete(tx))
+        return RangeIterator(self.numbers(tx))
 
     def reverse_iterate(self, tx: Tracer) -> VariableTracker:
-        return RangeIterator(self.concrete(tx)[::-1])
+        return RangeIterator(self.numbers(tx)[::-1])
 
     def unpack(self, tx: Tracer) -> list[VariableTracker]:
-        numbers = self.concrete(tx)
+        numbers = self.numbers(tx)
         if len(numbers) > LONGEST:
             unsupported("trace-too-long", value=LONGEST)
         return [ConstantVariable(number) for number in numbers]
@@ -152,7 +167,7 @@ class RangeVariable(Bounds):
             name = key.python_type().__name__
             tx.raise_error(TypeError, f"range indices must be integers or slices, not {name}")
         try:
-            item = self.concrete(tx)[index]
+            item = self.numbers(tx)[index]
         except IndexError:
             tx.raise_error(IndexError, "range object index out of range")
         return tx.literal(item)
@@ -162,7 +177,7 @@ class RangeVariable(Bounds):
             item = item.specialize(tx)
         if not item.is_constant():
             return boolean(any(tx.same_or_equal(mine, item) for mine in self.unpack(tx)))
-        return boolean(item.constant() in self.concrete(tx))
+        return boolean(item.constant() in self.numbers(tx))
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if isinstance(other, RangeVariable) and op in ("==", "!="):
@@ -179,7 +194,7 @@ class RangeVariable(Bounds):
         unsupported("unsupported-method", value="range", name=name)
 
     def index(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
-        numbers = self.concrete(tx)
+        numbers = self.numbers(tx)
         number = item.specialize(tx) if isinstance(item, SymNodeVariable) else item
         if number.constant() not in numbers:
             tx.raise_error(ValueError, f"{number.constant()!r} is not in range")
