@@ -6,7 +6,7 @@ import dataclasses
 import enum
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from shapes.symbols import Symbol
@@ -64,37 +64,44 @@ class Twins:
         self._by_value.setdefault(value, []).append((symbol, list(past)))
 
 
+class _Change(NamedTuple):
+    call: int
+    before: tuple[Any, ...]  # what was seen in the calls before it
+
+
 @dataclasses.dataclass
 class SizeHistory:
     """What was seen at each place in earlier calls; a value that changed is dynamic from then on."""
 
     seen: dict[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
     varying: dict[str, set[int]] = dataclasses.field(default_factory=dict)
-    calls: deque[dict[str, tuple[Any, ...]]] = dataclasses.field(default_factory=lambda: deque(maxlen=_CALLS))
+    call: int = 0
+    changes: dict[str, deque[_Change]] = dataclasses.field(default_factory=dict)
 
     def begin(self) -> None:
         """What is observed from now on is of one more call."""
-        self.calls.append({})
+        self.call += 1
 
     def past(self, place: str, position: int) -> Past:
-        """The size at a place in each call that is remembered, this one included."""
-        seen = [call.get(place, ()) for call in self.calls]
-        return [values[position] if position < len(values) else None for values in seen]
+        """The size at a place in each call that is remembered, this one included; a place that a call did not meet is taken to
+        be as it was in the call before."""
+        changes, now = self.changes.get(place, ()), self.seen.get(place, ())
+        calls = range(max(self.call - _CALLS, 0) + 1, self.call + 1)
+        values = [next((before for call, before in changes if at < call), now) for at in calls]
+        return [sizes[position] if position < len(sizes) else None for sizes in values]
 
     def observe(self, place: str, values: Sequence[Any]) -> frozenset[int]:
         """Takes note of the sizes (or the one int) at a place; returns the positions that have varied so far."""
-        now = tuple(values)
-        if self.calls:
-            self.calls[-1][place] = now
-        before = self.seen.get(place)
-        varying = self.varying.setdefault(place, set())
-        if before is not None:
+        now, before = tuple(values), self.seen.get(place)
+        if before is not None and before != now:
+            self.changes.setdefault(place, deque(maxlen=_CALLS)).append(_Change(self.call, before))
             if len(before) != len(now):
-                varying.clear()  # another rank: nothing carries over
+                self.varying.pop(place, None)  # another rank: nothing carries over
             else:
-                varying.update(i for i, (a, b) in enumerate(zip(before, now, strict=True)) if a != b)
+                changed = (i for i, (a, b) in enumerate(zip(before, now, strict=True)) if a != b)
+                self.varying.setdefault(place, set()).update(changed)
         self.seen[place] = now
-        return frozenset(varying)
+        return frozenset(self.varying.get(place, ()))
 
     def policies(self, place: str, values: Sequence[Any], default: DimPolicy = DimPolicy.STATIC) -> list[DimPolicy]:
         """The policy of each position after this call: duck-shaped where it has varied."""

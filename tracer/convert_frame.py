@@ -141,7 +141,7 @@ class FrameConversion:
         always = config.specialize_zero_one == "always"
         places = frozenset() if declared is None else declared.domain.places
         policy = DynamismPolicy(self.history, self.region.dynamic, places, self.state.classes)
-        world = FakeWorld(duck_shape=config.duck_shape, specialize_zero_one=always, where=where, past=policy.past)
+        world = FakeWorld(duck_shape=config.duck_shape, specialize_zero_one=always, where=where, past=self.state.past)
         trace = Trace(policy, world, break_at, runs_as_written=self.region.compiler_fn.runs_as_written)
         current = weakref.ref(trace)
         trace.output.check_time = self.limit.check

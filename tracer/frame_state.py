@@ -45,6 +45,10 @@ class FrameState:
     died: deque[str] = dataclasses.field(default_factory=lambda: deque(maxlen=8))  # guarded objects whose death ended an entry
     shown: bool = False  # a call ran in CPython to show its sizes, under the stance "eager_then_compile"
 
+    def past(self, size: TensorSizeSource) -> Past:
+        """What was seen of a size in earlier calls."""
+        return self.history.past(size.base.name, size.dim)
+
 
 class DynamismPolicy:
     """Answers for one trace. Asked again about the same source, it gives the same answer."""
@@ -114,10 +118,6 @@ class DynamismPolicy:
         if (self.dynamic or not config.assume_static_by_default) and not of_model:
             return [DimPolicy.DUCK] * len(sizes)
         return varying if config.automatic_dynamic_shapes else static
-
-    def past(self, size: TensorSizeSource) -> Past:
-        """What was seen of a size in earlier calls."""
-        return self.history.past(size.base.name, size.dim)
 
     def float_is_dynamic(self, source: Source, value: float) -> bool:
         """Whether a float input is a symbol: one that was seen to change is."""
