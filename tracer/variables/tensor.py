@@ -211,12 +211,15 @@ class TensorVariable(VariableTracker):
     # -- operators -----------------------------------------------------------------------------------------------
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        self.rely_on(tx.dunder(op, "r" if reflected else ""))
         return self._operator(tx, BINARY[op], other, reflected=reflected)
 
     def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        self.rely_on(tx.dunder(op, "i"))
         return self._operator(tx, INPLACE[op], other, changes=True)
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        self.rely_on(tx.dunder(op))
         return self._operator(tx, COMPARE[op], other)
 
     def _operator(
