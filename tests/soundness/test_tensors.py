@@ -216,6 +216,20 @@ def test_contiguity_of_a_symbolic_size_is_checked():
     watched(torch.randn(8, 1))
 
 
+def _one_less(self, name):
+    found = object.__getattribute__(self, name)
+    return found - 1 if name == "itemsize" else found
+
+
+def _twice(self, name, value):
+    object.__setattr__(self, name, value * 2 if name == "tag" else value)
+
+
+def _tagged(x):
+    x.tag = 3
+    return torch.add(x, x.tag)
+
+
 PATCHES = {
     "a method": ("relu", lambda self: self * 100, lambda x: x.relu()),
     "a method whose result is no tensor": ("sum", lambda self: 5, lambda x: x + x.sum()),
@@ -229,6 +243,8 @@ PATCHES = {
     "an iterator": ("__iter__", lambda self: iter([1]), lambda x: [item for item in x]),
     "metadata": ("itemsize", 7, lambda x: (x * 2, x.itemsize)),
     "a property": ("nbytes", property(lambda self: 5), lambda x: (x * 2, x.nbytes)),
+    "how attributes are found": ("__getattribute__", _one_less, lambda x: (torch.add(x, 2), x.itemsize)),
+    "how attributes are set": ("__setattr__", _twice, _tagged),
     "a name that is new": ("of_the_program", 3, lambda x: (x * 2, getattr(x, "of_the_program", 4))),
 }
 

@@ -86,15 +86,16 @@ class TensorVariable(VariableTracker):
 
     # -- attributes ----------------------------------------------------------------------------------------------
 
-    def rely_on(self, name: str) -> None:
-        """What torch has under the name is meant, and a guard says so; what the program has put in its place is CPython's."""
+    def rely_on(self, *names: str) -> None:
+        """What torch has under the names is meant, and guards say so; what the program has put in its place is CPython's."""
         of_torch = torch.nn.Parameter if issubclass(self.cls, torch.nn.Parameter) else torch.Tensor
-        static = lookup(of_torch, name)[1]
-        if name in _OF_TORCH and not any(static is each for each in _OF_TORCH[name]):
-            unsupported("unsupported-attribute", value=f"{self.describe()}, of a class that was patched", name=name)
+        for name in names:
+            static = lookup(of_torch, name)[1]
+            if name in _OF_TORCH and not any(static is each for each in _OF_TORCH[name]):
+                unsupported("unsupported-attribute", value=f"{self.describe()}, of a class that was patched", name=name)
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        self.rely_on(name)
+        self.rely_on("__getattribute__", name)
         pending = tx.effects.attribute(self, name)
         if pending is not None and name != "data":
             return pending
@@ -134,7 +135,7 @@ class TensorVariable(VariableTracker):
         return tx.output.inputs[self.source].real  # type: ignore[no-any-return]
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
-        self.rely_on(name)
+        self.rely_on("__setattr__", name)
         if tx.trace.overrides.active and inspect.getattr_static(torch.Tensor, name, _MISSING) is not _MISSING:
             if tx.overridden(setattr, [self, ConstantVariable(name), value], {}) is not None:
                 return
@@ -298,7 +299,7 @@ class TensorVariable(VariableTracker):
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
-        self.rely_on(name)
+        self.rely_on("__getattribute__", name)
         if tx.trace.overrides.active:
             answer = tx.overridden_method(self, name, args, kwargs)
             if answer is not None:
