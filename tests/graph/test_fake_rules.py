@@ -121,3 +121,10 @@ def test_a_native_dropout_that_drops_nothing_is_a_copy():
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_one_hot_is_contiguous_however_its_indices_lie(dynamic):
     captured_made(lambda x: F.one_hot(x, 2).stride(), lambda: ((torch.ones(3, 4, dtype=torch.int64).t(),), {}), dynamic=dynamic)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint8, torch.float32])
+def test_one_hot_of_another_dtype_is_refused_with_a_compiler_too(dtype):
+    compiled = optimize("aot_eager")(lambda x: F.one_hot(x, 2))
+    with pytest.raises(RuntimeError, match="LongTensor"):
+        compiled(torch.ones(3, dtype=dtype))

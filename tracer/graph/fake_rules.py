@@ -83,7 +83,9 @@ def _has_items(tensor: torch.Tensor) -> bool:
 
 
 def _one_hot(tensor: torch.Tensor, num_classes: int = -1) -> Any:
-    """PyTorch's decomposition keeps strides that the function does not."""
+    """PyTorch's decomposition keeps strides that the function does not, and takes dtypes that it refuses."""
+    if isinstance(tensor, torch.Tensor) and tensor.dtype is not torch.int64:
+        raise RuntimeError(f"one_hot of {tensor.dtype}")
     return F.one_hot(tensor, num_classes).contiguous()
 
 
