@@ -18,7 +18,7 @@ import torch
 from tracer import _C
 from tracer.errors import CompileTimeout
 from tracer.preserve import read_state, write_state
-from tracer.tracing_lock import TRACING
+from tracer.tracing_lock import TRACING, Stay
 
 T = TypeVar("T")
 _left_behind: list[threading.Thread] = []
@@ -64,7 +64,7 @@ class TimeLimit:
         except RuntimeError:  # there are too many threads: as where there is no limit
             return work()
         try:
-            with TRACING.host(task.thread.ident or 0):
+            with TRACING.host(task.stay):
                 task.begin.set()
                 task.done.wait(max(0.0, self.ends - time.perf_counter()))
         finally:  # Ctrl-C while it waits, too, leaves it behind
@@ -88,7 +88,7 @@ class _Task:
     """Work on a thread of its own, under the settings and the torch state of the one that asks for it."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
-        self.begin, self.done = threading.Event(), threading.Event()
+        self.begin, self.done, self.stay = threading.Event(), threading.Event(), Stay(welcome=False)
         self.thread = threading.Thread(target=self._run, name="tracer-backend", daemon=True)
         self._work: Callable[[], Any] | None = work
         self._context = contextvars.copy_context()
@@ -113,6 +113,7 @@ class _Task:
     def _run(self) -> None:
         outcome: tuple[Any, BaseException | None]
         self.begin.wait()
+        TRACING.visit(self.stay)
         try:
             outcome = self._context.run(self._under_its_state), None
         except BaseException as error:

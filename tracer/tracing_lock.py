@@ -7,10 +7,18 @@ compiled is traced as it would be on the owner's.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import threading
 from collections.abc import Iterator
 from typing import Any
+
+
+@dataclasses.dataclass
+class Stay:
+    """What a host lets one other thread do, until it is over."""
+
+    welcome: bool
 
 
 class TracingLock:
@@ -18,11 +26,11 @@ class TracingLock:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._guests: set[int] = set()
-        self._entered = threading.local()
+        self._thread = threading.local()
 
     def __enter__(self) -> None:
-        as_guest = threading.get_ident() in self._guests
+        stay: Stay | None = getattr(self._thread, "stay", None)
+        as_guest = stay is not None and stay.welcome
         if not as_guest:
             self._lock.acquire()
         self._mine().append(as_guest)
@@ -33,26 +41,28 @@ class TracingLock:
 
     def _mine(self) -> list[bool]:
         """How this thread entered, each time."""
-        entered: list[bool] = self._entered.__dict__.setdefault("how", [])
+        entered: list[bool] = self._thread.__dict__.setdefault("entered", [])
         return entered
 
     @contextlib.contextmanager
-    def host(self, ident: int) -> Iterator[None]:
-        """Within, the thread is a guest of this one, if this one has the lock."""
-        if not self._mine():
-            yield
-            return
-        self._guests.add(ident)
+    def host(self, stay: Stay) -> Iterator[None]:
+        """Within, who visits with this stay is a guest of this thread, if this one has the lock."""
+        stay.welcome = bool(self._mine())
         try:
             yield
         finally:
-            self._guests.discard(ident)
+            stay.welcome = False
+
+    def visit(self, stay: Stay) -> None:
+        """From now on this thread is the guest, for as long as it is welcome. (Its ident would not tell: another thread may get
+        it before the host has seen that this one has ended.)"""
+        self._thread.stay = stay
 
     def begin_again(self) -> None:
         """In a forked child, whose only thread is the one that forked: what others held is free."""
         if not self._mine():
             self._lock = threading.RLock()
-        self._guests.clear()
+        self._thread.stay = None
 
 
 TRACING = TracingLock()
