@@ -98,15 +98,16 @@ class ShapeEnv:
             return self._unbacked_size(label, constraint)
         if hint in (0, 1) and policy is DimPolicy.DUCK:  # what sizes are when they are none: that two are is no coincidence
             policy = DimPolicy.DYNAMIC
+        past = self.past(label) if policy is DimPolicy.DUCK else ()
         if policy is DimPolicy.DUCK and self.policy.duck_shape and constraint is None:
-            twin = self._twins.find(hint, self.past(label))
+            twin = self._twins.find(hint, past)
             if twin is not None:
                 self._add_label(twin, label)
                 return twin.expr
         base = self._size_range(constraint, specialize_zero_one)
         symbol = self._new_symbol(Kind.SIZE, hint, base, (0, INF), label)
         if policy is DimPolicy.DUCK:
-            self._twins.add(symbol, hint, self.past(label))
+            self._twins.add(symbol, hint, past)
         if constraint is not None:
             self.constraints[symbol] = constraint
         return symbol.expr

@@ -44,6 +44,6 @@ def _written_lists(node: fx.Node, in_place: Any) -> list[Any]:
 
 def _write_results(graph: fx.Graph, results: fx.Node, lists: list[Any]) -> None:
     for i, tensors in enumerate(lists):
+        news = graph.call_function(operator.getitem, (results, i))
         for j, tensor in enumerate(tensors):
-            result = graph.call_function(operator.getitem, (graph.call_function(operator.getitem, (results, i)), j))
-            graph.call_method("copy_", (tensor, result))
+            graph.call_method("copy_", (tensor, graph.call_function(operator.getitem, (news, j))))

@@ -150,13 +150,13 @@ def with_int_parameters(rules: dict[Any, Callable[..., Any]]) -> dict[Any, Calla
 
     found = of((torch.linspace, torch.logspace), _steps)
     found |= of((torch.hann_window, torch.hamming_window, torch.blackman_window, torch.bartlett_window), _window)
-    found |= of((F.one_hot, torch._C._nn.one_hot), _one_hot)
+    found |= of([F.one_hot], _one_hot)
     pools = {
-        1: ((F.avg_pool1d, torch.avg_pool1d), (F.max_pool1d, torch.max_pool1d)),
-        2: ((F.avg_pool2d, torch._C._nn.avg_pool2d), (F.max_pool2d, torch.max_pool2d)),
-        3: ((F.avg_pool3d, torch._C._nn.avg_pool3d), (F.max_pool3d, torch.max_pool3d)),
+        1: (F.avg_pool1d, (F.max_pool1d, torch.max_pool1d)),
+        2: (F.avg_pool2d, (F.max_pool2d, torch.max_pool2d)),
+        3: (F.avg_pool3d, (F.max_pool3d, torch.max_pool3d)),
     }
-    for dims, (averages, maxima) in pools.items():
-        found |= of(averages, lambda function, dims=dims: _avg_pool(dims, function))  # type: ignore[misc]
+    for dims, (average, maxima) in pools.items():
+        found |= of([average], lambda function, dims=dims: _avg_pool(dims, function))  # type: ignore[misc]
         found |= of(maxima, lambda function, dims=dims: _max_pool(dims, function))  # type: ignore[misc]
     return found

@@ -7,7 +7,6 @@ where one has moved, what was found is looked up again.
 from __future__ import annotations
 
 import weakref
-from collections import namedtuple
 from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any, ClassVar, NamedTuple
@@ -17,12 +16,11 @@ from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind
 from tracer.guards.constants import is_guardable_constant, same_constant
 from tracer.guards.references import ObjectRef
 from tracer.sources import Source
-from tracer.sources.reading import type_dict, type_mro
+from tracer.sources.reading import field_index, type_dict, type_mro
 
 _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 _type_flags = type.__dict__["__flags__"].__get__
 ABSENT: Any = object()
-FIELD = type(namedtuple("_Named", "field").field)  # type: ignore[attr-defined]  # of a namedtuple
 
 
 class _Looked(NamedTuple):
@@ -146,18 +144,14 @@ def held(value: Any) -> Any:
         return cls, ObjectRef(value.__func__)
     if is_guardable_constant(value):
         return cls, value
-    if cls is FIELD:
-        return cls, field_index(value)
+    field = field_index(value)
+    if field is not None:
+        return cls, field
     try:
         weakref.ref(value)
     except TypeError:
         return (cls,)  # slots and the like; the contents of other values are guarded where they are read
     return cls, ObjectRef(value)
-
-
-def field_index(value: Any) -> int:
-    """Which item a field of a namedtuple is."""
-    return value.__reduce__()[1][0]  # type: ignore[no-any-return]
 
 
 def _is_still(value: Any, held: Any) -> bool:
@@ -168,8 +162,9 @@ def _is_still(value: Any, held: Any) -> bool:
         return [id(value.fget), id(value.fset), id(value.fdel)] == [part.id for part in parts]
     if cls in (staticmethod, classmethod):
         return id(value.__func__) == parts[0].id
-    if cls is FIELD:
-        return field_index(value) == parts[0]  # type: ignore[no-any-return]
+    field = field_index(value)
+    if field is not None:
+        return field == parts[0]  # type: ignore[no-any-return]
     if parts and type(parts[0]) is ObjectRef:
         return id(value) == parts[0].id
     return not parts or same_constant(value, parts[0])

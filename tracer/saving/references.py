@@ -23,9 +23,9 @@ from tracer import _C, user_marks
 from tracer.guards import GlobalStateMatch, MarksMatch, Unchanged, is_guardable_constant
 from tracer.guards.base import Guard
 from tracer.guards.references import ObjectRef
-from tracer.guards.unchanged import ABSENT, FIELD, ClassFacts, CodeFact, Found, field_index, find, held
+from tracer.guards.unchanged import ABSENT, ClassFacts, CodeFact, Found, find, held
 from tracer.sources import ClassAttrSource, CodeSource, FrameValues, ObjectSource, Source, TypeSource
-from tracer.sources.reading import type_dict, type_mro
+from tracer.sources.reading import field_index, type_dict, type_mro
 
 _COPIED = ("tracer", "shapes", "sympy", "re", "builtins", "copyreg", "collections", "types")  # packages whose values are data
 _BUILTIN = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, types.MethodWrapperType,
@@ -83,8 +83,9 @@ def _print_of(value: Any) -> str:
             return f"class {value.__module__}.{value.__qualname__} {_print_of(type_dict(value).get('__new__'))}"
         case type():
             return f"class {value.__module__}.{value.__qualname__}"
-    if type(value) is FIELD:
-        return f"field {field_index(value)}"
+    field = field_index(value)
+    if field is not None:
+        return f"field {field}"
     if type(value) in _BUILTIN:
         return f"{type(value).__name__} {value.__qualname__}"
     if is_guardable_constant(value):

@@ -34,6 +34,7 @@ cell_contents = types.CellType.__dict__["cell_contents"].__get__
 method_self = types.MethodType.__dict__["__self__"].__get__
 method_func = types.MethodType.__dict__["__func__"].__get__
 _tensor_grad = torch._C.TensorBase.__dict__["grad"].__get__
+_FieldDescriptor: Any = type(vars(collections.namedtuple("_Plain", "field"))["field"])
 
 
 def is_heap_type(cls: type) -> bool:
@@ -61,6 +62,11 @@ def type_lookup(cls: type, name: str) -> Any:
 def is_a(value: Any, kind: type | tuple[type, ...]) -> bool:
     """As isinstance, which asks a value of another class for its `__class__`: that may run user code."""
     return issubclass(type(value), kind)
+
+
+def field_index(static: Any) -> int | None:
+    """Of what stands in a named tuple class for a field, if it is that: which item it is."""
+    return static.__reduce__()[1][0] if type(static) is _FieldDescriptor else None
 
 
 def item(container: Any, key: Any) -> Any:

@@ -14,7 +14,7 @@ from tracer.variables.answers import is_found, iterator_given, length_given, tru
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.class_namespace import ClassNamespaceVariable
-from tracer.variables.constant import ConstantVariable, boolean
+from tracer.variables.constant import UNARY_DUNDER, ConstantVariable, boolean
 from tracer.variables.enums import EnumMemberVariable, member_of_name
 from tracer.variables.lookups import (
     C_METHOD_TYPES,
@@ -238,7 +238,7 @@ class ClassVariable(VariableTracker):
         return result
 
     def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
-        return self._call_special(tx, {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[op])
+        return self._call_special(tx, UNARY_DUNDER[op])
 
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
         return self._call_special(tx, "__getitem__", key) or tx.class_getitem(self, key)

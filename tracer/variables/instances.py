@@ -14,7 +14,7 @@ import torch
 from tracer import _C
 from tracer.graph_breaks import unsupported
 from tracer.sources import AttrSource
-from tracer.sources.reading import is_a, type_dict
+from tracer.sources.reading import field_index, is_a, type_dict
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.constant import ConstantVariable
@@ -27,7 +27,7 @@ from tracer.variables.lookups import (
     refuse_changed_class,
     type_name,
 )  # fmt: skip
-from tracer.variables.tuples import TupleVariable, field_index
+from tracer.variables.tuples import TupleVariable
 
 if TYPE_CHECKING:
     from tracer.sources import Source

@@ -13,7 +13,7 @@ from tracer.graph_breaks import unsupported
 from tracer.sources.reading import is_a, is_heap_type
 from tracer.variables.answers import is_found, iterator_given, length_given, truth_given
 from tracer.variables.base import ObservedException, VariableTracker
-from tracer.variables.constant import ConstantVariable, boolean
+from tracer.variables.constant import UNARY_DUNDER, ConstantVariable, boolean
 from tracer.variables.instances import InstanceVariable
 from tracer.variables.lookups import lookup, storage_base
 from tracer.variables.text import form
@@ -71,7 +71,7 @@ class UserObjectVariable(InstanceVariable):
         return result
 
     def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
-        return self.call_special(tx, {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[op])
+        return self.call_special(tx, UNARY_DUNDER[op])
 
     def _operator(self, tx: Tracer, name: str, other: VariableTracker) -> VariableTracker | None:
         result = self.call_special(tx, name, other)

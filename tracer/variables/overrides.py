@@ -16,7 +16,7 @@ from tracer.variables.answers import iterator_given, length_given
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable
 from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import NONE
+from tracer.variables.constant import NONE, UNARY_DUNDER
 from tracer.variables.lookups import MISSING, defines, is_data_descriptor, lookup
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.tensor import TensorVariable
@@ -218,7 +218,7 @@ class TensorSubclassVariable(TensorVariable):
         return super().compare(tx, op, other) if own is None else _answer(own.call(tx, [other], {}))
 
     def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
-        own = self.special(tx, {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[op])
+        own = self.special(tx, UNARY_DUNDER[op])
         return super().unary(tx, op) if own is None else own.call(tx, [], {})
 
     def refuse_model_of(self, name: str) -> None:

@@ -19,7 +19,7 @@ from tracer.graph_breaks import unsupported
 from tracer.sources import GenericAttrSource
 from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker, invoke
-from tracer.variables.constant import BINARY, COMPARE, INPLACE, UNARY, ConstantVariable, boolean
+from tracer.variables.constant import BINARY, COMPARE, INPLACE, UNARY, UNARY_DUNDER, ConstantVariable, boolean
 from tracer.variables.lookups import lookup
 from tracer.variables.sequence_base import SequenceVariable
 from tracer.variables.sequences import SizeVariable, TupleVariable
@@ -41,7 +41,6 @@ METADATA = frozenset(
     "requires_grad is_sparse_csr is_mtia is_xla is_ipu is_vulkan is_maia".split()
 )
 VIEW_ATTRIBUTES = frozenset("T H mT mH real imag data".split())
-_UNARY_METHODS = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
 _MISSING = object()
 
 
@@ -244,7 +243,7 @@ class TensorVariable(VariableTracker):
             return tx.output.call_function(function, operands, {})
 
     def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
-        self.rely_on(_UNARY_METHODS[op])
+        self.rely_on(UNARY_DUNDER[op])
         operator_: Any = UNARY[op]
         if tx.trace.overrides.active:
             answer = tx.overridden(operator_, [self], {})

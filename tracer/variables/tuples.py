@@ -11,7 +11,7 @@ import torch
 
 from tracer.graph_breaks import unsupported
 from tracer.sources import ModuleGlobalsSource
-from tracer.sources.reading import is_a
+from tracer.sources.reading import field_index, is_a
 from tracer.variables.base import Models, VariableTracker
 from tracer.variables.constant import OPERATORS, UNARY_DUNDER, ConstantVariable
 from tracer.variables.lookups import C_METHOD_TYPES, has_from_python, lookup, rely_on_process
@@ -108,7 +108,6 @@ def _numel(tx: Tracer, self: SizeVariable, /) -> VariableTracker:
 
 
 _MODELLED = ("_replace", "_asdict")
-_FieldDescriptor: Any = type(vars(collections.namedtuple("_Plain", "field"))["field"])
 _SPECIAL = (
     "__getattribute__", "__getattr__", "__setattr__", "__delattr__", "__init__", "__len__", "__length_hint__", "__bool__",
     "__iter__", "__reversed__", "__contains__", "__getitem__", "__setitem__", "__delitem__", "__hash__", "__call__", "__index__",
@@ -125,11 +124,6 @@ def acts_as_tuple(cls: type) -> bool:
 def is_generated(static: Any) -> bool:
     """Whether it is a function that `collections.namedtuple` has made for a class."""
     return is_a(static, types.FunctionType) and static.__globals__ is vars(collections)
-
-
-def field_index(static: Any) -> int | None:
-    """Of what stands in a named tuple class for a field, if it is that."""
-    return static.__reduce__()[1][0] if type(static) is _FieldDescriptor else None
 
 
 class NamedTupleVariable(TupleVariable):
