@@ -46,11 +46,14 @@ profile: build
 
 lint: $(VENV)/.installed
 	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror csrc/*
 	$(BIN)/python -m mypy
 
 format: $(VENV)/.installed
 	$(BIN)/python -m ruff check --fix-only .
-	$(BIN)/python -m ruff format setup.py tests/csrc tests/conftest.py
+	$(BIN)/python -m ruff format .
+	$(BIN)/clang-format -i csrc/*
 
 # Leaves the environment and its torch; `rm -rf .venv` is what starts from nothing.
 clean:

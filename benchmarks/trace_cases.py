@@ -145,9 +145,7 @@ def _mixtral(layers: int) -> Traced:
 def _mamba(layers: int) -> Traced:
     from transformers import MambaConfig, MambaModel
 
-    config = MambaConfig(
-        vocab_size=200, hidden_size=64, state_size=8, num_hidden_layers=layers, use_cache=False, **TOKENS
-    )
+    config = MambaConfig(vocab_size=200, hidden_size=64, state_size=8, num_hidden_layers=layers, use_cache=False, **TOKENS)
     return Traced(MambaModel(config), (), {"input_ids": _ids()[:, :6]})
 
 

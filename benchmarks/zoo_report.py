@@ -47,8 +47,8 @@ def markdown(rows: list[Row]) -> str:
     lines = [
         "# The zoo",
         "",
-        'Written by `make zoo`: random weights, small width, full depth; batches 1, 2, 5, 16, 3, 7, 32, each compared bit by',
-        'bit with eager. `graphs`: those of the first call, `compiled`: those of all calls together, `trace s`: CPU time over',
+        "Written by `make zoo`: random weights, small width, full depth; batches 1, 2, 5, 16, 3, 7, 32, each compared bit by",
+        "bit with eager. `graphs`: those of the first call, `compiled`: those of all calls together, `trace s`: CPU time over",
         'eager of all calls; the peer is `torch.compile(backend="eager")` in the same process.',
         "",
         summary(rows) + ".",

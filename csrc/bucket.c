@@ -156,8 +156,8 @@ undecided(PyObject *entries)
         PyTuple_SET_ITEM(indices, i, index);
     }
     return indices == NULL ? NULL
-                           : PyObject_CallFunction((PyObject *)&Decision_Type, "O()()((n()Nnn))", entries,
-                                                   (Py_ssize_t)-1, indices, (Py_ssize_t)-1, (Py_ssize_t)-1);
+                           : PyObject_CallFunction((PyObject *)&Decision_Type, "O()()((n()Nnn))", entries, (Py_ssize_t)-1,
+                                                   indices, (Py_ssize_t)-1, (Py_ssize_t)-1);
 }
 
 /* What `decide` answers; NULL, with no exception but those that are not to be kept, if it fails: that is a mistake of ours, but

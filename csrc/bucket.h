@@ -13,7 +13,7 @@ typedef struct Bucket {
     PyObject *decision; /* a Decision over these entries, or NULL: none was made yet */
     PyObject *deciding; /* borrowed: entries for which a thread is making one, to be compared with */
     PyObject *globals;
-    uint64_t deaths;    /* `entry_deaths` when these entries were looked through for invalid ones */
+    uint64_t deaths;          /* `entry_deaths` when these entries were looked through for invalid ones */
     const PyCodeObject *code; /* an address to compare with; not to be used while detached */
     struct Bucket *next;      /* strong: another globals of the same code */
     int detached;             /* no longer the region's: look it up anew */

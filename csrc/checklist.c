@@ -139,9 +139,8 @@ parse_groups(Checklist *self, PyObject *groups)
         SteadyGroup *group = &self->groups[i];
         PyObject *item = PyTuple_GET_ITEM(groups, i);
         if (!PyTuple_Check(item)
-            || !PyArg_ParseTuple(item, "O!On", &Steady_Type, &group->steady, &group->match, &group->root)
-            || group->root < -1 || group->root >= self->slot_count
-            || steady_root_count(group->steady) != (group->root >= 0)) {
+            || !PyArg_ParseTuple(item, "O!On", &Steady_Type, &group->steady, &group->match, &group->root) || group->root < -1
+            || group->root >= self->slot_count || steady_root_count(group->steady) != (group->root >= 0)) {
             return bad_list("group", i);
         }
         group->first = self->value_count;
@@ -165,8 +164,8 @@ parse_ranges(Checklist *self, PyObject *ranges)
         Range *range = &self->ranges[i];
         long long low, high;
         PyObject *item = PyTuple_GET_ITEM(ranges, i);
-        if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "nLL", &range->feature, &low, &high)
-            || range->feature < 0 || range->feature >= self->features.count) {
+        if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "nLL", &range->feature, &low, &high) || range->feature < 0
+            || range->feature >= self->features.count) {
             return bad_list("range", i);
         }
         range->low = low;
@@ -244,8 +243,7 @@ take_objects(Checklist *self, PyObject *state, PyObject *counter, PyObject *unch
     self->counter = counter == Py_None ? NULL : (Counter *)counter;
     self->unchanged = unchanged == Py_None ? NULL : unchanged;
     self->match = match == Py_None ? NULL : match;
-    if ((self->state != NULL && !is_global_state(state))
-        || (self->counter != NULL && !Py_IS_TYPE(counter, &Counter_Type))
+    if ((self->state != NULL && !is_global_state(state)) || (self->counter != NULL && !Py_IS_TYPE(counter, &Counter_Type))
         || (self->unchanged != NULL && !Py_IS_TYPE(unchanged, &Unchanged_Type))
         || (self->match != NULL && tensor_match_count(match) != self->tensors.count)) {
         PyErr_SetString(PyExc_TypeError, "Checklist: state, counter, unchanged and match are a GlobalState, a Counter, an "
@@ -260,17 +258,18 @@ take_objects(Checklist *self, PyObject *state, PyObject *counter, PyObject *unch
 static PyObject *
 checklist_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {"slots", "state", "counter", "count", "unchanged", "reads", "groups", "features",
-                               "ranges", "equals", "match", "tensors", "apart", "known_apart", "fetched", "rest", "whole", NULL};
+    static char *keywords[] = {"slots",  "state",       "counter", "count",  "unchanged", "reads",
+                               "groups", "features",    "ranges",  "equals", "match",     "tensors",
+                               "apart",  "known_apart", "fetched", "rest",   "whole",     NULL};
     PyObject *state, *counter, *unchanged, *reads, *groups, *features, *ranges, *equals, *match, *tensors, *apart, *fetched;
     PyObject *rest = Py_None, *whole = Py_None;
     Py_ssize_t slots, known_apart;
     long long count;
     PyTypeObject *tuple = &PyTuple_Type;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nOOLOO!O!O!O!O!OO!O!nO|$OO:Checklist", keywords, &slots, &state,
-                                     &counter, &count, &unchanged, tuple, &reads, tuple, &groups, tuple, &features,
-                                     tuple, &ranges, tuple, &equals, &match, tuple, &tensors, tuple, &apart, &known_apart,
-                                     &fetched, &rest, &whole)) {
+                                     &counter, &count, &unchanged, tuple, &reads, tuple, &groups, tuple, &features, tuple,
+                                     &ranges, tuple, &equals, &match, tuple, &tensors, tuple, &apart, &known_apart, &fetched,
+                                     &rest, &whole)) {
         return NULL;
     }
     if (PyTuple_GET_SIZE(args) != 15 || (fetched != Py_None && !PyTuple_Check(fetched))) {

@@ -35,9 +35,9 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
-    PyObject *plan; /* what all the borrowed references lie in */
+    PyObject *plan;                      /* what all the borrowed references lie in */
     PyObject *state, *unchanged, *match; /* borrowed; may be NULL */
-    const Counter *counter;              /* borrowed, or NULL; while it stands at `count`, guards that only it may fail hold */
+    const Counter *counter; /* borrowed, or NULL; while it stands at `count`, guards that only it may fail hold */
     long long count;
     PyObject *rest;  /* called with the slots: the guards that are not on the list; NULL: none */
     PyObject *whole; /* called with the slots: all guards */

@@ -169,8 +169,9 @@ parse_node(Decision *self, PyObject *item)
     Py_ssize_t index = self->node_count;
     Node *node = &self->nodes[index];
     PyObject *starts, *items;
-    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "nO!O!nn", &node->feature, &PyTuple_Type, &starts,
-                                                  &PyTuple_Type, &items, &node->absent, &node->unknown)) {
+    if (!PyTuple_Check(item)
+        || !PyArg_ParseTuple(item, "nO!O!nn", &node->feature, &PyTuple_Type, &starts, &PyTuple_Type, &items, &node->absent,
+                             &node->unknown)) {
         return bad_plan("node", index);
     }
     int leaf = node->feature < 0;
@@ -217,8 +218,8 @@ decision_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *keywords[] = {"entries", "reads", "features", "nodes", NULL};
     PyObject *entries, *reads, *features, *nodes;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!O!:Decision", keywords, &PyTuple_Type, &entries,
-                                     &PyTuple_Type, &reads, &PyTuple_Type, &features, &PyTuple_Type, &nodes)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!O!:Decision", keywords, &PyTuple_Type, &entries, &PyTuple_Type,
+                                     &reads, &PyTuple_Type, &features, &PyTuple_Type, &nodes)) {
         return NULL;
     }
     Decision *self = (Decision *)type->tp_alloc(type, 0);
@@ -228,7 +229,8 @@ decision_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->entries = Py_NewRef(entries);
     self->plan = Py_NewRef(reads);
     self->reads = reads_parse(reads);
-    if (self->reads == NULL || features_parse(&self->features, features, PyTuple_GET_SIZE(reads)) < 0 || parse_nodes(self, nodes) < 0) {
+    if (self->reads == NULL || features_parse(&self->features, features, PyTuple_GET_SIZE(reads)) < 0
+        || parse_nodes(self, nodes) < 0) {
         Py_CLEAR(self);
     }
     return (PyObject *)self;

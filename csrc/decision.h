@@ -11,7 +11,6 @@ extern PyTypeObject Decision_Type;
 PyObject *decision_entries(PyObject *decision);
 
 /* Indices into the entries that it was made for: all of them that may hold, in their order. Runs no user code. */
-const Py_ssize_t *decision_candidates(PyObject *decision, PyObject *const *slots, Py_ssize_t slot_count,
-                                      Py_ssize_t *count);
+const Py_ssize_t *decision_candidates(PyObject *decision, PyObject *const *slots, Py_ssize_t slot_count, Py_ssize_t *count);
 
 #endif

@@ -13,7 +13,7 @@ typedef struct {
     vectorcallfunc vectorcall;
     Region *region;
     PyFunctionObject *function;
-    Bucket *bucket; /* the one last used, or NULL */
+    Bucket *bucket;          /* the one last used, or NULL */
     Py_ssize_t resume_limit; /* 0: none */
     int lasting;             /* lives as long as the region: entries may keep functions made for its closure */
     PyObject *dict;
@@ -77,8 +77,7 @@ call_cached(Dispatcher *self, ThreadContext *context, PyObject *const *arguments
         return NULL;
     }
     CallSite site;
-    int bound = call_site_from_call(&site, self->region, self->function, arguments, PyVectorcall_NARGS(nargsf),
-                                    keywords);
+    int bound = call_site_from_call(&site, self->region, self->function, arguments, PyVectorcall_NARGS(nargsf), keywords);
     if (bound <= 0) {
         return bound < 0 ? NULL : call_original(self, context, arguments, nargsf, keywords, NULL, NULL);
     }
@@ -186,8 +185,8 @@ dispatcher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     static char *keywords[] = {"region", "function", "resume_limit", NULL};
     PyObject *region, *function;
     Py_ssize_t resume_limit = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|n:Dispatcher", keywords, &Region_Type, &region,
-                                     &PyFunction_Type, &function, &resume_limit)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|n:Dispatcher", keywords, &Region_Type, &region, &PyFunction_Type,
+                                     &function, &resume_limit)) {
         return NULL;
     }
     if (resume_limit < 0) {
@@ -255,8 +254,7 @@ check_closure(PyObject *cells, PyCodeObject *code)
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(cells); i++) {
         if (!PyCell_Check(PyTuple_GET_ITEM(cells, i))) {
-            PyErr_Format(PyExc_TypeError, "a closure holds cells, not %.100s",
-                         Py_TYPE(PyTuple_GET_ITEM(cells, i))->tp_name);
+            PyErr_Format(PyExc_TypeError, "a closure holds cells, not %.100s", Py_TYPE(PyTuple_GET_ITEM(cells, i))->tp_name);
             return -1;
         }
     }

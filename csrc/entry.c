@@ -195,13 +195,13 @@ check_code(PyCodeObject *code, PyObject *closure, PyObject *extras)
 static PyObject *
 entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {"check_fn", "code", "globals", "extras", "closure", "needs_hook", "name", "qualname",
-                               "fetches", "direct", NULL};
+    static char *keywords[] = {"check_fn", "code",     "globals", "extras", "closure", "needs_hook",
+                               "name",     "qualname", "fetches", "direct", NULL};
     PyObject *check_fn, *code, *globals, *extras, *closure, *name = NULL, *qualname = NULL, *direct = Py_None;
     int needs_hook = -1, fetches = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!O!O|$pUUpO:Entry", keywords, &check_fn, &code, &PyDict_Type,
-                                     &globals, &PyTuple_Type, &extras, &closure, &needs_hook, &name, &qualname,
-                                     &fetches, &direct)) {
+                                     &globals, &PyTuple_Type, &extras, &closure, &needs_hook, &name, &qualname, &fetches,
+                                     &direct)) {
         return NULL;
     }
     if (needs_hook < 0 || name == NULL || qualname == NULL) {
@@ -294,8 +294,8 @@ static PyObject *
 entry_repr(Entry *self)
 {
     return PyUnicode_FromFormat("<tracer Entry of %U: %zd hits%s%s%s>", self->qualname, self->hits,
-                                self->code == NULL ? ", runs the original" : "",
-                                self->needs_hook ? ", needs the hook" : "", self->valid ? "" : ", invalid");
+                                self->code == NULL ? ", runs the original" : "", self->needs_hook ? ", needs the hook" : "",
+                                self->valid ? "" : ", invalid");
 }
 
 static PyMemberDef entry_members[] = {
@@ -338,11 +338,12 @@ static PyGetSetDef entry_getset[] = {
 PyTypeObject Entry_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "tracer._C.Entry",
-    .tp_doc = PyDoc_STR("Entry(check_fn, code, globals, extras, closure, *, needs_hook, name, qualname, fetches=False,\n"
-                        "direct=None)\n--\n\n"
-                        "A check function and the code to run in place of the original when it holds. `direct`: (graph, inputs,\n"
-                        "original) if the code returns graph(*inputs)[0] and does nothing else, but runs the code `original` on\n"
-                        "the slots where that raises. An input is the index of a slot, or -1 - i for what check_fn hands out at i."),
+    .tp_doc = PyDoc_STR(
+        "Entry(check_fn, code, globals, extras, closure, *, needs_hook, name, qualname, fetches=False,\n"
+        "direct=None)\n--\n\n"
+        "A check function and the code to run in place of the original when it holds. `direct`: (graph, inputs,\n"
+        "original) if the code returns graph(*inputs)[0] and does nothing else, but runs the code `original` on\n"
+        "the slots where that raises. An input is the index of a slot, or -1 - i for what check_fn hands out at i."),
     .tp_basicsize = sizeof(Entry),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = entry_new,

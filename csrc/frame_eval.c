@@ -202,8 +202,8 @@ hook_evaluate(PyThreadState *thread, Frame *frame, int throwflag)
         return evaluate_below(thread, frame, throwflag);
     }
     PyCodeObject *code = frame_code(frame);
-    if (throwflag || context->stance == STANCE_DISABLED || !code_can_be_cached(code)
-        || frame_locals_mapping(frame) != NULL || !frame_is_new(frame) || thread_in_trace_function(thread)) {
+    if (throwflag || context->stance == STANCE_DISABLED || !code_can_be_cached(code) || frame_locals_mapping(frame) != NULL
+        || !frame_is_new(frame) || thread_in_trace_function(thread)) {
         return evaluate_below(thread, frame, throwflag);
     }
     Mark mark = mark_of(code);

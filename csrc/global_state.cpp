@@ -46,9 +46,8 @@ functorch(const char *method)
         return -1;
     }
     PyObject *interpreter = PyObject_CallNoArgs(peek_interpreter_stack);
-    PyObject *answer = interpreter == nullptr || interpreter == Py_None
-                           ? nullptr
-                           : PyObject_CallMethod(interpreter, method, nullptr);
+    PyObject *answer = interpreter == nullptr || interpreter == Py_None ? nullptr
+                                                                        : PyObject_CallMethod(interpreter, method, nullptr);
     PyObject *number = answer == nullptr ? nullptr : PyNumber_Long(answer);
     int64_t value = number == nullptr ? -1 : PyLong_AsLongLong(number);
     PyErr_Clear();
@@ -77,8 +76,7 @@ constexpr std::array<Setting, 13> settings{{
     {"inference_mode", Kind::Bool, [] { return int64_t(c10::InferenceMode::is_enabled()); }},
     {"default_dtype", Kind::Dtype, [] { return int64_t(c10::get_default_dtype_as_scalartype()); }},
     {"deterministic_algorithms", Kind::Bool, [] { return int64_t(at::globalContext().deterministicAlgorithms()); }},
-    {"deterministic_warn_only", Kind::Bool,
-     [] { return int64_t(at::globalContext().deterministicAlgorithmsWarnOnly()); }},
+    {"deterministic_warn_only", Kind::Bool, [] { return int64_t(at::globalContext().deterministicAlgorithmsWarnOnly()); }},
     {"autocast_cpu", Kind::Bool, autocast_enabled<at::kCPU>},
     {"autocast_cpu_dtype", Kind::Dtype, autocast_dtype<at::kCPU>},
     {"autocast_cuda", Kind::Bool, autocast_enabled<at::kCUDA>},
@@ -226,8 +224,7 @@ forget(std::vector<Mode> &modes)
 PyObject *
 mode_word(PyTypeObject *type, PyObject *device)
 {
-    return device == nullptr ? PyUnicode_FromString(type->tp_name)
-                             : PyUnicode_FromFormat("%s(%S)", type->tp_name, device);
+    return device == nullptr ? PyUnicode_FromString(type->tp_name) : PyUnicode_FromFormat("%s(%S)", type->tp_name, device);
 }
 
 PyObject *
@@ -295,7 +292,8 @@ state_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static const char *keywords[] = {"numbers", nullptr};
     PyObject *numbers = nullptr;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O!:GlobalState", const_cast<char **>(keywords), &PyTuple_Type, &numbers)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O!:GlobalState", const_cast<char **>(keywords), &PyTuple_Type,
+                                     &numbers)) {
         return nullptr;
     }
     if (numbers != nullptr && PyTuple_GET_SIZE(numbers) != static_cast<Py_ssize_t>(settings.size())) {
@@ -337,16 +335,15 @@ same_settings(const std::array<int64_t, settings.size()> &values, const ThreadPl
            && values[5] == int64_t(!autocast_off(at::kCPU)) && values[6] == autocast_dtype<at::kCPU>()
            && values[7] == int64_t(!autocast_off(at::kCUDA)) && values[8] == autocast_dtype<at::kCUDA>()
            && values[9] == int64_t(at::autocast::is_autocast_cache_enabled())
-           && values[10] == int64_t(here.functions_disabled())
-           && values[11] == (transformed ? functorch("level") : -1) && values[12] == (transformed ? functorch("key") : -1);
+           && values[10] == int64_t(here.functions_disabled()) && values[11] == (transformed ? functorch("level") : -1)
+           && values[12] == (transformed ? functorch("key") : -1);
 }
 
 bool
 same_state(const GlobalState *self)
 {
     const ThreadPlaces &here = ThreadPlaces::here();
-    return same_settings(self->values, here)
-           && same_stack<FunctionModes>(*self->function_modes, here.function_mode_count())
+    return same_settings(self->values, here) && same_stack<FunctionModes>(*self->function_modes, here.function_mode_count())
            && same_stack<DispatchModes>(*self->dispatch_modes, here.dispatch_mode_count());
 }
 
@@ -450,9 +447,11 @@ PyMethodDef state_methods[] = {
 PyTypeObject *
 state_type()
 {
-    static PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+    static PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)
+    };
     type.tp_name = "tracer._C.GlobalState";
-    type.tp_doc = PyDoc_STR("GlobalState(numbers=<those of now>)\n--\n\ntorch's settings on this thread that change what a trace records.");
+    type.tp_doc = PyDoc_STR(
+        "GlobalState(numbers=<those of now>)\n--\n\ntorch's settings on this thread that change what a trace records.");
     type.tp_basicsize = sizeof(GlobalState);
     type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
     type.tp_new = state_new;

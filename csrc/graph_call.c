@@ -172,7 +172,8 @@ static int
 bad_call(void)
 {
     if (!PyErr_Occurred()) {
-        PyErr_SetString(PyExc_ValueError, "Entry: direct is (graph, indices of inputs, code that takes the same slots), or None");
+        PyErr_SetString(PyExc_ValueError,
+                        "Entry: direct is (graph, indices of inputs, code that takes the same slots), or None");
     }
     return -1;
 }
@@ -213,8 +214,7 @@ int
 graph_call_parse(GraphCall *self, PyObject *tuple, PyObject *check_fn, PyCodeObject *code)
 {
     PyObject *graph, *inputs, *original;
-    if (!PyTuple_Check(tuple)
-        || !PyArg_ParseTuple(tuple, "OO!O!", &graph, &PyTuple_Type, &inputs, &PyCode_Type, &original)
+    if (!PyTuple_Check(tuple) || !PyArg_ParseTuple(tuple, "OO!O!", &graph, &PyTuple_Type, &inputs, &PyCode_Type, &original)
         || !PyCallable_Check(graph) || code == NULL || code_slot_count((PyCodeObject *)original) > code->co_argcount) {
         return bad_call();
     }

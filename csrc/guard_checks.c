@@ -33,8 +33,7 @@ raw_attr(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
     }
     Py_XDECREF(in_type);
     if (value == NULL && !PyErr_Occurred()) {
-        PyErr_Format(PyExc_AttributeError, "this '%.100s' object has no '%U' of its own", Py_TYPE(object)->tp_name,
-                     name);
+        PyErr_Format(PyExc_AttributeError, "this '%.100s' object has no '%U' of its own", Py_TYPE(object)->tp_name, name);
     }
     return value;
 }
@@ -102,7 +101,7 @@ find_in_mro(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count
 static int
 compare_addresses(const void *left, const void *right)
 {
-    uintptr_t a = (uintptr_t) * (PyObject *const *)left, b = (uintptr_t) * (PyObject *const *)right;
+    uintptr_t a = (uintptr_t)*(PyObject *const *)left, b = (uintptr_t)*(PyObject *const *)right;
     return (a > b) - (a < b);
 }
 
@@ -175,7 +174,8 @@ PyMethodDef guard_check_methods[] = {
      "has_plain_key(dict, key) -> whether the dict has a key that is a str, number, bytes or None; ValueError where only\n"
      "running code of the program would tell"},
     {"find_in_mro", (PyCFunction)(void (*)(void))find_in_mro, METH_FASTCALL,
-     "find_in_mro(cls, name) -> (the first class of the MRO that has the name in its own namespace, what it is there), or None"},
+     "find_in_mro(cls, name) -> (the first class of the MRO that has the name in its own namespace, what it is there), or "
+     "None"},
     {"distinct", (PyCFunction)(void (*)(void))distinct, METH_FASTCALL,
      "distinct(*objs) -> whether no object is given twice"},
     {"distinct_from", (PyCFunction)(void (*)(void))distinct_from, METH_FASTCALL,

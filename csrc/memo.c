@@ -22,8 +22,7 @@ memo_new(Py_ssize_t steps, Py_ssize_t roots, Py_ssize_t held)
     memo->facts = PyMem_New(Fact, steps + 1);
     memo->types = PyMem_New(TypeWatch, steps + 1);
     memo->kept = PyMem_New(PyObject *, steps + 1);
-    if (!memo->roots || !memo->held || !memo->words || !memo->dicts || !memo->facts || !memo->types
-        || !memo->kept) {
+    if (!memo->roots || !memo->held || !memo->words || !memo->dicts || !memo->facts || !memo->types || !memo->kept) {
         memo_free(memo);
         return NULL;
     }

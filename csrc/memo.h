@@ -14,8 +14,9 @@ typedef struct {
 typedef struct {
     PyObject *key;
     PyObject *value;
-    PyTypeObject *type; /* NULL, or that of the value, whose objects never get another: no word of its own is needed for it */
-    Py_ssize_t next;    /* another of the same dict, or -1 */
+    PyTypeObject
+        *type;       /* NULL, or that of the value, whose objects never get another: no word of its own is needed for it */
+    Py_ssize_t next; /* another of the same dict, or -1 */
 } Fact;
 
 typedef struct {

@@ -18,11 +18,7 @@ struct Extent {
     uintptr_t start = 0, end = 0;
     int64_t offset = 0, nbytes = 0;
 
-    bool
-    is_nothing() const
-    {
-        return start == end;
-    }
+    bool is_nothing() const { return start == end; }
 };
 
 bool
@@ -110,8 +106,7 @@ bool
 overlaps_any(const std::vector<Extent> &groups, const Extent &extent)
 {
     auto next = std::upper_bound(groups.begin(), groups.end(), extent, is_before); /* the first that begins later */
-    return (next != groups.end() && next->start < extent.end)
-        || (next != groups.begin() && (next - 1)->end > extent.start);
+    return (next != groups.end() && next->start < extent.end) || (next != groups.begin() && (next - 1)->end > extent.start);
 }
 
 PyObject *

@@ -29,7 +29,8 @@ static PyMethodDef module_methods[] = {
     {"let_go", py_let_go, METH_NOARGS, "let_go(): nobody but this frame, which begins, keeps its arguments alive"},
     {"drop_metaclass", py_drop_metaclass, METH_O, "drop_metaclass(cls): its metaclass becomes the base of the present one"},
     {"is_failure", py_is_failure, METH_O,
-     "is_failure(error) -> whether what a graph raises is to be raised by the program itself: not what ends the program, nor a\n"
+     "is_failure(error) -> whether what a graph raises is to be raised by the program itself: not what ends the program, "
+     "nor a\n"
      "recomputation of torch.utils.checkpoint"},
     {"hook_count", py_hook_count, METH_NOARGS, "hook_count() -> how many threads have an active region"},
     {NULL},

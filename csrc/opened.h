@@ -6,21 +6,17 @@ namespace tracer {
 
 /* An explicit instantiation may name a private member. */
 template <class Member, typename Member::Type pointer> struct Opened {
-    friend constexpr typename Member::Type
-    opened(Member)
-    {
-        return pointer;
-    }
+    friend constexpr typename Member::Type opened(Member) { return pointer; }
 };
 
 } // namespace tracer
 
 /* In namespace tracer: `object.*opened(NAME())` is the member of an object of the class. */
-#define TRACER_OPEN(NAME, CLASS, TYPE, MEMBER)                                                                              \
-    struct NAME {                                                                                                           \
-        using Type = TYPE CLASS::*;                                                                                         \
-        friend constexpr Type opened(NAME);                                                                                 \
-    };                                                                                                                      \
+#define TRACER_OPEN(NAME, CLASS, TYPE, MEMBER) \
+    struct NAME {                              \
+        using Type = TYPE CLASS::*;            \
+        friend constexpr Type opened(NAME);    \
+    };                                         \
     template struct Opened<NAME, &CLASS::MEMBER>;
 
 #endif

@@ -16,11 +16,11 @@ typedef enum {
 
 /* tracer/guards/reading.py makes them. */
 typedef enum {
-    READ_SLOT,  /* an argument slot, by index; the closure stands behind them */
-    READ_CONST, /* the key itself */
-    READ_ATTR,  /* as raw_attr() */
-    READ_ITEM,  /* of a dict, list or tuple */
-    READ_CELL,  /* what a cell holds */
+    READ_SLOT,    /* an argument slot, by index; the closure stands behind them */
+    READ_CONST,   /* the key itself */
+    READ_ATTR,    /* as raw_attr() */
+    READ_ITEM,    /* of a dict, list or tuple */
+    READ_CELL,    /* what a cell holds */
     READ_NO_ITEM, /* None, of a dict without the key; of another there is nothing to read */
     READ_KIND_COUNT,
 } ReadKind;
@@ -35,9 +35,9 @@ typedef struct {
 typedef enum {
     WORD_TYPE,    /* the address of the type */
     WORD_ADDRESS, /* of the object */
-    WORD_INT, /* with a dim that is not 0: only an int will do */
-    WORD_FLOAT, /* the bits of one */
-    WORD_HASH,  /* of a str */
+    WORD_INT,     /* with a dim that is not 0: only an int will do */
+    WORD_FLOAT,   /* the bits of one */
+    WORD_HASH,    /* of a str */
     WORD_LENGTH,
     WORD_RANK, /* from here on, of a tensor */
     WORD_SIZE,
@@ -54,8 +54,7 @@ typedef enum {
 Read *reads_parse(PyObject *tuple);
 
 /* A borrowed reference. */
-ReadResult read_value(const Read *reads, Py_ssize_t index, PyObject *const *slots, Py_ssize_t slot_count,
-                      PyObject **value);
+ReadResult read_value(const Read *reads, Py_ssize_t index, PyObject *const *slots, Py_ssize_t slot_count, PyObject **value);
 
 /* One step, from the value that it starts from. */
 ReadResult read_step(const Read *read, PyObject *base, PyObject **value);

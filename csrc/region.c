@@ -381,7 +381,8 @@ static PyMethodDef region_methods[] = {
     {"entries", (PyCFunction)region_entries, METH_VARARGS, "entries(code=None) -> valid entries, the last hit first"},
     {"codes", (PyCFunction)region_codes, METH_NOARGS, "codes() -> the live code objects that have entries"},
     {"clear", (PyCFunction)region_clear, METH_NOARGS, "clear(): drops all entries and skip marks"},
-    {"install", (PyCFunction)region_py_install, METH_VARARGS, "install(code, globals, entry, ready=False): it is tried first from now on. With `ready`, what tells\n"
+    {"install", (PyCFunction)region_py_install, METH_VARARGS,
+     "install(code, globals, entry, ready=False): it is tried first from now on. With `ready`, what tells\n"
      "it from others is made before a call sees it, and not by the next call"},
     {"skip", (PyCFunction)region_py_skip, METH_O, "skip(code): the callback is never asked about it again"},
     {"is_skipped", (PyCFunction)region_py_is_skipped, METH_O, "is_skipped(code) -> bool"},
@@ -398,9 +399,10 @@ static PyMemberDef region_members[] = {
 PyTypeObject Region_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "tracer._C.Region",
-    .tp_doc = PyDoc_STR("Region(callback, decide=None)\n--\n\nOwns the entries of one decorated object. On a miss\n"
-                        "callback(region, func, args) answers with an Entry, None (run this one in CPython)\n"
-                        "or SKIP (and never ask about this code again). decide(entries) gives the Decision over several entries."),
+    .tp_doc = PyDoc_STR(
+        "Region(callback, decide=None)\n--\n\nOwns the entries of one decorated object. On a miss\n"
+        "callback(region, func, args) answers with an Entry, None (run this one in CPython)\n"
+        "or SKIP (and never ask about this code again). decide(entries) gives the Decision over several entries."),
     .tp_basicsize = sizeof(Region),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = region_new,

@@ -10,12 +10,12 @@
 struct Region {
     PyObject_HEAD
     PyObject *callback;
-    PyObject *decide; /* makes the Decision over several entries, called with their tuple; NULL: none is made */
-    PointerMap records;  /* code object -> CodeRecord */
-    PyObject *on_death;  /* called when one of the code objects dies; made at the first */
+    PyObject *decide;   /* makes the Decision over several entries, called with their tuple; NULL: none is made */
+    PointerMap records; /* code object -> CodeRecord */
+    PyObject *on_death; /* called when one of the code objects dies; made at the first */
     PyObject *weakrefs;
-    Py_ssize_t offered;  /* frames that the hook brought here */
-    Py_ssize_t served;   /* those of them that ran from an entry */
+    Py_ssize_t offered; /* frames that the hook brought here */
+    Py_ssize_t served;  /* those of them that ran from an entry */
 };
 
 extern PyTypeObject Region_Type;

@@ -111,7 +111,8 @@ steady_call_dealloc(SteadyCall *self)
 
 static PyMethodDef steady_call_methods[] = {
     {"_tracer_hold", (PyCFunction)steady_call_hold, METH_VARARGS,
-     "_tracer_hold(steady, target): calls go to target(value, ...), of the value that the steady holds for this object, while\n"
+     "_tracer_hold(steady, target): calls go to target(value, ...), of the value that the steady holds for this object, "
+     "while\n"
      "nothing has moved"},
     {NULL},
 };
@@ -119,8 +120,9 @@ static PyMethodDef steady_call_methods[] = {
 PyTypeObject SteadyCall_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "tracer._C.SteadyCall",
-    .tp_doc = PyDoc_STR("Base of callables that hand their calls on; a subclass has _tracer_decide(), which is called in place of them\n"
-                        "when it is not known where to."),
+    .tp_doc = PyDoc_STR(
+        "Base of callables that hand their calls on; a subclass has _tracer_decide(), which is called in place of them\n"
+        "when it is not known where to."),
     .tp_basicsize = sizeof(SteadyCall),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_new = steady_call_new,

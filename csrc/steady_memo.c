@@ -379,8 +379,8 @@ memo_record(const Plan *plan, PyObject *const *roots, Outcome *outcome)
         PyMem_New(Py_ssize_t, count),
         PyMem_New(char, count),
     };
-    int has_room
-        = recording.memo && recording.values && recording.instance && recording.content && recording.fact && recording.typed;
+    int has_room = recording.memo && recording.values && recording.instance && recording.content && recording.fact
+                   && recording.typed;
     Outcome found = has_room ? take_steps(&recording, plan, roots, outcome != NULL) : UNSURE;
     if (found == HOLDS) {
         for (Py_ssize_t i = 0; i < plan->root_count; i++) {

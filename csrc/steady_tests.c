@@ -165,7 +165,8 @@ are_addresses(PyObject *tuple)
 {
     int all = 1;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple) && all; i++) {
-        all = PyLong_CheckExact(PyTuple_GET_ITEM(tuple, i)) && (PyLong_AsVoidPtr(PyTuple_GET_ITEM(tuple, i)), !PyErr_Occurred());
+        all = PyLong_CheckExact(PyTuple_GET_ITEM(tuple, i))
+              && (PyLong_AsVoidPtr(PyTuple_GET_ITEM(tuple, i)), !PyErr_Occurred());
     }
     return all;
 }

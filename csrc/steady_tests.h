@@ -8,8 +8,8 @@ typedef enum { UNSURE = -1, FAILS = 0, HOLDS = 1 } Outcome;
 
 /* tracer/guards/steady.py makes them. */
 typedef enum {
-    TEST_TYPE,    /* exactly of the type at this address */
-    TEST_IS,      /* the object at this address */
+    TEST_TYPE, /* exactly of the type at this address */
+    TEST_IS,   /* the object at this address */
     TEST_IS_NOT,
     TEST_SAME,    /* the value of another step */
     TEST_LENGTH,  /* of a list, tuple, dict, str or bytes */

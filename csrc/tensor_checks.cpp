@@ -33,8 +33,7 @@ all_match(const TensorMatch *self, PyObject *const *tensors)
     const tracer::ThreadKeys keys(local);
     const tracer::QuickSpecs &quick = *self->quick;
     for (size_t i = 0, count = self->parsed->size(); i < count; i++) {
-        if (!quick.matches(i, tensors[i], keys)
-            && compare((*self->parsed)[i], tensors[i], local).field != Field::None) {
+        if (!quick.matches(i, tensors[i], keys) && compare((*self->parsed)[i], tensors[i], local).field != Field::None) {
             return false;
         }
     }
@@ -96,8 +95,7 @@ match_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static const char *keywords[] = {"specs", nullptr};
     PyObject *specs;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!:TensorMatch", const_cast<char **>(keywords), &PyTuple_Type,
-                                     &specs)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!:TensorMatch", const_cast<char **>(keywords), &PyTuple_Type, &specs)) {
         return nullptr;
     }
     std::vector<Spec> *parsed = tracer::read_specs(specs);
@@ -156,7 +154,8 @@ PyMemberDef match_members[] = {
 PyTypeObject *
 match_type()
 {
-    static PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+    static PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)
+    };
     type.tp_name = "tracer._C.TensorMatch";
     type.tp_doc = PyDoc_STR("TensorMatch(specs)\n--\n\nCalled with as many tensors: whether each is as its spec says, "
                             "(cls, dispatch_keys, dtype, device_type, device_index, requires_grad, sizes, strides).\n"

@@ -31,8 +31,7 @@ load_pair(const void *words)
 struct ThreadKeys {
     explicit ThreadKeys(const c10::impl::LocalDispatchKeySet &local)
         : included{0, local.included_.raw_repr()},
-          kept{~uint64_t{0},
-               (c10::DispatchKeySet(c10::DispatchKeySet::RAW, ~uint64_t{0}) - local.excluded_).raw_repr()}
+          kept{~uint64_t{0}, (c10::DispatchKeySet(c10::DispatchKeySet::RAW, ~uint64_t{0}) - local.excluded_).raw_repr()}
     {
     }
 
@@ -44,11 +43,7 @@ struct Piece {
     alignas(WordPair) Words mask{}, expected{};
 
     /* Zero where nothing that matters differs. */
-    WordPair
-    difference(WordPair seen) const
-    {
-        return (seen & load_pair(&mask)) ^ load_pair(&expected);
-    }
+    WordPair difference(WordPair seen) const { return (seen & load_pair(&mask)) ^ load_pair(&expected); }
 
     bool operator==(const Piece &other) const = default;
 };
@@ -57,15 +52,10 @@ struct Piece {
  * whether sizes, strides and device are what lies in the tensor, and no method of a subclass says otherwise. */
 class StateWords {
   public:
-    static const void *
-    of(const c10::TensorImpl *impl)
-    {
-        return &(impl->*opened(DtypeMember()));
-    }
+    static const void *of(const c10::TensorImpl *impl) { return &(impl->*opened(DtypeMember())); }
 
     /* Whether this torch has them as they are described here. */
-    static bool
-    are_known()
+    static bool are_known()
     {
         const Sample sample(at::kFloat, at::kCPU);
         const size_t device = place(sample, &(sample.*opened(DeviceMember())));
@@ -73,8 +63,7 @@ class StateWords {
                && device + sizeof(std::optional<c10::Device>) <= sizeof(uint64_t);
     }
 
-    static Piece
-    piece(const Spec &spec)
+    static Piece piece(const Spec &spec)
     {
         Sample sample(spec.dtype, c10::Device(spec.device_type, static_cast<c10::DeviceIndex>(spec.device_index)));
         const Words plain = words(sample);
@@ -96,8 +85,7 @@ class StateWords {
         }
 
         /* Bit-fields have no pointers to members. */
-        void
-        be_odd()
+        void be_odd()
         {
             sizes_strides_policy_ = 3;
             device_policy_ = true;
@@ -105,14 +93,12 @@ class StateWords {
         }
     };
 
-    static size_t
-    place(const Sample &sample, const void *member)
+    static size_t place(const Sample &sample, const void *member)
     {
         return static_cast<size_t>(static_cast<const char *>(member) - static_cast<const char *>(of(&sample)));
     }
 
-    static Words
-    words(const Sample &sample)
+    static Words words(const Sample &sample)
     {
         Words words;
         memcpy(&words, of(&sample), sizeof(words));
@@ -127,15 +113,13 @@ class ShapeWords {
     /* The number of dims and the first size, the first two strides, the next two sizes, and so on. */
     static constexpr std::array<size_t, 6> kPlaces = {0, 6, 2, 8, 4, 9};
 
-    static const uint64_t *
-    of(const c10::TensorImpl *impl)
+    static const uint64_t *of(const c10::TensorImpl *impl)
     {
         return reinterpret_cast<const uint64_t *>(&(impl->*opened(ShapeMember())));
     }
 
     /* Those at kPlaces. */
-    static std::array<Piece, kPlaces.size()>
-    pieces(const Spec &spec)
+    static std::array<Piece, kPlaces.size()> pieces(const Spec &spec)
     {
         c10::impl::SizesAndStrides shape;
         std::array<uint64_t, kCount> mask{}, expected{};
@@ -169,8 +153,7 @@ class ShapeWords {
 /* What the implementation of a tensor must be, but for what autograd knows of it. */
 class TensorImage {
   public:
-    static bool
-    is_possible(const Spec &spec)
+    static bool is_possible(const Spec &spec)
     {
         static const bool known = StateWords::are_known();
         return known && spec.has_keys && spec.has_dtype && spec.has_device && spec.has_sizes && spec.has_strides
@@ -188,8 +171,7 @@ class TensorImage {
 
     bool operator==(const TensorImage &other) const = default;
 
-    bool
-    is_of(const c10::TensorImpl *impl, const ThreadKeys &keys) const
+    bool is_of(const c10::TensorImpl *impl, const ThreadKeys &keys) const
     {
         const uint64_t *shape = ShapeWords::of(impl);
         WordPair differing = state_.difference((load_pair(StateWords::of(impl)) | keys.included) & keys.kept)
@@ -203,8 +185,7 @@ class TensorImage {
   private:
     static constexpr size_t kOfTwoDims = 3;
 
-    WordPair
-    difference(const uint64_t *shape, size_t i) const
+    WordPair difference(const uint64_t *shape, size_t i) const
     {
         return shape_[i].difference(load_pair(shape + ShapeWords::kPlaces[i]));
     }

@@ -24,8 +24,7 @@ class QuickSpecs {
     }
 
     /* As compare(), for most tensors; false says nothing. */
-    bool
-    matches(size_t index, PyObject *object, const ThreadKeys &keys) const
+    bool matches(size_t index, PyObject *object, const ThreadKeys &keys) const
     {
         const Kind &kind = kinds_[kind_of_[index]];
         if (Py_TYPE(object) != kind.cls) {
@@ -48,8 +47,7 @@ class QuickSpecs {
     static constexpr size_t kLookedBack = 8;
 
     /* The index of a spec's kind, which may be there already. */
-    uint32_t
-    kind(const Spec &spec)
+    uint32_t kind(const Spec &spec)
     {
         const bool is_quick = spec.has_grad && TensorImage::is_possible(spec);
         const Kind made = is_quick ? Kind{spec.cls, spec.requires_grad, TensorImage(spec)} : Kind{};
@@ -63,8 +61,7 @@ class QuickSpecs {
     }
 
     /* As TensorImpl::requires_grad(): torch makes no other metadata. */
-    static bool
-    requires_grad(const c10::TensorImpl *impl)
+    static bool requires_grad(const c10::TensorImpl *impl)
     {
         const auto *meta = static_cast<const torch::autograd::AutogradMeta *>((impl->*opened(AutogradMember())).get());
         return meta != nullptr && (meta->requires_grad_ || meta->grad_fn_);

@@ -139,8 +139,7 @@ read_spec(PyObject *item)
     }
     PyObject **field = &PyTuple_GET_ITEM(item, 0);
     Spec spec;
-    if (!PyType_Check(field[0])
-        || !PyType_IsSubtype((PyTypeObject *)field[0], (PyTypeObject *)THPVariableClass)) {
+    if (!PyType_Check(field[0]) || !PyType_IsSubtype((PyTypeObject *)field[0], (PyTypeObject *)THPVariableClass)) {
         bad_spec("cls is torch.Tensor or a subclass");
     }
     spec.cls = (PyTypeObject *)field[0];
@@ -200,9 +199,9 @@ describe_or_throw(PyObject *spec, const Mismatch &mismatch, PyObject *object)
     std::string dim = "[" + std::to_string(mismatch.dim) + "]";
     switch (mismatch.field) {
     case Field::Keys:
-        return Py_BuildValue("(sOK)", "dispatch_keys", expected(1),
-                             static_cast<unsigned long long>(
-                                 effective_keys(tensor, c10::impl::tls_local_dispatch_key_set())));
+        return Py_BuildValue(
+            "(sOK)", "dispatch_keys", expected(1),
+            static_cast<unsigned long long>(effective_keys(tensor, c10::impl::tls_local_dispatch_key_set())));
     case Field::Dtype:
         return Py_BuildValue("(sOO)", "dtype", expected(2), torch::getTHPDtype(tensor.scalar_type()));
     case Field::Device:

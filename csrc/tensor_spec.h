@@ -20,8 +20,7 @@ constexpr int64_t kOpen = INT64_MIN; /* a size or stride that may be anything */
 /* What one tensor must be. A field that the Python side gave as None is not checked. */
 struct Spec {
     PyTypeObject *cls = nullptr; /* borrowed from TensorMatch.specs */
-    bool has_keys = false, has_dtype = false, has_device = false, has_grad = false, has_sizes = false,
-         has_strides = false;
+    bool has_keys = false, has_dtype = false, has_device = false, has_grad = false, has_sizes = false, has_strides = false;
     uint64_t keys = 0;
     at::ScalarType dtype = at::ScalarType::Undefined;
     c10::DeviceType device_type = c10::DeviceType::CPU;

@@ -26,7 +26,7 @@ typedef struct {
     PyFunctionObject *passing; /* borrowed: the next frame of this very function runs in CPython, unasked */
     CallRecord *calls;
     PyObject *handed; /* borrowed: the list of arguments that the code that starts now may empty, or NULL */
-    int quiet; /* how many lookups and entries are at work that nobody else's evaluation function is to see */
+    int quiet;        /* how many lookups and entries are at work that nobody else's evaluation function is to see */
 } ThreadContext;
 
 int thread_context_init(void);

@@ -25,8 +25,7 @@ TRACER_OPEN(InfraModesMember, c10::impl::TorchDispatchModeTLS, InfraModes, infra
 
 class ThreadPlaces {
   public:
-    static const ThreadPlaces &
-    here()
+    static const ThreadPlaces &here()
     {
         static thread_local ThreadPlaces places;
         if (C10_UNLIKELY(places.autograd_ == nullptr)) {
@@ -35,32 +34,15 @@ class ThreadPlaces {
         return places;
     }
 
-    const c10::AutogradState &
-    autograd() const
-    {
-        return *autograd_;
-    }
+    const c10::AutogradState &autograd() const { return *autograd_; }
 
-    c10::impl::LocalDispatchKeySet
-    keys() const
-    {
-        return *keys_;
-    }
+    c10::impl::LocalDispatchKeySet keys() const { return *keys_; }
 
-    at::impl::TorchFunctionDisabledState
-    functions_disabled() const
-    {
-        return functions_->*opened(DisabledMember());
-    }
+    at::impl::TorchFunctionDisabledState functions_disabled() const { return functions_->*opened(DisabledMember()); }
 
-    size_t
-    function_mode_count() const
-    {
-        return (functions_->*opened(FunctionStackMember())).size();
-    }
+    size_t function_mode_count() const { return (functions_->*opened(FunctionStackMember())).size(); }
 
-    size_t
-    dispatch_mode_count() const
+    size_t dispatch_mode_count() const
     {
         size_t count = (dispatch_->*opened(DispatchStackMember())).size();
         for (const auto &mode : dispatch_->*opened(InfraModesMember())) {
@@ -72,8 +54,7 @@ class ThreadPlaces {
   private:
     constexpr ThreadPlaces() = default; /* nothing runs when a thread meets it first */
 
-    void
-    find()
+    void find()
     {
         keys_ = &c10::impl::raw_local_dispatch_key_set;
         functions_ = &at::impl::PythonTorchFunctionTLS::get_state();

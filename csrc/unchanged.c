@@ -105,8 +105,7 @@ references_to(PyObject *objects)
             reference = PyWeakref_NewRef(object, NULL);
         }
         else {
-            PyErr_Format(PyExc_TypeError, "Unchanged watches classes and functions, not %.100s",
-                         Py_TYPE(object)->tp_name);
+            PyErr_Format(PyExc_TypeError, "Unchanged watches classes and functions, not %.100s", Py_TYPE(object)->tp_name);
         }
         if (reference == NULL) {
             Py_CLEAR(references);
@@ -180,8 +179,9 @@ static PyMemberDef unchanged_members[] = {
 PyTypeObject Unchanged_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "tracer._C.Unchanged",
-    .tp_doc = PyDoc_STR("Unchanged(objects, recheck)\n--\n\nCalled without arguments: True while these classes (and their\n"
-                        "bases) and the code of these functions are as they were, or recheck() says that it does not matter."),
+    .tp_doc = PyDoc_STR(
+        "Unchanged(objects, recheck)\n--\n\nCalled without arguments: True while these classes (and their\n"
+        "bases) and the code of these functions are as they were, or recheck() says that it does not matter."),
     .tp_basicsize = sizeof(Unchanged),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_new = unchanged_new,

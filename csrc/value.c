@@ -108,7 +108,8 @@ static PyMethodDef value_methods[] = {
 };
 
 PyTypeObject Value_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tracer._C.Value",
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "tracer._C.Value",
     .tp_doc = PyDoc_STR("Base of objects that never change and are compared by class and fields."),
     .tp_basicsize = sizeof(Value),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,

@@ -85,7 +85,7 @@ def over(conditions: Iterable[Condition], values: Mapping[Any, Any]) -> Region:
 
 @dataclasses.dataclass(frozen=True)
 class Uncovered:
-    """"unsat": no shape is left out. "sat": `witness` is. "unknown": nobody knows."""
+    """Whether a shape is left out: "unsat" if none is, "sat" with a `witness`, "unknown" if the solver cannot tell."""
 
     status: str
     witness: Point | None = None
@@ -144,7 +144,7 @@ def _true(function: Callable[..., Any], values: Sequence[int]) -> bool:
 
 
 def member(domain: Domain, region: Region) -> Uncovered:
-    """"sat" with a shape of the domain in a region, "unsat" if it has none, else "unknown"."""
+    """Whether a region has a shape of the domain: "sat" with one, "unsat" if it has none, "unknown" if the solver cannot tell."""
     answer = solver.satisfy([*domain.conditions(), region.formula])
     if answer.status == "sat" and answer.values is not None:
         return Uncovered("sat", {each.symbol: answer.values[each.symbol] for each in domain.variables})

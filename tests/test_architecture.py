@@ -90,14 +90,31 @@ DOORS: dict[str, set[str]] = {
     "torch._inductor": {"tracer.backends.torch_compilers"},
     "torch._numpy": {"tracer.graph.array_operations"},
     "torch._subclasses": {"tracer.graph", "tracer.backends.fake_layouts", "tracer.backends.views", BRIDGE},
-    "torch.utils._device": {"tracer.preserve", "tracer.interpreter.overriding", "tracer.library.torch_.overrides",
-                            "tracer.library.torch_.state"},
-    "torch.utils._pytree": {"tracer.api.export", "tracer.graph.transformed", "tracer.graph.rows", "tracer.graph.row_rules",
-                            "tracer.graph.same_graph", "tracer.library", "tracer.backends.views", BRIDGE},
+    "torch.utils._device": {
+        "tracer.preserve",
+        "tracer.interpreter.overriding",
+        "tracer.library.torch_.overrides",
+        "tracer.library.torch_.state",
+    },
+    "torch.utils._pytree": {
+        "tracer.api.export",
+        "tracer.graph.transformed",
+        "tracer.graph.rows",
+        "tracer.graph.row_rules",
+        "tracer.graph.same_graph",
+        "tracer.library",
+        "tracer.backends.views",
+        BRIDGE,
+    },
     "torch.utils._python_dispatch": {"tracer.graph", "tracer.library.torch_.wrappers", BRIDGE},
     "torch.utils._sympy": {"tracer.graph.torch_sympy", "tracer.graph.shape_env_adapter", BRIDGE},
-    "torch.fx.experimental": {"tracer.graph", "tracer.variables.symbolic", "tracer.library.torch_.numbers",
-                              "tracer.backends.aten_operators", BRIDGE},
+    "torch.fx.experimental": {
+        "tracer.graph",
+        "tracer.variables.symbolic",
+        "tracer.library.torch_.numbers",
+        "tracer.backends.aten_operators",
+        BRIDGE,
+    },
 }
 CLASSES_OF_TORCH = {"ShapeEnv", "SymNode", "DimDynamic", "StatelessSymbolicContext", "StatefulSymbolicContext"}
 
@@ -147,8 +164,7 @@ def test_a_room_knows_only_the_rooms_that_it_may_know(room):
         for module in MODULES
         if module.startswith("tracer") and room_of(module) == room
         for found in imports(module)
-        if within(found.name, "tracer") and found.name != "tracer"
-        and not any(within(found.name, name) for name in allowed)
+        if within(found.name, "tracer") and found.name != "tracer" and not any(within(found.name, name) for name in allowed)
     ]
     assert not strangers
 

@@ -27,8 +27,7 @@ def test_a_message_says_what_where_and_what_to_try():
     error = exc.UserError("dim 5 is out of range", hint="use 0 or 1.", stack=[UserLocation(__file__, 1, "fn")])
     first_line = Path(__file__).read_text().splitlines()[0]
     assert str(error) == (
-        "dim 5 is out of range\n  Hint: use 0 or 1.\n\nfrom user code:\n"
-        f'  File "{__file__}", line 1, in fn\n    {first_line}'
+        f'dim 5 is out of range\n  Hint: use 0 or 1.\n\nfrom user code:\n  File "{__file__}", line 1, in fn\n    {first_line}'
     )
     assert str(exc.UserError("short")) == "short"
 

@@ -1,4 +1,5 @@
 """What a cache entry remembers on the Python side, and the limit on how many a frame may have."""
+
 from __future__ import annotations
 
 import dataclasses

@@ -1,4 +1,5 @@
 """From a frame that no entry serves to a new entry: trace, compile the graph, emit code, build `check_fn`."""
+
 from __future__ import annotations
 
 import itertools
@@ -251,9 +252,7 @@ class FrameConversion:
                 compiled = restoring(compiled)
             if trace.overrides.met_subclass:
                 compiled = plainly(compiled)
-        fetched = guards.fetchable(
-            trace.output.guards, [item.source for item in inputs], function.__code__, function.__globals__
-        )
+        fetched = guards.fetchable(trace.output.guards, [item.source for item in inputs], function.__code__, function.__globals__)
         result = builder.build(body, graph_name, compiled, inputs, fetched if compiled is not None else ())
         logs.emit("bytecode", lambda: log_texts.bytecode("ORIGINAL BYTECODE", function.__code__))
         logs.emit("bytecode", lambda: log_texts.bytecode("MODIFIED BYTECODE", result.code))
@@ -275,9 +274,7 @@ class FrameConversion:
         """Whether CPython called this function, and the hook offered the frame."""
         return self.function.__code__ not in self.region.roots
 
-    def _compile(
-        self, gm: torch.fx.GraphModule, name: str, inputs: list[Any], calls_back: bool
-    ) -> Callable[..., Any]:
+    def _compile(self, gm: torch.fx.GraphModule, name: str, inputs: list[Any], calls_back: bool) -> Callable[..., Any]:
         """The backend's callable for a graph."""
         logs.emit("graph", lambda: log_texts.graph_table(gm.graph, name))
         logs.emit("graph_code", lambda: log_texts.graph_code(gm.graph, name))
@@ -306,9 +303,7 @@ class FrameConversion:
         shape_texts = env.produce_guards(prune=config.prune_guards)
         all_guards = guards_of(trace, function.__code__, self.snapshot, shape_texts)
         fetched = () if output is None else output.fetched
-        manager = guards.CheckFunctionManager(
-            all_guards, function.__code__, function.__globals__, fetched=fetched
-        )
+        manager = guards.CheckFunctionManager(all_guards, function.__code__, function.__globals__, fetched=fetched)
         guarded = GuardedCode(
             None if output is None else output.code,
             manager,

@@ -2,6 +2,7 @@
 
 With `config.convert_every_frame` all are, but for the tracer's own and torch's: a trial of the tracer on any Python.
 """
+
 from __future__ import annotations
 
 import types
@@ -43,9 +44,7 @@ def concerns_tensors(function: types.FunctionType, args: tuple[Any, ...]) -> boo
         return True
     known = _names_torch.get(function)
     if known is None:
-        known = _names_torch[function] = any(
-            _is_of_torch(function.__globals__.get(name)) for name in function.__code__.co_names
-        )
+        known = _names_torch[function] = any(_is_of_torch(function.__globals__.get(name)) for name in function.__code__.co_names)
     return known or any(_holds_tensor(cell_value(cell), _DEPTH) for cell in function.__closure__ or ())
 
 

@@ -1,4 +1,5 @@
 """Which sizes and ints of a frame become symbols: what the user asked for, and what was seen to vary between calls."""
+
 from __future__ import annotations
 
 import abc
@@ -95,9 +96,7 @@ class DynamismPolicy:
             return None
         return [DimPolicy.DYNAMIC if size == 1 else DimPolicy.STATIC for size in sizes]
 
-    def _decide(
-        self, source: Source, tensor: torch.Tensor
-    ) -> tuple[list[DimPolicy], list[DimConstraint | None]]:
+    def _decide(self, source: Source, tensor: torch.Tensor) -> tuple[list[DimPolicy], list[DimConstraint | None]]:
         policies = self._unmarked(source, tensor)
         constraints: list[DimConstraint | None] = [None] * tensor.dim()
         for dim, mark in dim_marks(tensor).items():

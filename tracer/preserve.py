@@ -4,6 +4,7 @@ The traced program's changes of grad mode, autocast and the like are made for re
 out under them, and undone at the end of the trace. The graph holds them as nodes and ends in the state that it began in;
 the output code then sets the state in which the program goes on.
 """
+
 from __future__ import annotations
 
 import contextlib

@@ -1,4 +1,5 @@
 """One decorated object: what happens where none of its entries serves a call, and what was learnt by then."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -141,9 +142,7 @@ class RegionState:
         by_globals: dict[int, FrameState] = self.frames.setdefault(code, {})
         return by_globals.setdefault(id(globals_), FrameState())
 
-    def happened(
-        self, kind: str, function: types.FunctionType, detail: str = "", seconds: float = 0.0, **about: Any
-    ) -> None:
+    def happened(self, kind: str, function: types.FunctionType, detail: str = "", seconds: float = 0.0, **about: Any) -> None:
         """Counts an event and tells those who listen."""
         self.stats[kind] += 1
         if metrics.listened:

@@ -1,4 +1,5 @@
 """All that is guarded of a trace: what was recorded on the way, and what only the whole of it tells."""
+
 from __future__ import annotations
 
 import inspect

@@ -321,9 +321,7 @@ def _same_constant(a: Any, b: Any) -> bool:
 
 
 def _same_but_for_shapes(one: GuardedCode, other: GuardedCode) -> bool:
-    mine, theirs = [
-        [guard for guard in each.manager.guards if not isinstance(guard, guards.ShapeLine)] for each in (one, other)
-    ]
+    mine, theirs = [[guard for guard in each.manager.guards if not isinstance(guard, guards.ShapeLine)] for each in (one, other)]
     tensors = [{guard for guard in each if isinstance(guard, guards.TensorMatch)} for each in (mine, theirs)]
     return tensors[0] == tensors[1] and implied_beside_shapes(mine, theirs) and implied_beside_shapes(theirs, mine)
 

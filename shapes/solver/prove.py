@@ -22,9 +22,7 @@ class Answer(NamedTuple):
     values: dict[Symbol, int] | None = None
 
 
-def satisfy(
-    holds: Guards, fails: Guards = (), *, facts: Guards = (), misses: Sequence[Any] = (), rlimit: int = RLIMIT
-) -> Answer:
+def satisfy(holds: Guards, fails: Guards = (), *, facts: Guards = (), misses: Sequence[Any] = (), rlimit: int = RLIMIT) -> Answer:
     """Integers at which `facts` and `holds` hold and not all of `fails` does (if `fails` is given).
 
     None of `misses` holds there either: each is a boolean that is false, or raises.

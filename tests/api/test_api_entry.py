@@ -50,9 +50,7 @@ def test_keywords_and_defaults_reach_the_function(graphs):
     assert torch.equal(fn(x=X), double(X))
 
 
-@pytest.mark.parametrize(
-    "form", [tracer.optimize("eager"), tracer.optimize(), tracer.compile, tracer.compile(backend="eager")]
-)
+@pytest.mark.parametrize("form", [tracer.optimize("eager"), tracer.optimize(), tracer.compile, tracer.compile(backend="eager")])
 def test_all_forms_decorate(form):
     @form
     def fn(x):

@@ -34,9 +34,7 @@ def test_another_python_is_refused(implementation, version, words):
     assert python_problem("cpython", (3, 11, 9)) is None
 
 
-@pytest.mark.parametrize(
-    ("version", "fits"), [("2.13.0+cpu", True), ("2.13.1", True), ("2.12.0", False), ("3.0.0a0", False)]
-)
+@pytest.mark.parametrize(("version", "fits"), [("2.13.0+cpu", True), ("2.13.1", True), ("2.12.0", False), ("3.0.0a0", False)])
 def test_only_the_torch_it_was_built_for_is_accepted(version, fits):
     problem = torch_problem(version)
     assert problem is None if fits else f"this is torch {version}" in problem

@@ -159,9 +159,7 @@ def test_a_hook_of_the_original_may_change_the_result(block):
 
 def test_global_hooks_fire_as_often_as_eagerly(block):
     seen = []
-    handle = nn.modules.module.register_module_forward_hook(
-        lambda module, args, result: seen.append(type(module).__name__)
-    )
+    handle = nn.modules.module.register_module_forward_hook(lambda module, args, result: seen.append(type(module).__name__))
     try:
         block(X)
         eager, seen[:] = list(seen), []

@@ -1,4 +1,5 @@
 """Functions whose result is assumed to be constant are called while tracing, with what the traced call has."""
+
 from __future__ import annotations
 
 import torch

@@ -1,4 +1,5 @@
 """`export(fn)(*args)`: one GraphModule that is called as fn is."""
+
 from __future__ import annotations
 
 import inspect

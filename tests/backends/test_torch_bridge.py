@@ -184,9 +184,7 @@ def test_what_is_guarded_already_is_not_guarded_again():
 
 
 def test_equalities_and_disjunctions_are_carried_over():
-    gm, fakes, world, run = captured_dynamic(
-        lambda x, y: (x + y,), torch.ones(6, 3), torch.ones(6, 3), duck_shape=False
-    )
+    gm, fakes, world, run = captured_dynamic(lambda x, y: (x + y,), torch.ones(6, 3), torch.ones(6, 3), duck_shape=False)
     assert fakes[0] == fakes[2] and bool(fakes[1] * 2 == fakes[0])
     bridge = Bridge(fakes)
     numbers = bridge.inputs()

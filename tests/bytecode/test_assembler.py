@@ -214,9 +214,7 @@ def test_positions_appear_in_tracebacks():
     assert program(made.__code__)[1].line == 10
 
 
-@pytest.mark.parametrize(
-    "positions", [(7, None, None, None), (7, 3, 4, 5), (7, 7, 9, 2), (7, 9, 1, None), (7, 7, 300, 700)]
-)
+@pytest.mark.parametrize("positions", [(7, None, None, None), (7, 3, 4, 5), (7, 7, 9, 2), (7, 9, 1, None), (7, 7, 300, 700)])
 def test_strange_positions_of_generated_code_keep_the_line(positions):
     asm = Assembler()
     asm.set_position(dis.Positions(*positions))

@@ -97,7 +97,9 @@ class Observation:
     def _tensor(self, path: str, value: torch.Tensor, depth: int) -> None:
         shown = value.detach()
         bits = (
-            hashlib.sha1(shown.flatten().clone(memory_format=torch.contiguous_format).view(torch.uint8).numpy().tobytes()).hexdigest()[:8]
+            hashlib.sha1(
+                shown.flatten().clone(memory_format=torch.contiguous_format).view(torch.uint8).numpy().tobytes()
+            ).hexdigest()[:8]
             if shown.numel()
             else ""
         )

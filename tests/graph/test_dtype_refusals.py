@@ -1,4 +1,5 @@
 """Dtypes that a kernel refuses are refused while tracing, in its own words."""
+
 from __future__ import annotations
 
 import pytest

@@ -171,6 +171,7 @@ second, first_and_last = operator.itemgetter(1), operator.itemgetter(0, -1)
 upper, replaced = operator.methodcaller("upper"), operator.methodcaller("replace", "a", "b")
 partial_add = functools.partial(add, 1, c=5)
 
+
 class Number(int):
     def doubled(self):
         return self * 2
@@ -203,11 +204,7 @@ logger = logging.getLogger("tests.library")
 logger.setLevel(logging.ERROR)
 space = types.SimpleNamespace(a=1, b=[2])
 
-NAMES = {
-    name: value
-    for name, value in globals().items()
-    if not name.startswith("__") and name not in ("NAMES", "annotations")
-}
+NAMES = {name: value for name, value in globals().items() if not name.startswith("__") and name not in ("NAMES", "annotations")}
 NAMES["_abc"] = _abc
 _ = (
     bisect, collections, copy, dataclasses, enum, hashlib, heapq, importlib, inspect, itertools, json, math, numbers, random, re,

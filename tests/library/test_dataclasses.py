@@ -86,6 +86,7 @@ def test_order_hash_and_text():
         @dataclass(order=True, unsafe_hash=True)
         class Number:
             "what it is"
+
             value: int
             _: KW_ONLY
             unit: str = "m"

@@ -1,4 +1,5 @@
 """`id()` of what existed before, among plain numbers."""
+
 from __future__ import annotations
 
 import torch

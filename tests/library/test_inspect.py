@@ -1,4 +1,5 @@
 """What a program finds out of callables with `inspect`: their signatures, and what arguments would be bound to."""
+
 from __future__ import annotations
 
 import dataclasses

@@ -1,4 +1,5 @@
 """`collections.namedtuple` called inside a traced function: a new class at each call."""
+
 from __future__ import annotations
 
 import collections

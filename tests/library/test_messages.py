@@ -165,9 +165,7 @@ def logs_at_every_turn(x):
             LOG.exception("failed")
         return x * 2
 
-    y = helper(
-        x + 1
-    )
+    y = helper(x + 1)
     LOG.info("between", extra={"more": 1})
     return helper(y) + 1
 
@@ -263,8 +261,13 @@ def warns_of_callers(x):
     def middle(x):
         y = inner(x * 2, 1)
         y = y + inner(y, 2)
-        return y + inner(y, 3) + inner(
-            y + 1, 4,
+        return (
+            y
+            + inner(y, 3)
+            + inner(
+                y + 1,
+                4,
+            )
         )
 
     with warnings.catch_warnings(record=True) as caught:

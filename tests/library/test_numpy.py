@@ -1,4 +1,5 @@
 """NumPy's functions, traced and not: the same results, and most of them in one graph."""
+
 from __future__ import annotations
 
 import numpy as np

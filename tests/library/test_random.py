@@ -1,4 +1,5 @@
 """Random numbers from Python's and NumPy's generators: fresh at each call, and the generators are left as CPython leaves them."""
+
 from __future__ import annotations
 
 import random

@@ -68,7 +68,7 @@ mse(x, y)
 
 
 def branches_on_an_int(x, n):
-    y = x ** 2
+    y = x**2
     if n >= 0:
         return (n + 1) * y
     else:
@@ -190,9 +190,7 @@ def test_sizes_symbolic_and_concrete():
     text = two_calls().texts("graph_sizes")[1].splitlines()
     assert text[0] == "TRACED GRAPH TENSOR SIZES" and re.fullmatch(r"===== __compiled_fn_\d+ =====", text[1])
     assert text[2:] == [
-        line
-        for name in ("l_a_", "l_b_", "mul", "mul_1")
-        for line in (f"{name}: (s0, 3)", f"{name} (concrete): (8, 3)")
+        line for name in ("l_a_", "l_b_", "mul", "mul_1") for line in (f"{name}: (s0, 3)", f"{name} (concrete): (8, 3)")
     ]
 
 
@@ -287,7 +285,7 @@ def guarded_in_the_middle(a):
 def test_a_guard_on_an_expression_met_in_the_middle():
     run = Recording(guarded_in_the_middle, dynamic=True)(torch.randn(8))
     line = place(guarded_in_the_middle, 1)
-    (guard, note), = [(guard, note) for guard, note in run.guard_notes().items() if "size()" in guard]
+    ((guard, note),) = [(guard, note) for guard, note in run.guard_notes().items() if "size()" in guard]
     assert guard == "8 <= L['a'].size()[0]"  # proved equal to the recorded one, and to `2 <=` with it
     assert note.endswith("recorded as 2*L['a'].size()[0] >= 16") and f"{line} in guarded_in_the_middle" in note
     assert f"eval 2*s0 >= 16 [guard added] at {__file__.rpartition('/')[0]}/{line} in guarded_in_the_middle" in (
@@ -350,7 +348,7 @@ def test_a_print_breaks_the_graph_in_two(capsys):
 
 
 def test_a_break_tells_its_reason_and_the_users_stack(capsys):
-    text, = Recording(prints)(torch.randn(4)).texts("graph_breaks")
+    (text,) = Recording(prints)(torch.randn(4)).texts("graph_breaks")
     line = prints.__code__.co_firstlineno + 2
     assert text.startswith(f"Graph break in user code at {__file__}:{line}\nReason: ")
     assert "print" in text and "Hint: " in text

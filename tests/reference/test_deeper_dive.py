@@ -67,7 +67,7 @@ def test_the_graph_as_a_table():
 
 def test_modified_bytecode_jumps_to_one_of_the_two_resume_functions():
     run = Recording(toy_example)(A, POSITIVE)(A, NEGATIVE)
-    taken, = [i for i in dis.get_instructions(toy_example) if i.opname == "POP_JUMP_FORWARD_IF_FALSE"]
+    (taken,) = [i for i in dis.get_instructions(toy_example) if i.opname == "POP_JUMP_FORWARD_IF_FALSE"]
     through = taken.offset + 2
     code = run.modified_bytecode("toy_example")
     names = re.findall(r"\((__resume_at_\d+_\d+)\)", code)
@@ -162,7 +162,7 @@ def test_check_fn_checks_type_then_value_then_tensors():
         r"if not \(type\(y\) is int and y == 2\): return False\n    if not ___check_tensors\(x\): return False",
         run.check_fn(),
     )
-    entry, = tracer.region_of(run.compiled).entries()
+    (entry,) = tracer.region_of(run.compiled).entries()
     assert entry.check_fn(torch.ones(3), 2) is True and entry.check_fn(torch.ones(3), 3) is False
 
 
@@ -176,7 +176,7 @@ def test_a_guarded_code_is_valid_until_what_it_guards_dies():
     compiled = tracer.optimize()(scaled)
     scale = Scale()
     compiled(torch.ones(2), scale)
-    entry, = tracer.region_of(compiled).entries()
+    (entry,) = tracer.region_of(compiled).entries()
     assert entry.valid and isinstance(entry.guarded_code, GuardedCode)
     assert entry.code is entry.guarded_code.code and entry.check_fn is entry.guarded_code.check_fn
     keyed = {Scale: 1}

@@ -1,4 +1,5 @@
 """An iterator that the program keeps goes over the container as the traced frame left it."""
+
 from __future__ import annotations
 
 import collections

@@ -126,8 +126,15 @@ def test_idle_time_is_cut_out():
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.0002, "0.2 ms"), (0.0123, "12 ms"), (1.25, "1.2 s"), (99.949, "99.9 s"), (130, "2 min 10 s"), (7500, "2 h 5 min"),
-     (1e6, "11 d 13 h")],
+    [
+        (0.0002, "0.2 ms"),
+        (0.0123, "12 ms"),
+        (1.25, "1.2 s"),
+        (99.949, "99.9 s"),
+        (130, "2 min 10 s"),
+        (7500, "2 h 5 min"),
+        (1e6, "11 d 13 h"),
+    ],
 )
 def test_durations(seconds, text):
     assert duration(seconds) == text

@@ -240,7 +240,9 @@ made = tracer.compile(double, dynamic=True)
 made(torch.randn(3))
 made(torch.randn(4))
 """
-FORKING = PROGRAM + """
+FORKING = (
+    PROGRAM
+    + """
 child = os.fork()
 made(torch.randn(5))
 if child == 0:
@@ -249,6 +251,7 @@ if child == 0:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 """
+)
 
 
 def test_processes_share_a_directory_and_each_has_its_file(tmp_path):

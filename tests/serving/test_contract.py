@@ -74,10 +74,7 @@ def test_a_contract_is_read_as_it_was_written(tmp_path):
 
 def test_the_same_file_comes_of_every_process(tmp_path):
     program = "import sys; from tests.serving.test_contract import *; sys.stdout.write(contract_of(branching).text())"
-    texts = {
-        run(program, {"PYTHONHASHSEED": seed, **ENV})
-        for seed in ("1", "2")
-    }
+    texts = {run(program, {"PYTHONHASHSEED": seed, **ENV}) for seed in ("1", "2")}
     assert len(texts) == 1 and json.loads(texts.pop())["certified"]
 
 

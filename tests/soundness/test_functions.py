@@ -144,7 +144,7 @@ def test_classes_of_an_inlined_module(other_module):
     noticed(fn, (X,), lambda: setattr(other_module.Scale, "by", 4))
     noticed(fn, (X,), lambda: setattr(scale, "by", 5))
     noticed(fn, (X,), lambda: setattr(other_module.Scale, "__call__", lambda self, x: x + 100))
-    noticed(lambda x: other_module.Scale()(x), (X,), lambda: setattr(other_module, "Scale", lambda: (lambda x: x)))
+    noticed(lambda x: other_module.Scale()(x), (X,), lambda: setattr(other_module, "Scale", lambda: lambda x: x))
 
 
 def test_the_globals_of_a_function_that_belongs_to_no_module():

@@ -1,4 +1,5 @@
 """Programs that assert. They stand outside of the tests' own modules, whose assertions pytest writes anew."""
+
 from __future__ import annotations
 
 import torch

@@ -1,4 +1,5 @@
 """NumPy's arrays and scalars: traced as tensors in the same memory, with NumPy's own types, dtypes and sharing."""
+
 from __future__ import annotations
 
 import warnings

@@ -1,4 +1,5 @@
 """`assert` on what only the data decides: a test in the graph, and the program's own AssertionError where it fails."""
+
 from __future__ import annotations
 
 import pytest

@@ -77,9 +77,7 @@ def test_augmented_subscript_evaluates_once():
     captured(f, X)
 
 
-@pytest.mark.parametrize(
-    "index", [0, -1, 2, 3, -4, slice(None), slice(1, None), slice(None, None, -1), slice(5, 1, -2), True]
-)
+@pytest.mark.parametrize("index", [0, -1, 2, 3, -4, slice(None), slice(1, None), slice(None, None, -1), slice(5, 1, -2), True])
 def test_subscripts(index):
     captured(lambda x, a, i: (x + 1, a[i]), X, ["a", "b", "c"], index) if index not in (3, -4) else check(
         lambda x, a, i: (x + 1, a[i]), X, ["a", "b", "c"], index
@@ -241,7 +239,7 @@ def test_unpacking():
     def f(x, a):
         first, *middle, last = a
         (p, q), r = (1, 2), x
-        *everything, = a
+        (*everything,) = a
         none, *empty = [5]
         return first, middle, last, p, q, r + 1, everything, none, empty, [*a, *"ab"], (*a, 1), {**{"a": 1}, "b": x}
 

@@ -1,4 +1,5 @@
 """Values of `datetime` that the program has as constants: computed while tracing, told apart by all their parts."""
+
 from __future__ import annotations
 
 import datetime

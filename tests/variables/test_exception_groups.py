@@ -1,4 +1,5 @@
 """Exception groups: making them, taking them apart, and `except*`."""
+
 from __future__ import annotations
 
 import sys

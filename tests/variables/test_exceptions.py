@@ -47,10 +47,7 @@ def deep(n):
 
 
 def lines(error):
-    return [
-        (frame.f_code.co_filename, frame.f_code.co_name, line)
-        for frame, line in traceback.walk_tb(error.__traceback__)
-    ]
+    return [(frame.f_code.co_filename, frame.f_code.co_name, line) for frame, line in traceback.walk_tb(error.__traceback__)]
 
 
 def test_names_in_errors():

@@ -1,4 +1,5 @@
 """Iterators and generators that exist before a call, which leaves them where CPython would."""
+
 from __future__ import annotations
 
 import collections

@@ -154,9 +154,7 @@ def of_whole_numbers(x):
         return str(error)
 
 
-@pytest.mark.parametrize(
-    "program", [with_a_view_made_before, that_requires_none_in_the_end, changed_in_place, of_whole_numbers]
-)
+@pytest.mark.parametrize("program", [with_a_view_made_before, that_requires_none_in_the_end, changed_in_place, of_whole_numbers])
 def test_what_is_left_to_torch(program):
     breaks(program, X)
 

@@ -1,4 +1,5 @@
 """The old ways to make and to convert tensors, and tensors made of Python's ranges and numbers."""
+
 from __future__ import annotations
 
 import torch

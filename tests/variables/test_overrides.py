@@ -1,4 +1,5 @@
 """`__torch_function__` of tensor subclasses and of other classes, modes, and what switches them off."""
+
 from __future__ import annotations
 
 from typing import Any

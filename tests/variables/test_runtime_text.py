@@ -1,4 +1,5 @@
 """f-strings over tensors and sizes: a recipe that costs nothing where nobody reads it."""
+
 from __future__ import annotations
 
 import pytest

@@ -38,8 +38,7 @@ class ExplainOutput:
     def ops_per_graph(self) -> list[list[Any]]:
         """The functions and methods that each graph calls, in order."""
         return [
-            [node.target for node in gm.graph.nodes if node.op not in ("placeholder", "output", "get_attr")]
-            for gm in self.graphs
+            [node.target for node in gm.graph.nodes if node.op not in ("placeholder", "output", "get_attr")] for gm in self.graphs
         ]
 
     @property

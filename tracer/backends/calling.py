@@ -59,9 +59,7 @@ class Backend:
         try:
             compiled = self._compile(gm, example_inputs)
             if not callable(compiled):
-                raise TypeError(
-                    f"it returned {_short(compiled)}, not a callable; gm.forward would run the graph as it is"
-                )
+                raise TypeError(f"it returned {_short(compiled)}, not a callable; gm.forward would run the graph as it is")
         except Exception as error:
             raise BackendCompilerFailed(self.name, error) from error
         return compiled
@@ -76,9 +74,7 @@ class Backend:
         return compile_with(compiler, gm, example_inputs)
 
 
-def resolve_backend(
-    backend: str | CompilerFn, mode: str | None = None, options: dict[str, Any] | None = None
-) -> Backend:
+def resolve_backend(backend: str | CompilerFn, mode: str | None = None, options: dict[str, Any] | None = None) -> Backend:
     """What `backend=`, `mode=` and `options=` of a decorator mean. Raises InvalidBackend or UserError."""
     if isinstance(backend, Backend):
         return backend

@@ -62,9 +62,7 @@ def register_backend(
         raise TypeError(f"register_backend: expected a function compiler(gm, example_inputs), not {compiler_fn!r}")
     key = name if isinstance(name, str) else getattr(compiler_fn, "__name__", None)
     if not key:
-        raise ValueError(
-            f"register_backend: {compiler_fn!r} has no __name__; pass one: register_backend(fn, name='...')"
-        )
+        raise ValueError(f"register_backend: {compiler_fn!r} has no __name__; pass one: register_backend(fn, name='...')")
     _refuse_taken(key, compiler_fn)
     if real_inputs:
         setattr(compiler_fn, REAL_INPUTS, True)

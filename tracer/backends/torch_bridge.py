@@ -344,9 +344,7 @@ class Bridge:
                 fake = _with_autograd_state(fake.set_(storages[key].untyped_storage(), offset, sizes, strides), tensor)
             return _with_bits(fake, tensor)
 
-    def _one_of_several(
-        self, tensor: FakeTensor, key: int, sizes: list[Any], strides: list[Any], offset: Any
-    ) -> torch.Tensor:
+    def _one_of_several(self, tensor: FakeTensor, key: int, sizes: list[Any], strides: list[Any], offset: Any) -> torch.Tensor:
         """Inputs that overlap share a storage if one of them is written to. If not, it tells nobody anything, and
         AOTAutograd would take one for another when an output is a view of it."""
         own_mode: Any = tensor.fake_mode

@@ -306,11 +306,7 @@ class Assembler:
 
     def _listing(self, layout: _Layout, depths: list[int | None]) -> list[Instr | Label | TryBegin | TryEnd]:
         """The reached instructions in the library's terms."""
-        used = {
-            op.arg
-            for op, depth in zip(layout.ops, depths, strict=True)
-            if depth is not None and op.target_index is not None
-        }
+        used = {op.arg for op, depth in zip(layout.ops, depths, strict=True) if depth is not None and op.target_index is not None}
         used.update(op.protection.handler for op in layout.ops if op.protection is not None)
         listing: list[Instr | Label | TryBegin | TryEnd] = []
         protection, begin = None, None

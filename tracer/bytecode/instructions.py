@@ -210,9 +210,7 @@ def _decode(code: CodeType, code_ref: Callable[[], CodeType | None]) -> Program:
     )
 
 
-def _read_units(
-    code: CodeType, localsplus: tuple[str, ...]
-) -> tuple[list[_Draft], list[int], list[tuple[_Draft, int]]]:
+def _read_units(code: CodeType, localsplus: tuple[str, ...]) -> tuple[list[_Draft], list[int], list[tuple[_Draft, int]]]:
     """Instructions without targets and handlers, their start offsets, and (jump, target offset) pairs."""
     raw = code.co_code
     names, consts = code.co_names, code.co_consts

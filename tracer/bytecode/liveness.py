@@ -51,9 +51,7 @@ def _names(program: Program, bits: int) -> frozenset[str]:
 
 def _sees_all_locals(program: Program) -> bool:
     return not _LOOKS_AT_LOCALS.isdisjoint(program.names) and any(
-        instruction.argval in _LOOKS_AT_LOCALS
-        for instruction in program
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+        instruction.argval in _LOOKS_AT_LOCALS for instruction in program if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
     )
 
 
@@ -122,9 +120,7 @@ def _reads_and_writes(program: Program) -> tuple[list[int], list[int]]:
     return reads, writes
 
 
-def _pair(
-    index: int, name: str, names: tuple[str, str], bit: dict[str, int], reads: list[int], writes: list[int]
-) -> None:
+def _pair(index: int, name: str, names: tuple[str, str], bit: dict[str, int], reads: list[int], writes: list[int]) -> None:
     """Effects of a super-instruction: its first half is executed first."""
     second = "STORE" if "_STORE_" in name else "LOAD"
     for verb, local in zip((name.split("_")[0], second), names):

@@ -65,9 +65,7 @@ def _shape(state: _State | None) -> StackShape | None:
     slots, handled = state.slots, state.handled
     saved = tuple(slots.index(mark) for mark in handled if mark in slots)
     copies = tuple(
-        (position, slots.index(mark))
-        for position, mark in enumerate(slots)
-        if mark in handled and slots.index(mark) != position
+        (position, slots.index(mark)) for position, mark in enumerate(slots) if mark in handled and slots.index(mark) != position
     )
     offsets = tuple(position for position, mark in enumerate(slots) if mark == _OFFSET)
     return StackShape(len(slots), saved, copies, offsets)

@@ -1,5 +1,6 @@
 """The output code's questions to caches: one function, made here, asks them in the program's order and compares what they give
 with what was traced."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 """What is done behind a graph at a break: the instruction is run by CPython, and every frame that was open resumes."""
+
 from __future__ import annotations
 
 import contextlib

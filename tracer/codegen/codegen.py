@@ -3,6 +3,7 @@
 Whatever the output code needs besides the frame's own arguments (the compiled graph, resume functions, objects) reaches it
 through free variables, the `extras`: cells are seen by the garbage collector, constants of a code object are not.
 """
+
 from __future__ import annotations
 
 import builtins

@@ -1,4 +1,5 @@
 """The output code's own draws of random numbers."""
+
 from __future__ import annotations
 
 import functools

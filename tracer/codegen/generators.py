@@ -1,4 +1,5 @@
 """Generators that are alive where a graph ends: made again, so that they stand where the trace left them."""
+
 from __future__ import annotations
 
 import inspect

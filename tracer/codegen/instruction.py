@@ -1,4 +1,5 @@
 """The instruction that broke the graph, run by CPython on real values."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -103,7 +104,7 @@ def _run_jump(cg: Codegen, frame: InstructionTranslator, push_operands: PushOper
         return Ran(list(stack), 1, Jump(label, inst.target, below, 0))
     name = inst.opname.replace("_FORWARD", "").replace("_BACKWARD", "")
     if name.startswith("POP_JUMP"):
-        asm.emit(f"POP_JUMP_FORWARD{name[len('POP_JUMP'):]}", label)
+        asm.emit(f"POP_JUMP_FORWARD{name[len('POP_JUMP') :]}", label)
         return Ran(below, 0, Jump(label, inst.target, below, 0))
     if name.endswith("_OR_POP"):
         asm.emit(name, label)

@@ -1,5 +1,6 @@
 """The code that is cached for a frame: call the graph, replay the effects, then return, or run the instruction that broke
 the graph and call the resume function of every frame that was open."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -122,18 +123,14 @@ class OutputCodeBuilder:
         code = self.root.code
         argnames = (*self.root.program.argnames, *([tuple_of_fetched] if tuple_of_fetched else []))
         freevars = (*code.co_freevars, *self.extras.values)
-        finished = cg.asm.finish(
-            code.co_name, code.co_qualname, code.co_filename, code.co_firstlineno, argnames, freevars
-        )
+        finished = cg.asm.finish(code.co_name, code.co_qualname, code.co_filename, code.co_firstlineno, argnames, freevars)
         return OutputCode(finished, dict(self.extras.values), bool(self._breaks.resumes), fetched, direct)
 
     def _keep_read_late(self, cg: Codegen) -> None:
         for value in self._read_late:
             cg.keep(value)
 
-    def _direct_call(
-        self, cg: Codegen, behind: int, inputs: list[Any], fetched: tuple[Source, ...]
-    ) -> DirectCall | None:
+    def _direct_call(self, cg: Codegen, behind: int, inputs: list[Any], fetched: tuple[Source, ...]) -> DirectCall | None:
         """What the code comes down to, if nothing is done but to call the graph. `behind`: where its call ends."""
         output = self.trace.output
         if is_resume_code(self.root.code) or output.written_inputs() or output.draws_random_numbers:

@@ -1,4 +1,5 @@
 """Tracebacks of exceptions that the traced code raised and handled: made again, with the user's files, lines and names."""
+
 from __future__ import annotations
 
 import contextlib
@@ -113,16 +114,12 @@ def _leave_out(error: BaseException, depth: int = 1) -> bool:
     return own
 
 
-def _show_too(
-    error: BaseException, code: types.CodeType, globals_: dict[str, Any], offset: int, line: int
-) -> None:
+def _show_too(error: BaseException, code: types.CodeType, globals_: dict[str, Any], offset: int, line: int) -> None:
     BaseException.with_traceback(error, _traceback(code, globals_, offset, line, _traceback_of(error)))
     del error
 
 
-def _show_instead(
-    error: BaseException, code: types.CodeType, globals_: dict[str, Any], offset: int, line: int
-) -> None:
+def _show_instead(error: BaseException, code: types.CodeType, globals_: dict[str, Any], offset: int, line: int) -> None:
     if _leave_out(error, 2):
         _show_too(error, code, globals_, offset, line)
     del error

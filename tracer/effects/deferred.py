@@ -1,5 +1,6 @@
 """Calls that the output code makes after the graph, in the order of the program: warnings and records of loggers, which tell
 of the user's line as if they were given from there."""
+
 from __future__ import annotations
 
 import logging

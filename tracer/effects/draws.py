@@ -1,5 +1,6 @@
 """Random numbers drawn from Python's and NumPy's generators. The output code draws them at each call, in the program's order
 and before the graph runs, so that the generators are left as CPython leaves them; the graph is given what came."""
+
 from __future__ import annotations
 
 import _random

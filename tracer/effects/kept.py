@@ -1,5 +1,6 @@
 """Results that caches keep (functools.lru_cache): what the traced program gets of them are the very objects that every other
 call of the cached function gets, too. The trace makes them as the function would, the output code asks the cache for them."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple

@@ -2,6 +2,7 @@
 
 No user object is touched while tracing; the log is replayed once, by the cached code, after the graph has run.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,5 @@
 """Replays the effects of a trace in the output code: once, after the graph, in the order in which they began."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -1,5 +1,6 @@
 """What a graph that writes to its inputs does when it fails: the inputs are put back, so that CPython can run the frame
 from its start and stop where the program really stops. Called by output code."""
+
 from __future__ import annotations
 
 import torch

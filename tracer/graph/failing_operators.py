@@ -1,6 +1,7 @@
 """Operators that may raise when the graph runs although they passed on fake tensors: the data decides (an index out of
 range, a singular matrix, an integer divided by zero), or the kernel refuses more than the fake form (`rsub` of a bool).
 What mixes dtypes may fail too: `dtype_refusals`."""
+
 from __future__ import annotations
 
 import functools

@@ -1,4 +1,5 @@
 """From the nodes of a trace to the `torch.fx.GraphModule` that a backend is given."""
+
 from __future__ import annotations
 
 import functools
@@ -40,10 +41,7 @@ def module_of(graph: fx.Graph, attributes: torch.nn.Module | dict[str, Any]) -> 
 
 
 def _shown(location: Any) -> str:
-    return (
-        f'  File "{location.filename}", line {location.lineno}, in {location.function}\n'
-        f"    {location.source_line()}\n"
-    )
+    return f'  File "{location.filename}", line {location.lineno}, in {location.function}\n    {location.source_line()}\n'
 
 
 def copy_of(graph: fx.Graph) -> fx.Graph:

@@ -38,9 +38,7 @@ class OperationCache:
         self.bypassed = False  # below autograd, where results do not require the gradients that they would elsewhere
         self._aliasing: set[Any] = set()  # operations that gave memory of their arguments
 
-    def run(
-        self, operation: Any, run: Callable[[], Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> Any:
+    def run(self, operation: Any, run: Callable[[], Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What `run` gives, `operation` (a function, or the name of a method) on these arguments."""
         mode = self.mode
         if self.bypassed or mode.torch_env.env.suppressed or not _is_stateless(operation) or operation in self._aliasing:

@@ -1,4 +1,5 @@
 """The FX graph of one trace: nodes, the fake value of each, graph inputs, and the guards gathered on the way."""
+
 from __future__ import annotations
 
 import contextlib
@@ -92,9 +93,7 @@ class OutputGraph:
 
     # -- inputs --------------------------------------------------------------------------------------------------
 
-    def add_input(
-        self, source: Source, real: Any, fake: Any, name: str | None = None, own_memory: bool = False
-    ) -> fx.Node:
+    def add_input(self, source: Source, real: Any, fake: Any, name: str | None = None, own_memory: bool = False) -> fx.Node:
         """The placeholder for a value that existed before the frame ran, or that the output code makes (`own_memory`)."""
         known = self.inputs.get(source)
         if known is not None:
@@ -175,9 +174,7 @@ class OutputGraph:
             self._refuse_to_compile(target, (args, kwargs))
             refuse_overridden(target, wrappers_in((fake_args, fake_kwargs)))
         rest = fake_args[1:] if op == "call_method" else fake_args
-        example = self.world.operations.run(
-            target, lambda: self.run_fake(run, rest, fake_kwargs, target), fake_args, fake_kwargs
-        )
+        example = self.world.operations.run(target, lambda: self.run_fake(run, rest, fake_kwargs, target), fake_args, fake_kwargs)
         node = self.create_node(op, target, args, kwargs, example)
         result = self._wrap_result(self, node, example)
         self.runtime_asserts.place_new()
@@ -335,9 +332,7 @@ class OutputGraph:
         if self.runtime_asserts:  # a backend may check them last
             mode.note_may_fail()
         storages = {
-            id(item): item.fake.untyped_storage()._cdata
-            for item in self.inputs.values()
-            if isinstance(item.fake, torch.Tensor)
+            id(item): item.fake.untyped_storage()._cdata for item in self.inputs.values() if isinstance(item.fake, torch.Tensor)
         }
         return [
             (item, storages[id(item)] in mode.written_before_failing)
@@ -379,9 +374,7 @@ class OutputGraph:
         return sum(node.op not in ("placeholder", "output") for node in self.graph.nodes)
 
 
-_WRITING = frozenset(
-    "setitem iadd isub imul itruediv ifloordiv imod ipow imatmul ilshift irshift iand ior ixor".split()
-)
+_WRITING = frozenset("setitem iadd isub imul itruediv ifloordiv imod ipow imatmul ilshift irshift iand ior ixor".split())
 
 
 def _is_written(node: fx.Node) -> bool:

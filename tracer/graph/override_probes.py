@@ -2,6 +2,7 @@
 
 No code of the program runs: every argument that has overrides is exchanged for a stand-in of the same kind.
 """
+
 from __future__ import annotations
 
 import contextlib

@@ -83,9 +83,7 @@ def unsupported(
     that looks at its callers, some of which a break leaves out, and one that need not, because it was told. `relies_on`: guards;
     where they do not hold, the graph need not break here. `break_step`: where it does, if not where the trace stands."""
     error = _ERRORS.get(reason_id, Unsupported)
-    raise error(
-        reason(reason_id), details, calls_instead=calls_instead, relies_on=relies_on, break_step=break_step
-    ) from cause
+    raise error(reason(reason_id), details, calls_instead=calls_instead, relies_on=relies_on, break_step=break_step) from cause
 
 
 def markdown() -> str:

@@ -52,9 +52,7 @@ def builtins_of(globals: dict[str, Any], builtins: dict[str, Any] | None = None)
     return of_module
 
 
-def fetchable(
-    guards: Iterable[Guard], inputs: Iterable[Source], code: CodeType, globals: dict[str, Any]
-) -> tuple[Source, ...]:
+def fetchable(guards: Iterable[Guard], inputs: Iterable[Source], code: CodeType, globals: dict[str, Any]) -> tuple[Source, ...]:
     """Those of the inputs that check_fn has at hand and that take a path to reach: tensors that it checks. If it has
     all of the inputs, all of them."""
     parts = dict.fromkeys(part for guard in guards for part in guard.parts())

@@ -172,9 +172,7 @@ class MarksMatch(Guard):
     kind: ClassVar[str] = "DYNAMIC_MARKS"
 
     @classmethod
-    def of(
-        cls, attribute: str, marks: Mapping[Source, Mapping[int, Any]], changes: Changes, count: int
-    ) -> MarksMatch:
+    def of(cls, attribute: str, marks: Mapping[Source, Mapping[int, Any]], changes: Changes, count: int) -> MarksMatch:
         """From the marks that each tensor had in the trace."""
         known = tuple([frozenset(of_dim.items()) for of_dim in marks.values()])
         return cls(tuple(marks), attribute, known, changes, count)

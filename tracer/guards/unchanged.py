@@ -186,10 +186,12 @@ class Unchanged(Guard):
             ClassFacts(
                 ObjectRef(looked.cls),
                 tuple(map(id, type_mro(looked.cls))),
-                tuple([
-                    Found(name, _reference(after), _reference(owner), findings.held(owner, name, value))
-                    for name, after, owner, value in looked.found.values()
-                ]),
+                tuple(
+                    [
+                        Found(name, _reference(after), _reference(owner), findings.held(owner, name, value))
+                        for name, after, owner, value in looked.found.values()
+                    ]
+                ),
             )
             for looked in findings.classes.values()
         ]

@@ -1,4 +1,5 @@
 """Methods of built-in base classes, called on objects of the classes that derive from them: `super().__setattr__(...)`."""
+
 from __future__ import annotations
 
 import collections

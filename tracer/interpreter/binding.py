@@ -1,4 +1,5 @@
 """Arguments of a call to the locals of a frame, by the rules of CPython (Python/ceval.c, initialize_locals)."""
+
 from __future__ import annotations
 
 import inspect
@@ -70,9 +71,7 @@ def _fill_defaults(
             bound[name] = by_name[name]
 
 
-def _fail(
-    tx: Tracer, function: FunctionVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-) -> None:
+def _fail(tx: Tracer, function: FunctionVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> None:
     """Raises the TypeError that CPython words for this call, by making the same call to a function with that signature
     and no body."""
     code = function.code

@@ -1,4 +1,5 @@
 """Who called: frames further out by number, as `stacklevel` counts them, whether they are traced or run by CPython."""
+
 from __future__ import annotations
 
 import sys

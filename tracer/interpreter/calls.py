@@ -1,4 +1,5 @@
 """Calls: of Python functions (traced through), of library models, of torch operations (put in the graph)."""
+
 from __future__ import annotations
 
 import inspect
@@ -148,9 +149,7 @@ class Calls:
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
-    def call(
-        self, callee: VariableTracker, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
+    def call(self, callee: VariableTracker, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         """A call whose instruction only pushes the result."""
         tx: Any = self
         target, args, kwargs = callee.resolve_call(tx, args, kwargs)
@@ -236,9 +235,7 @@ class Calls:
         """The model of a method of a class that is written in C."""
         return self.call_library(CallableVariable(descriptor), args, kwargs)
 
-    def call_now(
-        self, function: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
+    def call_now(self, function: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         """A call whose result the user promised to be the same each time: made once, while tracing."""
         tx: Any = self
         what = f"an argument of {name_of(function)}, which is assumed to be constant"
@@ -257,9 +254,7 @@ class Calls:
             return tx.call_base_method(owner, name, args[0], args[1:], kwargs)
         return base_method(tx, args[0], name, args[1:], kwargs)
 
-    def call_in_graph(
-        self, function: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
+    def call_in_graph(self, function: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         tx: Any = self
         graph_args = tuple(self._argument_of(function, index, arg) for index, arg in enumerate(args))
         graph_kwargs = {key: self._argument_of(function, key, value) for key, value in kwargs.items()}

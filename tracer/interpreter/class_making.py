@@ -3,6 +3,7 @@
 What the program wrote of it (the body, `__prepare__`, `__new__` and `__init__` of a metaclass, `__set_name__`,
 `__init_subclass__`) is traced in CPython's order; a prototype stands for the class meanwhile (`variables.made_classes`).
 """
+
 from __future__ import annotations
 
 import typing
@@ -94,9 +95,7 @@ class ClassMaking:
             winner = kind
         return winner
 
-    def _prepared(
-        self, metaclass: VariableTracker, name: VariableTracker, bases: Values, kwargs: Keywords
-    ) -> VariableTracker:
+    def _prepared(self, metaclass: VariableTracker, name: VariableTracker, bases: Values, kwargs: Keywords) -> VariableTracker:
         tx: Any = self
         if isinstance(metaclass, ClassVariable):
             owner, _ = lookup(metaclass.value, "__prepare__")

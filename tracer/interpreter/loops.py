@@ -3,6 +3,7 @@
 A loop is left to CPython where the break is in a function that it calls: that function is a frame of its own at every turn
 then, and one entry serves them all, while the loop itself would be traced anew for each place that it goes on from. A loop over
 the rows of a tensor is left, too: it cannot go on without fixing how many there are. The trace ends before the loop begins."""
+
 from __future__ import annotations
 
 import inspect

@@ -1,4 +1,5 @@
 """Classes and instances: class attributes with their guards, instantiation, methods of built-in base classes."""
+
 from __future__ import annotations
 
 import collections
@@ -91,9 +92,7 @@ class ObjectModel(BaseMethods):
         index = next((index for index, base in enumerate(start.value.__mro__) if base is cls), None)
         return importable_source(cls) if index is None else mro_source(start.source, index)
 
-    def class_attr(
-        self, owner: type, name: str, of: VariableTracker | None, part: str | None = None
-    ) -> VariableTracker:
+    def class_attr(self, owner: type, name: str, of: VariableTracker | None, part: str | None = None) -> VariableTracker:
         """The raw attribute `name` of class `owner` (or its function, for a property or classmethod)."""
         tx: Any = self
         owner_variable = tx.trace.builder.known(owner)
@@ -162,9 +161,7 @@ class ObjectModel(BaseMethods):
 
     # -- instances -------------------------------------------------------------------------------------------------
 
-    def instantiate(
-        self, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
+    def instantiate(self, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         """cls(*args, **kwargs)"""
         tx: Any = self
         value = cls.value
@@ -204,9 +201,7 @@ class ObjectModel(BaseMethods):
             unsupported("makes-a-class", function=cls.value.__qualname__)
         return member_of_value(tx, cls.value, *args, *kwargs.values())
 
-    def type_call(
-        self, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
+    def type_call(self, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         """type.__call__: __new__, then __init__ if that gave an instance."""
         tx: Any = self
         value = cls.value
@@ -231,9 +226,7 @@ class ObjectModel(BaseMethods):
             self.call_base_method(owner, "__init__", instance, args, kwargs)  # type: ignore[arg-type]
         return instance
 
-    def new_object(
-        self, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
+    def new_object(self, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         """An instance as the `__new__` of a built-in base makes it."""
         if issubclass(cls.value, type):
             return cast(Any, self).new_class(cls, args, kwargs)  # type: ignore[no-any-return]
@@ -321,9 +314,8 @@ class ObjectModel(BaseMethods):
         if is_a(static, staticmethod):
             return self.class_attr(base, name, owner, part="__func__")  # type: ignore[arg-type]
         if is_a(static, classmethod):
-            return BoundMethodVariable(
-                self.class_attr(base, name, owner, part="__func__"), self.class_variable(owner.cls, owner)  # type: ignore[arg-type]
-            )
+            function = self.class_attr(base, name, owner, part="__func__")  # type: ignore[arg-type]
+            return BoundMethodVariable(function, self.class_variable(owner.cls, owner))
         if not defines(type(static), "__get__"):
             return self.class_attr(base, name, owner)  # type: ignore[arg-type]
         return BuiltinMethodVariable(owner, name)

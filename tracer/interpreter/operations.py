@@ -1,4 +1,5 @@
 """Everything a variable or a library model may ask of the running frame (`variables.protocol.Tracer`)."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,5 @@
 """The operators of Python on tracked values: which operand is asked first, and what happens when none answers."""
+
 from __future__ import annotations
 
 import collections
@@ -136,9 +137,7 @@ class Operators:
     def dunder(self, op: str, prefix: str = "") -> str:
         return f"__{prefix}{DUNDER[op]}__"
 
-    def sorted(
-        self, items: list[VariableTracker], key: VariableTracker, reverse: VariableTracker
-    ) -> list[VariableTracker]:
+    def sorted(self, items: list[VariableTracker], key: VariableTracker, reverse: VariableTracker) -> list[VariableTracker]:
         """The items in the order that CPython's own sort finds, by the comparisons that it makes."""
         tx: Any = self
         plain = key.is_none()

@@ -1,4 +1,5 @@
 """Calls of torch that `__torch_function__` has a say in: of tensor subclasses, of other classes, of modes."""
+
 from __future__ import annotations
 
 import contextlib

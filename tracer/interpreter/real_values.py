@@ -1,4 +1,5 @@
 """The values that tracked ones have in the call that is traced: what a function gets that is called while tracing."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

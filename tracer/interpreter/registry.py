@@ -1,4 +1,5 @@
 """Opcode handlers: free functions registered under an opcode's name and a window of Python versions."""
+
 from __future__ import annotations
 
 import opcode

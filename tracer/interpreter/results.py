@@ -1,4 +1,5 @@
 """From what an operation gave on fake tensors to tracked values."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,5 @@
 """What all frames of one trace share: the graph, the effects, the builder, and where the trace is to be cut."""
+
 from __future__ import annotations
 
 import contextlib

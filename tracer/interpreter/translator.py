@@ -1,4 +1,5 @@
 """Runs bytecode symbolically, one frame per `InstructionTranslator`."""
+
 from __future__ import annotations
 
 import functools
@@ -180,9 +181,7 @@ class InstructionTranslator(Operations):
         if type(value) is Unwrapped:
             value = self.locals[name] = self.wrap(value.value, value.source)
         if value is None:
-            self.raise_error(
-                UnboundLocalError, f"cannot access local variable {name!r} where it is not associated with a value"
-            )
+            self.raise_error(UnboundLocalError, f"cannot access local variable {name!r} where it is not associated with a value")
         return value
 
     def first_argument(self) -> VariableTracker:

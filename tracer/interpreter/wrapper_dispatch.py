@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from tracer.interpreter.trace import Trace
 
 
-def dispatched(
-    trace: Trace, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: list[WrapperFake]
-) -> Any:
+def dispatched(trace: Trace, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: list[WrapperFake]) -> Any:
     """What `func` gives on fakes, some of which (`met`) are of wrappers."""
     name = f"{met[0].wrapper.__qualname__}.__torch_dispatch__ of {func}"
     if not isinstance(func, torch._ops.OpOverload):

@@ -1,4 +1,5 @@
 """Models of the builtins that make numbers and text."""
+
 from __future__ import annotations
 
 import math
@@ -63,9 +64,7 @@ def _complex(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     return converted(tx, complex, ("__complex__", "__float__", "__index__"), args, kwargs)
 
 
-def converted(
-    tx: Tracer, function: Any, specials: tuple[str, ...], args: tuple[Value, ...], kwargs: dict[str, Value]
-) -> Value:
+def converted(tx: Tracer, function: Any, specials: tuple[str, ...], args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
     """A number made of constants, or by the special method of a user's object."""
     if all(arg.is_constant() for arg in (*args, *kwargs.values())):
         return fold(tx, function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})

@@ -1,4 +1,5 @@
 """Models of the builtins that ask about objects: types, attributes, super(). isinstance is in `class_checks`."""
+
 from __future__ import annotations
 
 import collections

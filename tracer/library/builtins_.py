@@ -1,5 +1,6 @@
 """Models of the builtins that make and walk containers. Numbers and text are in `builtin_numbers_`, what asks about
 objects in `builtin_objects_`."""
+
 from __future__ import annotations
 
 import builtins
@@ -104,9 +105,7 @@ def _enumerate(tx: Tracer, iterable: Value, start: Value = ZERO) -> Value:
     if first is None:
         name = start.python_type().__name__
         tx.raise_error(TypeError, f"{name!r} object cannot be interpreted as an integer")
-    return EnumerateIterator(
-        iterable.iterate(tx), first, lambda count, item: TupleVariable([ConstantVariable(count), item])
-    )
+    return EnumerateIterator(iterable.iterate(tx), first, lambda count, item: TupleVariable([ConstantVariable(count), item]))
 
 
 @models(zip)

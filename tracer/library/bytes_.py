@@ -1,4 +1,5 @@
 """What the standard library computes of bytes, texts and complex numbers, in C."""
+
 from __future__ import annotations
 
 import binascii

@@ -4,6 +4,7 @@ The function itself is traced through. Where it only computes (no effect, no ope
 is what the cache gives or comes to hold. The output code asks the cache before the graph, compares what it gets with what was
 traced, and runs the original code where they differ: somebody may have changed a list that the cache holds, or have filled it
 while a global was another one. (The cache counts such a call twice.)"""
+
 from __future__ import annotations
 
 import contextlib
@@ -71,9 +72,7 @@ def _refuse_small(tx: Tracer, callee: CallableVariable) -> None:
         _refuse(callee, "a cache that forgets what it was asked for before")
 
 
-def _traced_through(
-    tx: Tracer, callee: CallableVariable, key: _Key, args: tuple[Value, ...], kwargs: dict[str, Value]
-) -> Value:
+def _traced_through(tx: Tracer, callee: CallableVariable, key: _Key, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
     """What the function itself gives. The caches that it asks are filled when it is called."""
     assert callee.source is not None
     if _has_changes(tx.effects) and not is_closed_call(tx, callee, key):

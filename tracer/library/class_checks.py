@@ -1,5 +1,6 @@
 """isinstance and issubclass: by the MRO, by the registries of abstract base classes, by protocols, and by the hooks that a
 metaclass defines in Python, which are traced through."""
+
 from __future__ import annotations
 
 import _abc
@@ -133,9 +134,7 @@ def _has_protocol(tx: Tracer, value: Value, kind: type, cls: ClassVariable) -> b
     if not getattr(protocol, "_is_protocol", False):
         return _is_registered(tx, kind, protocol)
     if not getattr(protocol, "_is_runtime_protocol", False):
-        tx.raise_error(
-            TypeError, "Instance and class checks can only be used with @runtime_checkable protocols"
-        )
+        tx.raise_error(TypeError, "Instance and class checks can only be used with @runtime_checkable protocols")
     names = typing._get_protocol_attrs(protocol)  # type: ignore[attr-defined]
     for name in names if id(protocol) in tx.trace.findings.made else ():
         if isinstance(lookup(type(lookup(protocol, name)[1]), "__get__")[1], types.FunctionType):

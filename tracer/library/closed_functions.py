@@ -1,5 +1,6 @@
 """Functions whose result depends on their arguments alone, whatever the program has changed: all that their code can reach are
 constants, functions of this kind or marked as constant, and modules and classes that nobody changes."""
+
 from __future__ import annotations
 
 import builtins

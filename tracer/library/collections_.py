@@ -1,5 +1,6 @@
 """Models of collections: deque, OrderedDict, defaultdict. Counter, ChainMap and the User* classes are Python, and are
 traced through."""
+
 from __future__ import annotations
 
 import collections

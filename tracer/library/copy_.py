@@ -1,4 +1,5 @@
 """Models of `copy`: what of it is not traced through."""
+
 from __future__ import annotations
 
 import copy

@@ -1,5 +1,6 @@
 """`@dataclass` of a class that the trace made: the library does its work on the prototype while tracing, and on the class itself
 in the output code. Nothing of the program may run in it: no descriptor, no `__repr__` of a default."""
+
 from __future__ import annotations
 
 import abc

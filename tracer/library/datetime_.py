@@ -1,4 +1,5 @@
 """`datetime`: its values are made and computed while tracing. What reads the clock has no model."""
+
 from __future__ import annotations
 
 import datetime

@@ -1,4 +1,5 @@
 """Models of functools. Caches are in `caches`, what can be written in Python in `polyfills.functools_`."""
+
 from __future__ import annotations
 
 import functools
@@ -25,9 +26,7 @@ def _partial(tx: Tracer, function: Value, /, *args: Value, **kwargs: Value) -> V
     if not is_callable(function):
         tx.raise_error(TypeError, "the first argument must be callable")
     if isinstance(function, PartialVariable) and not tx.effects.attributes(function):
-        return PartialVariable(
-            function.function, [*function.args, *args], {**function.kwargs, **kwargs}, functools.partial
-        )
+        return PartialVariable(function.function, [*function.args, *args], {**function.kwargs, **kwargs}, functools.partial)
     return PartialVariable(function, list(args), dict(kwargs), functools.partial)
 
 

@@ -1,4 +1,5 @@
 """hashlib: hashes of bytes that are known while tracing."""
+
 from __future__ import annotations
 
 import hashlib

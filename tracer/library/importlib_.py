@@ -1,5 +1,6 @@
 """Models of importlib: modules that are imported already, and whether a module could be. What is installed is taken not to
 change while the process runs."""
+
 from __future__ import annotations
 
 import importlib

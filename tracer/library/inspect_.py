@@ -1,4 +1,5 @@
 """Models of `inspect`: signatures of functions, which are fixed as long as the function is; others are traced through."""
+
 from __future__ import annotations
 
 import inspect

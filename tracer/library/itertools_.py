@@ -1,4 +1,5 @@
 """Models of itertools."""
+
 from __future__ import annotations
 
 import itertools
@@ -83,9 +84,7 @@ def _cycle(tx: Tracer, iterable: Value, /) -> Value:
 
 @models(itertools.accumulate)
 def _accumulate(tx: Tracer, iterable: Value, func: Value = NONE, *, initial: Value = NONE) -> Value:
-    return AccumulateIterator(
-        iterable.iterate(tx), None if func.is_none() else func, None if initial.is_none() else initial
-    )
+    return AccumulateIterator(iterable.iterate(tx), None if func.is_none() else func, None if initial.is_none() else initial)
 
 
 @models(itertools.zip_longest)

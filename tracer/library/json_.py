@@ -1,4 +1,5 @@
 """Models of `json`: text of plain values, and the values of a text, both known while tracing. All else is left to CPython."""
+
 from __future__ import annotations
 
 import json

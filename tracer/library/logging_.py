@@ -1,5 +1,6 @@
 """Models of `logging` and `warnings`: what is given out is given out after the graph, once a call, with the user's line.
 Whether it is given out at all is found while tracing, and guarded."""
+
 from __future__ import annotations
 
 import inspect
@@ -102,9 +103,7 @@ def _changes_filters(tx: Tracer) -> bool:
 
 
 @models(warnings.warn)
-def _warn(
-    tx: Tracer, message: Value, category: Value = NONE, stacklevel: Value = ONE, source: Value = NONE
-) -> Value:
+def _warn(tx: Tracer, message: Value, category: Value = NONE, stacklevel: Value = ONE, source: Value = NONE) -> Value:
     if config.skip_messages:
         return NONE
     none = category.is_none()

@@ -1,4 +1,5 @@
 """Caches that the traced program makes (`functools.lru_cache` inside of it): what they keep is known. They are not given out."""
+
 from __future__ import annotations
 
 import functools

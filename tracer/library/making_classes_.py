@@ -1,5 +1,6 @@
 """Class statements, staticmethod, classmethod and property. What else makes classes breaks the graph where the program calls
 it, so that CPython makes the class."""
+
 from __future__ import annotations
 
 import _abc

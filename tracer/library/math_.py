@@ -1,4 +1,5 @@
 """Models of math. Constants are folded; of symbolic numbers the graph computes what torch can, the rest specialises."""
+
 from __future__ import annotations
 
 import math

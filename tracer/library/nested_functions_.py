@@ -1,5 +1,6 @@
 """Models of functions that functions of the standard library make: the wrapper of a dataclass' repr, the dispatcher of a
 generic function. They are known by their code."""
+
 from __future__ import annotations
 
 import dataclasses

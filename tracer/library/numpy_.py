@@ -3,6 +3,7 @@
 What has effects has no form in `torch._numpy` that would keep NumPy's own state, and is left to CPython; numbers drawn by
 `np.random` are the business of `random_`.
 """
+
 from __future__ import annotations
 
 import functools

@@ -1,4 +1,5 @@
 """Models of operator: each function is the operator that it names; attrgetter, itemgetter and methodcaller objects."""
+
 from __future__ import annotations
 
 import operator

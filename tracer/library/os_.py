@@ -1,4 +1,5 @@
 """Models of `os`. Paths are text, and os.path is traced through."""
+
 from __future__ import annotations
 
 import os

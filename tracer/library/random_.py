@@ -1,6 +1,7 @@
 """Models of the generators of random numbers of Python and NumPy: what is drawn becomes an input of the graph.
 
 Whatever gives something else than numbers of one kind or an array of them (a shuffled list of texts) is left to CPython."""
+
 from __future__ import annotations
 
 import random

@@ -1,4 +1,5 @@
 """Models of `re`: patterns are compiled while tracing, from constants. The functions of the module are traced through."""
+
 from __future__ import annotations
 
 import contextlib

@@ -3,6 +3,7 @@
 `@models(len)` registers the model of a builtin or library function; the modules of this package hold them by the
 module that they model. What a function of torch means is `torch_/operations.py`'s business.
 """
+
 from __future__ import annotations
 
 import functools

@@ -1,4 +1,5 @@
 """Models of `sys`: the exception that is being handled, and frames."""
+
 from __future__ import annotations
 
 import sys

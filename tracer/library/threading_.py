@@ -1,4 +1,5 @@
 """Models of `threading`: locks are made in a trace, for what is given one at birth; CPython takes and releases them."""
+
 from __future__ import annotations
 
 import _thread

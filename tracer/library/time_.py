@@ -1,4 +1,5 @@
 """Models of `time`: the clock is read, and waited for, by CPython, at the very place in the program."""
+
 from __future__ import annotations
 
 import time

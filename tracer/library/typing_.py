@@ -1,4 +1,5 @@
 """Models of `typing`. Most of it is traced through."""
+
 from __future__ import annotations
 
 import typing

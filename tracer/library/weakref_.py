@@ -1,4 +1,5 @@
 """Models of `weakref`."""
+
 from __future__ import annotations
 
 import weakref

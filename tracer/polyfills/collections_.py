@@ -1,4 +1,5 @@
 """collections, written so that it can be traced."""
+
 from __future__ import annotations
 
 import collections

@@ -1,4 +1,5 @@
 """heapq and bisect: the functions in C have twins in Python in the same files of the standard library."""
+
 from __future__ import annotations
 
 import bisect

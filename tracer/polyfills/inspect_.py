@@ -1,4 +1,5 @@
 """inspect, written so that it can be traced."""
+
 from __future__ import annotations
 
 import inspect

@@ -304,4 +304,4 @@ def _graph(entry: Entry, shown: dict[str, str]) -> str:
         elif not line.startswith(("TRACED GRAPH", " =====")):
             lines.append(f"<span>{escape(line)}</span>")
     listing = _once(f'<pre class="graph">{"".join(lines)}</pre>', entry, shown, "graph")
-    return f'<h4>Graph <code>{escape(graph["name"])}</code></h4>{listing}'
+    return f"<h4>Graph <code>{escape(graph['name'])}</code></h4>{listing}"

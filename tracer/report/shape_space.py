@@ -177,9 +177,7 @@ def _title(tied: list[str]) -> str:
 def _liveliest(dims: list[list[str]], calls: Iterable[tuple[Sizes, int]], regions: list[dict[str, Any]]) -> list[int]:
     """The two dims to show first: those with the most values, sizes before plain ints."""
     rows = [dict(sizes) for sizes, _ in calls]
-    told: Counter[str] = Counter(
-        label for region in regions for label in set().union(set(), *map(_labels, region["conditions"]))
-    )
+    told: Counter[str] = Counter(label for region in regions for label in set().union(set(), *map(_labels, region["conditions"])))
 
     def life(index: int) -> tuple[Any, ...]:
         tied = dims[index]

@@ -35,7 +35,7 @@ class Served:
 
     @property
     def kind(self) -> str:
-        """"graph"; "python": nothing of the program goes into a graph, or it raises; "broken": a graph and what is behind it."""
+        """One of "graph", "python" (no graph, or it raises) and "broken" (a graph, and the frames behind a break)."""
         guarded = self.entry.guarded_code
         return "python" if guarded.code is None else "broken" if guarded.broken else "graph"
 

@@ -1,4 +1,5 @@
 """What the special methods of the program's own classes answer, held against what C accepts of them."""
+
 from __future__ import annotations
 
 import sys

@@ -1,4 +1,5 @@
 """From NumPy's arrays, scalars and dtypes that existed before the frame ran to their tracked form."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 
-
 class Retained(NamedTuple):
     """Since which step a tensor has hooks or retains its gradient; whether that can go on outside of the graph."""
 
@@ -158,9 +157,7 @@ def _leaves(tx: Tracer) -> list[Any]:
     return list(dict.fromkeys(leaves))
 
 
-def _used(
-    tx: Tracer, tensors: VariableTracker, grad_tensors: VariableTracker, leaves: list[Any]
-) -> tuple[list[Any], list[Any]]:
+def _used(tx: Tracer, tensors: VariableTracker, grad_tensors: VariableTracker, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
     """The leaves that gradients arrive at, and the tensors between that keep theirs."""
 
     def fakes(value: VariableTracker) -> Any:

@@ -4,6 +4,7 @@ A `VariableTracker` stands for one Python value of the traced program. The inter
 inside one; they ask it for CPython's abstract object protocol (attributes, calls, operators, iteration), and whatever a
 family of values does not know breaks the graph. The order in which two operands are asked lives in `operations.py`.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping

@@ -4,6 +4,7 @@ A new kind of value is one function registered with `tracks` (exactly these type
 derived registered base in the value's MRO wins). Here are constants, numbers
 and tensors; others are in `container_builders`, `callable_builders`, `object_builders` and so on.
 """
+
 from __future__ import annotations
 
 import enum
@@ -234,9 +235,7 @@ def _range(builder: VariableBuilder, tx: Tracer, value: range, source: Source) -
 @tracks(slice)
 def _slice(builder: VariableBuilder, tx: Tracer, value: slice, source: Source) -> VariableTracker:
     builder.guard(guards.TypeMatch(source, slice))
-    start, stop, step = (
-        tx.wrap(getattr(value, name), GenericAttrSource(source, name)) for name in ("start", "stop", "step")
-    )
+    start, stop, step = (tx.wrap(getattr(value, name), GenericAttrSource(source, name)) for name in ("start", "stop", "step"))
     return SliceVariable(start, stop, step, source)
 
 
@@ -265,9 +264,7 @@ def _is_strided(value: torch.Tensor) -> bool:
         return value.layout is torch.strided and not value.is_quantized and not value.is_nested
 
 
-def _plain_tensor(
-    builder: VariableBuilder, value: torch.Tensor, source: Source, make: type[TensorVariable]
-) -> VariableTracker:
+def _plain_tensor(builder: VariableBuilder, value: torch.Tensor, source: Source, make: type[TensorVariable]) -> VariableTracker:
     cls, trace = type(value), builder.trace
     policies, constraints = trace.policy.dims(source, value)
     output = trace.output

@@ -1,4 +1,5 @@
 """Tracked forms of functions, methods, classes, modules and cells that existed before the frame ran."""
+
 from __future__ import annotations
 
 import functools

@@ -1,4 +1,5 @@
 """What is called without being a Python function itself: bound methods, builtins and C functions, partial objects."""
+
 from __future__ import annotations
 
 import functools

@@ -1,5 +1,6 @@
 """How a class is made without running code of the program: by the trace for a prototype, by the output code for the class
 itself. What the program's own code does then (`__set_name__`, `__init_subclass__`, metaclasses) has been traced."""
+
 from __future__ import annotations
 
 import _abc

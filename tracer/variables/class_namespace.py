@@ -1,4 +1,5 @@
 """`cls.__dict__` and `vars(cls)`: what a class has itself under a name. What looks at all names breaks the graph."""
+
 from __future__ import annotations
 
 import types

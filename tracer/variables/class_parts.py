@@ -1,5 +1,6 @@
 """What the library puts into classes that the trace made: read off the prototype while tracing, and off the class itself by
 the output code."""
+
 from __future__ import annotations
 
 import dataclasses

@@ -1,4 +1,5 @@
 """Classes as values, and `super()`: attribute lookup by CPython's rules where the object is a class."""
+
 from __future__ import annotations
 
 import enum

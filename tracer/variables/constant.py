@@ -1,4 +1,5 @@
 """Immutable values that are fixed for the trace: numbers, strings, dtypes and the like."""
+
 from __future__ import annotations
 
 import contextlib

@@ -1,4 +1,5 @@
 """Tracked forms of tuples, lists, dicts and sets that existed before the frame ran."""
+
 from __future__ import annotations
 
 import collections

@@ -1,4 +1,5 @@
 """collections.deque."""
+
 from __future__ import annotations
 
 import collections
@@ -19,7 +20,6 @@ from tracer.variables.text import form
 if TYPE_CHECKING:
     from tracer.sources import Source
     from tracer.variables.protocol import Tracer
-
 
 
 class DequeVariable(SequenceVariable):
@@ -176,7 +176,6 @@ class DequeVariable(SequenceVariable):
         cg.asm.emit("POP_TOP")
         cg.call_object(collections.deque.extend, lambda: cg.load(self), lambda: cg.asm.load_fast(contents))
         cg.asm.emit("POP_TOP")
-
 
     def _replace(self, cg: Any, index: int, item: VariableTracker) -> None:
         set_item = collections.deque.__setitem__

@@ -1,4 +1,5 @@
 """The methods of dicts. Importing this registers them."""
+
 from __future__ import annotations
 
 import collections
@@ -98,9 +99,7 @@ def _get(tx: Tracer, self: DictVariable, key: VariableTracker, default: Variable
 
 
 @_dict("setdefault")
-def _setdefault(
-    tx: Tracer, self: DictVariable, key: VariableTracker, default: VariableTracker = NONE, /
-) -> VariableTracker:
+def _setdefault(tx: Tracer, self: DictVariable, key: VariableTracker, default: VariableTracker = NONE, /) -> VariableTracker:
     found = self.find(tx, key)
     if found is None:
         self.set_item(tx, key, default)
@@ -109,9 +108,7 @@ def _setdefault(
 
 
 @_dict("pop")
-def _pop(
-    tx: Tracer, self: DictVariable, key: VariableTracker, /, *more: VariableTracker, default: Any = None
-) -> VariableTracker:
+def _pop(tx: Tracer, self: DictVariable, key: VariableTracker, /, *more: VariableTracker, default: Any = None) -> VariableTracker:
     if len(more) > 1 or (default is not None and self.cls is not collections.OrderedDict):
         unsupported("call-arguments", error="pop")
     found = self.find(tx, key)
@@ -153,9 +150,7 @@ def _copy(tx: Tracer, self: DictVariable, /) -> VariableTracker:
 
 
 @_dict("fromkeys")
-def _fromkeys(
-    tx: Tracer, self: DictVariable, keys: VariableTracker, value: VariableTracker = NONE, /
-) -> VariableTracker:
+def _fromkeys(tx: Tracer, self: DictVariable, keys: VariableTracker, value: VariableTracker = NONE, /) -> VariableTracker:
     if self.cls not in (dict, collections.OrderedDict):
         unsupported("unsupported-method", value=self.describe(), name="fromkeys")
     result = DictVariable({}, cls=self.cls)
@@ -164,9 +159,7 @@ def _fromkeys(
 
 
 @_dict("move_to_end")
-def _move_to_end(
-    tx: Tracer, self: DictVariable, key: VariableTracker, last: VariableTracker = TRUE
-) -> VariableTracker:
+def _move_to_end(tx: Tracer, self: DictVariable, key: VariableTracker, last: VariableTracker = TRUE) -> VariableTracker:
     hashed = self.key_of(tx, key)
     if hashed not in self.entries:
         self.missing(tx, key)

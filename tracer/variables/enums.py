@@ -1,4 +1,5 @@
 """Members of enums: constants, whose methods and special methods written in Python are traced through."""
+
 from __future__ import annotations
 
 import enum

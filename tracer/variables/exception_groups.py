@@ -1,5 +1,6 @@
 """Exception groups: how they are made, taken apart (`split`, `subgroup`, `derive`), matched by `except*`, and what is raised
 again behind its clauses."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -38,9 +39,7 @@ class ExceptionGroupVariable(ExceptionVariable):
             return halves[0] if name == "subgroup" else TupleVariable(halves)
         return super().base_method(tx, base, name, args, kwargs)
 
-    def initialize(
-        self, tx: Tracer, base: type, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> None:
+    def initialize(self, tx: Tracer, base: type, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> None:
         if kwargs:
             unsupported("call-arguments", error=f"{base.__name__} takes no arguments by name")
         self.set_field(tx, "args", TupleVariable(args))

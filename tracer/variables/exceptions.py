@@ -1,4 +1,5 @@
 """Exceptions: what the classes of C keep beside the instance dict, how `raise` links them, and their tracebacks."""
+
 from __future__ import annotations
 
 import builtins
@@ -33,18 +34,14 @@ OS_ERROR_FIELDS = ("errno", "strerror", "filename", "filename2")
 class ExceptionVariable(UserObjectVariable):
     """An exception. Of one that the trace made, `fields` has what lies in its C structure, apart from `args`."""
 
-    def __init__(
-        self, cls: type, value: Any = None, source: Source | None = None, args: Iterable[VariableTracker] = ()
-    ) -> None:
+    def __init__(self, cls: type, value: Any = None, source: Source | None = None, args: Iterable[VariableTracker] = ()) -> None:
         super().__init__(cls, value, source, TupleVariable(args) if value is None else None)
         self.fields: dict[str, VariableTracker] = {}
 
     def children(self) -> Iterable[VariableTracker]:
         return (*super().children(), *self.fields.values())
 
-    def initialize(
-        self, tx: Tracer, base: type, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> None:
+    def initialize(self, tx: Tracer, base: type, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> None:
         """base.__init__(self, *args, **kwargs), where `base` is a class of C."""
         named = next((names for cls, names in _NAMED.items() if issubclass(base, cls)), ())
         if not set(kwargs).issubset(named):

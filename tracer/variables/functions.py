@@ -1,4 +1,5 @@
 """Python functions, existing or made in the trace, and their closure cells."""
+
 from __future__ import annotations
 
 import types

@@ -1,4 +1,5 @@
 """Generators that the traced code made: a suspended frame, run by whoever asks for the next item."""
+
 from __future__ import annotations
 
 import copy
@@ -196,9 +197,7 @@ class GeneratorVariable(IteratorVariable):
             tx.raise_error(RuntimeError, "generator ignored GeneratorExit")
         return NONE
 
-    def _item_or_stop(
-        self, tx: Tracer, outcome: tuple[VariableTracker | None, VariableTracker]
-    ) -> VariableTracker:
+    def _item_or_stop(self, tx: Tracer, outcome: tuple[VariableTracker | None, VariableTracker]) -> VariableTracker:
         item, returned = outcome
         if item is not None:
             return item

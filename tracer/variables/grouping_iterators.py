@@ -1,4 +1,5 @@
 """The iterators of itertools that hold on to items: product and the like, tee, groupby."""
+
 from __future__ import annotations
 
 import itertools
@@ -20,9 +21,7 @@ Value = VariableTracker
 class PoolIterator(IteratorVariable):
     """product, combinations, permutations and combinations_with_replacement: `left` are the tuples still to come."""
 
-    def __init__(
-        self, cls: type, pools: list[list[Value]], options: dict[str, int], tuples: list[TupleVariable]
-    ) -> None:
+    def __init__(self, cls: type, pools: list[list[Value]], options: dict[str, int], tuples: list[TupleVariable]) -> None:
         self.cls = cls
         self.pools = pools
         self.options = options
@@ -44,9 +43,7 @@ class PoolIterator(IteratorVariable):
         if not self.position:
             cg.call_object(self.cls, *loads, **named)
         else:
-            cg.call_object(
-                skipped, lambda: cg.call_object(self.cls, *loads, **named), lambda: cg.load_const(self.position)
-            )
+            cg.call_object(skipped, lambda: cg.call_object(self.cls, *loads, **named), lambda: cg.load_const(self.position))
 
 
 class TeeIterator(IteratorVariable):

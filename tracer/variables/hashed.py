@@ -3,6 +3,7 @@
 CPython asks again when the output code puts the key into a table. So both must have no effect, and must still answer the
 same when the trace is over.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable

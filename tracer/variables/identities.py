@@ -1,4 +1,5 @@
 """`id(obj)`: an int that is known only when the program runs, but of which a trace knows what it is equal to."""
+
 from __future__ import annotations
 
 import enum

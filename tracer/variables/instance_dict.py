@@ -1,4 +1,5 @@
 """`obj.__dict__` as the traced program sees it: the attributes that were there, less and plus what the trace did."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -3,6 +3,7 @@
 An object may also be an instance of a built-in class (a dict subclass, an exception): then `storage` is the tracked value
 that models that side of it, and the built-in class' own methods act on it.
 """
+
 from __future__ import annotations
 
 import types
@@ -176,9 +177,7 @@ class InstanceVariable(VariableTracker):
         if is_a(static, staticmethod):
             return tx.class_attr(owner, name, self, part="__func__")
         if is_a(static, classmethod):
-            return BoundMethodVariable(
-                tx.class_attr(owner, name, self, part="__func__"), tx.class_variable(self.cls, self)
-            )
+            return BoundMethodVariable(tx.class_attr(owner, name, self, part="__func__"), tx.class_variable(self.cls, self))
         if is_a(static, types.FunctionType):
             return BoundMethodVariable(tx.class_attr(owner, name, self), self)
         if is_a(static, C_METHOD_TYPES) or is_a(static, types.BuiltinFunctionType):

@@ -1,4 +1,5 @@
 """From an iterator of a builtin that existed before the frame ran to its tracked form."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

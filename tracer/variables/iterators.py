@@ -1,4 +1,5 @@
 """Iterators: over sequences, and the lazy ones of the builtins."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable

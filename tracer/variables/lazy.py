@@ -1,4 +1,5 @@
 """Items of containers that existed before the frame ran are wrapped, and guarded, when they are first read."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,5 @@
 """The iterators of itertools that take from other iterators. Each can be rebuilt, half consumed, around those."""
+
 from __future__ import annotations
 
 import itertools
@@ -180,9 +181,7 @@ class CycleIterator(IteratorVariable):
         if self.iterator is not None:
             saved = lambda: cg.build_sequence("BUILD_TUPLE", self.saved)  # noqa: E731
             begun = lambda: cg.call_object(itertools.chain, saved, lambda: cg.load(self.iterator))  # noqa: E731
-            cg.call_object(
-                skipped, lambda: cg.call_object(itertools.cycle, begun), lambda: cg.load_const(len(self.saved))
-            )
+            cg.call_object(skipped, lambda: cg.call_object(itertools.cycle, begun), lambda: cg.load_const(len(self.saved)))
             return
         items = [*self.saved[self.position :], *self.saved[: self.position]]
         cg.call_object(itertools.cycle, lambda: cg.build_sequence("BUILD_TUPLE", items))

@@ -1,5 +1,6 @@
 """Dates, times and their differences: values of `datetime`, which nothing changes. What they do with the clock, with the local
 time zone or with names of days in the language of the process is left to CPython."""
+
 from __future__ import annotations
 
 import re

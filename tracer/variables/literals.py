@@ -1,4 +1,5 @@
 """From a Python value made of constants to its tracked form."""
+
 from __future__ import annotations
 
 import enum

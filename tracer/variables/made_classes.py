@@ -5,6 +5,7 @@ While tracing, a *prototype* stands for such a class: a real class with the same
 same code stands for each function, and a placeholder for what has no value yet, so that CPython's own rules of lookup serve.
 None of it runs. The output code makes the class anew, if the program still has it then.
 """
+
 from __future__ import annotations
 
 import dataclasses

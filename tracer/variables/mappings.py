@@ -1,4 +1,5 @@
 """dict, OrderedDict, defaultdict and mappingproxy. Their methods are in `dict_methods`, views in `views`."""
+
 from __future__ import annotations
 
 import collections
@@ -445,9 +446,7 @@ def _each_pair(tx: Tracer, value: VariableTracker) -> Iterable[tuple[VariableTra
             tx.raise_error(TypeError, f"cannot convert dictionary update sequence element #{position} to a sequence")
         pair = item.unpack(tx)
         if len(pair) != 2:
-            tx.raise_error(
-                ValueError, f"dictionary update sequence element #{position} has length {len(pair)}; 2 is required"
-            )
+            tx.raise_error(ValueError, f"dictionary update sequence element #{position} has length {len(pair)}; 2 is required")
         yield pair[0], pair[1]
         position += 1
 

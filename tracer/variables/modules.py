@@ -1,4 +1,5 @@
 """Python modules: their attributes are the globals that traced code reads."""
+
 from __future__ import annotations
 
 import sys

@@ -1,4 +1,5 @@
 """From objects of classes that existed before the frame ran to their tracked form. Importing this registers it."""
+
 from __future__ import annotations
 
 import collections

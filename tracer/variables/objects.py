@@ -2,6 +2,7 @@
 
 How these and other attributes are found is in `instances`.
 """
+
 from __future__ import annotations
 
 import types

@@ -1,4 +1,5 @@
 """Values that the tracer cannot look into: they are passed on as they are, and any operation on one breaks the graph."""
+
 from __future__ import annotations
 
 import threading

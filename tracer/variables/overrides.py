@@ -1,4 +1,5 @@
 """Tensors whose class overrides torch's functions, and what of overriding is switched on at a moment of the trace."""
+
 from __future__ import annotations
 
 import contextlib
@@ -81,7 +82,6 @@ class OverrideState:
             if len(self.modes) < before:
                 unsupported("with-block", value="a mode that leaves other modes")
             self.modes.insert(before, mode)
-
 
     def emit(self, cg: Any) -> None:
         """Emits code that brings overriding to where the program left it."""

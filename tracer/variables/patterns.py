@@ -1,4 +1,5 @@
 """Compiled regular expressions and their matches: nothing changes them, so that searching constants is done while tracing."""
+
 from __future__ import annotations
 
 import re

@@ -1,4 +1,5 @@
 """What variables and library models see of the running frame."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol

@@ -1,4 +1,5 @@
 """range and slice, and what a subscript means."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable

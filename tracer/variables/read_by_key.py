@@ -1,4 +1,5 @@
 """What a dict that existed before the frame was asked by key, and what was stored in it: such steps rely on these keys alone."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,5 @@
 """What object.__reduce_ex__ gives: how to make an object again, as `copy` and `pickle` ask for it."""
+
 from __future__ import annotations
 
 import copyreg

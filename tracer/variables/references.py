@@ -1,4 +1,5 @@
 """Weak references and context variables: what they lead to is read through them, and guarded there."""
+
 from __future__ import annotations
 
 import contextvars

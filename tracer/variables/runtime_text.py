@@ -4,6 +4,7 @@ Most of it is the message of a check that holds, which nobody reads. So such a t
 costs nothing; taken out of the trace, the output code formats it; looked into, it becomes that of this call, as the
 numbers in it do, or breaks the graph where it was made.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable

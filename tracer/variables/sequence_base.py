@@ -1,4 +1,5 @@
 """What lists and tuples share: items, subscripts, comparison, concatenation, search."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -1,4 +1,5 @@
 """list. Tuples are in `tuples`, range and slice in `ranges`."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -235,9 +236,7 @@ def _reverse(tx: Tracer, self: ListVariable, /) -> VariableTracker:
 
 
 @_list("sort")
-def _sort(
-    tx: Tracer, self: ListVariable, /, *, key: VariableTracker = NONE, reverse: VariableTracker = FALSE
-) -> VariableTracker:
+def _sort(tx: Tracer, self: ListVariable, /, *, key: VariableTracker = NONE, reverse: VariableTracker = FALSE) -> VariableTracker:
     """While it is sorted, CPython shows the list as empty; what an exception leaves of the order is left to CPython."""
     items = self.items(tx)
     self.replace(tx, [])

@@ -3,6 +3,7 @@
 The order of a set follows from its hash table, and that from all that was ever done to the set: `{0, 1, 2, 7, 16}` and a copy of
 it iterate differently. So a set is not made from its elements, but by the operations that the program applied.
 """
+
 from __future__ import annotations
 
 import dataclasses

@@ -1,4 +1,5 @@
 """The methods of sets and frozensets. Importing this registers them."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

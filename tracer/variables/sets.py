@@ -4,6 +4,7 @@ The order of a set is a matter of hashes and of its history. A set whose element
 a `twin`: a real set of their hash keys, on which CPython does each operation too. Iteration follows the twin; without
 one (tensors, new objects) it breaks the graph. The output code makes a set by its `history`.
 """
+
 from __future__ import annotations
 
 import dataclasses
@@ -34,9 +35,7 @@ BY_INSERTION = object()  # a twin made by inserting one element after the other
 
 def is_fixed(item: VariableTracker) -> bool:
     """Whether the hash of an element is the same at every call that the entry serves."""
-    return item.is_constant() or is_a(
-        item.identity(), (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
-    )
+    return item.is_constant() or is_a(item.identity(), (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType))
 
 
 def real_elements(entries: Entries) -> list[Any] | None:

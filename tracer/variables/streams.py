@@ -3,6 +3,7 @@
 The trace reads the items ahead and takes nothing; the output code takes as many as the program did. How many were taken
 before is not guarded, so that one entry serves every turn of a loop.
 """
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -98,9 +99,7 @@ class EnumerateStream(IteratorVariable):
 
 def _take(cg: Any, iterator: VariableTracker, count: int, exhaust: bool) -> None:
     if count or exhaust:
-        cg.call_object(
-            take_from, lambda: cg.load(iterator), lambda: cg.load_const(count), lambda: cg.load_const(exhaust)
-        )
+        cg.call_object(take_from, lambda: cg.load(iterator), lambda: cg.load_const(count), lambda: cg.load_const(exhaust))
         cg.asm.pop()
 
 

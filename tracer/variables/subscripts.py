@@ -1,4 +1,5 @@
 """Subscripts of tensors, as arguments of the graph. A symbolic index becomes a `select`: torch's own subscript would fix it."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -34,9 +35,7 @@ def _depends_on_data(value: VariableTracker) -> bool:
     return isinstance(value, SymNodeVariable) and value.depends_on_data()
 
 
-def select_symbolic(
-    tx: Tracer, tensor: TensorVariable, key: VariableTracker
-) -> tuple[TensorVariable, VariableTracker | None]:
+def select_symbolic(tx: Tracer, tensor: TensorVariable, key: VariableTracker) -> tuple[TensorVariable, VariableTracker | None]:
     """(tensor, key), or where `tensor[key]` has symbolic indices: (the view that it is, None)"""
     items = key.items(tx) if isinstance(key, TupleVariable) else [key]
     if not any(isinstance(item, SymNodeVariable) for item in items) or not all(map(_is_basic, items)):

@@ -1,4 +1,5 @@
 """torch._C.DisableTorchFunctionSubclass() and its kin, as context managers."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

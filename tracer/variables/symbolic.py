@@ -1,4 +1,5 @@
 """Ints, bools and floats that the graph computes at run time: sizes, their arithmetic, and what is decided on them."""
+
 from __future__ import annotations
 
 import enum

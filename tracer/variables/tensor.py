@@ -1,4 +1,5 @@
 """Tensors: every operation on one becomes a node of the graph, every question about its metadata an answer now."""
+
 from __future__ import annotations
 
 import contextlib

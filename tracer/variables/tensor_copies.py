@@ -1,4 +1,5 @@
 """`copy.copy` and `copy.deepcopy` of tensors, where an operation of the graph gives the same."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -1,5 +1,6 @@
 """Methods of tensors that are more than one operation of the graph: questions about metadata, answered now, methods that
 hand data to Python, and methods that nothing can trace. What is not named here goes into the graph under its name."""
+
 from __future__ import annotations
 
 import operator
@@ -111,9 +112,7 @@ def _answer(name: str) -> Method:
             self.asks_layout(tx)
         question = getattr(self.fake, name)
         constants = [arg.constant() for arg in args]
-        return tx.literal(
-            tx.output.run_fake(question, constants, {key: arg.constant() for key, arg in kwargs.items()}, name)
-        )
+        return tx.literal(tx.output.run_fake(question, constants, {key: arg.constant() for key, arg in kwargs.items()}, name))
 
     return method
 

@@ -3,6 +3,7 @@
 CPython does the formatting itself, on `form`s: plain Python values, in which a stand-in takes the place of each part
 that is no constant and answers `__str__`, `__repr__` and `__format__` by tracing those of the value.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

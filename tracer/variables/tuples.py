@@ -1,4 +1,5 @@
 """tuple, torch.Size and named tuples."""
+
 from __future__ import annotations
 
 import collections
@@ -189,9 +190,7 @@ class NamedTupleVariable(TupleVariable):
     def reconstruct(self, cg: Any) -> None:
         if hasattr(self.cls, "_make"):
             items = self._items
-            cg.call_object(
-                tuple.__new__, lambda: cg.load_class(self.cls), lambda: cg.build_sequence("BUILD_TUPLE", items)
-            )
+            cg.call_object(tuple.__new__, lambda: cg.load_class(self.cls), lambda: cg.build_sequence("BUILD_TUPLE", items))
         else:
             cg.call_object(self.cls, lambda: cg.build_sequence("BUILD_TUPLE", self._items))
 

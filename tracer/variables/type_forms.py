@@ -1,5 +1,6 @@
 """What annotations are made of: `list[int]`, `Optional[Tensor]`, `int | None`, type variables. They are values that
 nothing changes, so that what a program does with them is done while tracing."""
+
 from __future__ import annotations
 
 import operator

@@ -1,4 +1,5 @@
 """Views of dicts, and iterators over them."""
+
 from __future__ import annotations
 
 import collections

@@ -1,4 +1,5 @@
 """What `test_distributed` runs in each of two processes."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,5 @@
 """torch.distributed between two processes: functional collectives are in the graph, the others break it."""
+
 from __future__ import annotations
 
 import pathlib

@@ -1,4 +1,5 @@
 """torch.distributions inside: whole, with the validation of their arguments."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

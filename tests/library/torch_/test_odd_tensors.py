@@ -1,4 +1,5 @@
 """Sparse, quantised and nested tensors: the graph breaks where it cannot hold one, and the program runs right."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

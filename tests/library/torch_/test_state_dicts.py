@@ -1,4 +1,5 @@
 """`state_dict()` inside the traced function."""
+
 from __future__ import annotations
 
 import torch

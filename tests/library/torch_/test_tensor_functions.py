@@ -1,4 +1,5 @@
 """Methods that `torch.Tensor` defines in Python, called by class."""
+
 from __future__ import annotations
 
 import torch

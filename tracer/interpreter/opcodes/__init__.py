@@ -1,4 +1,5 @@
 """Opcode handlers by topic. Importing this package registers all of them."""
+
 from __future__ import annotations
 
 from tracer.interpreter.opcodes import (

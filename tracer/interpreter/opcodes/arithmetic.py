@@ -1,4 +1,5 @@
 """Unary and binary operators."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

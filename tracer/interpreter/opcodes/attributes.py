@@ -1,4 +1,5 @@
 """Attributes, and the methods that calls load."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

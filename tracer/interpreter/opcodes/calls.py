@@ -1,4 +1,5 @@
 """Calls."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,5 @@
 """Comparison, identity and membership."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,5 @@
 """Displays, comprehension accumulators, subscripts and unpacking."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -189,9 +190,7 @@ def unpack_ex(tx: Frame, inst: Instruction) -> None:
     before, after = inst.arg & 0xFF, inst.arg >> 8
     items = unpacked(tx, tx.pop())
     if len(items) < before + after:
-        tx.raise_error(
-            ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(items)})"
-        )
+        tx.raise_error(ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(items)})")
     end = len(items) - after
     tx.stack.extend(reversed(items[end:]))
     tx.push(ListVariable(items[before:end]))

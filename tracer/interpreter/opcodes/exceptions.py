@@ -1,5 +1,6 @@
 """Raising and handling. The exception being handled is `trace.handled`, and below it on the stack lies what was handled
 before, as in CPython."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -37,9 +38,7 @@ def raise_varargs(tx: Frame, inst: Instruction) -> None:
 def _set_cause(tx: Frame, value: VariableTracker, cause: VariableTracker) -> None:
     if not cause.is_none():
         cls = cause.identity()
-        if not (isinstance(cls, type) and issubclass(cls, BaseException)) and not issubclass(
-            cause.python_type(), BaseException
-        ):
+        if not (isinstance(cls, type) and issubclass(cls, BaseException)) and not issubclass(cause.python_type(), BaseException):
             tx.raise_error(TypeError, "exception causes must derive from BaseException")
         cause = tx.exception_instance(cause)
     assert isinstance(value, ExceptionVariable)

@@ -1,4 +1,5 @@
 """Making functions and classes."""
+
 from __future__ import annotations
 
 import builtins
@@ -28,7 +29,14 @@ def make_function(tx: Frame, inst: Instruction) -> None:
     defaults = tx.pop() if flags & _DEFAULTS else None
     tx.push(
         NestedFunctionVariable(
-            code, tx.globals, tx.function, code.co_qualname, defaults, kwdefaults, annotations, closure  # type: ignore[arg-type]
+            code,
+            tx.globals,
+            tx.function,
+            code.co_qualname,
+            defaults,
+            kwdefaults,
+            annotations,
+            closure,  # type: ignore[arg-type]
         )
     )
 

@@ -1,4 +1,5 @@
 """Bodies of generators: a frame that yields is suspended where it stands."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

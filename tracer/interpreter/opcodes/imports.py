@@ -1,4 +1,5 @@
 """import statements: of modules that are imported already; a first import is an effect and breaks the graph."""
+
 from __future__ import annotations
 
 import importlib.util

@@ -1,4 +1,5 @@
 """Jumps, conditional and not."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 """match statements."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

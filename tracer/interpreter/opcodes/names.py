@@ -1,4 +1,5 @@
 """Locals, globals, cells and names."""
+
 from __future__ import annotations
 
 import sys
@@ -80,12 +81,8 @@ def load_deref(tx: Frame, inst: Instruction) -> None:
 
 def raise_unbound_cell(tx: Frame, name: str) -> NoReturn:
     if name in tx.code.co_cellvars:
-        tx.raise_error(
-            UnboundLocalError, f"cannot access local variable {name!r} where it is not associated with a value"
-        )
-    tx.raise_name_error(
-        name, f"cannot access free variable {name!r} where it is not associated with a value in enclosing scope"
-    )
+        tx.raise_error(UnboundLocalError, f"cannot access local variable {name!r} where it is not associated with a value")
+    tx.raise_name_error(name, f"cannot access free variable {name!r} where it is not associated with a value in enclosing scope")
 
 
 @handles("STORE_DEREF")

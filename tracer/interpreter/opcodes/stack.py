@@ -1,4 +1,5 @@
 """Opcodes that only move values on the stack."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

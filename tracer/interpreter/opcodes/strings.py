@@ -1,4 +1,5 @@
 """f-strings."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 """with statements. The bound `__exit__` lies on the stack as a value, so that a block needs no other bookkeeping."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -1,5 +1,6 @@
 """Questions about torch's settings that the guard on global state does not cover: each gets a guard of its own, which asks
 again before every call."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

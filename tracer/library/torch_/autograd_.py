@@ -1,4 +1,5 @@
 """Models of what drives autograd: checkpointing is traced through, backward passes are operations of the graph."""
+
 from __future__ import annotations
 
 import inspect

@@ -3,6 +3,7 @@
 Third-party code asks through many doors whether it is being compiled; all say yes here, as under torch.compile, and all that
 ask about TorchScript, FX tracing or export say no.
 """
+
 from __future__ import annotations
 
 import contextlib

@@ -1,4 +1,5 @@
 """Models of functions that make tensors from Python values, and of the classes that make tensors of their own kind."""
+
 from __future__ import annotations
 
 import math

@@ -1,4 +1,5 @@
 """Models of `torch.distributed`: functional collectives are operations of the graph; process groups are known by their names."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

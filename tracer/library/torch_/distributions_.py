@@ -1,4 +1,5 @@
 """Models of `torch.distributions`: what its classes make of a lazy property that is read through the class."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

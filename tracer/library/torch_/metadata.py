@@ -1,4 +1,5 @@
 """Models of functions that ask about tensors and dtypes, and of torch's small value types: the answer is known now."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 Value = VariableTracker
 
 _OF_A_TENSOR = (
-    "is_floating_point is_complex is_signed is_conj is_neg is_inference numel get_device is_same_size is_nonzero equal "
-    "allclose"
+    "is_floating_point is_complex is_signed is_conj is_neg is_inference numel get_device is_same_size is_nonzero equal allclose"
 ).split()
 _FOLDED: tuple[Any, ...] = (
     torch.promote_types,

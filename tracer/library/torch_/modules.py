@@ -1,5 +1,6 @@
 """Models of what modules of torch.nn do beside computing: parameters and buffers that are made, weak references to weights, first
 calls."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

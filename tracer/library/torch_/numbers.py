@@ -1,4 +1,5 @@
 """Models of `torch.sym_*` and `torch._check*`: arithmetic on symbolic numbers, and facts about them."""
+
 from __future__ import annotations
 
 import functools

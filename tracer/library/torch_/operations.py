@@ -1,4 +1,5 @@
 """Which functions of torch are operations of a graph."""
+
 from __future__ import annotations
 
 import functools
@@ -56,6 +57,4 @@ def _is_operation(name: str, function: Any) -> bool:
         return False
     if isinstance(function, types.BuiltinFunctionType):
         return True
-    return isinstance(function, types.FunctionType) and (
-        not name.startswith("_") and function.__module__ in _PYTHON_MODULES
-    )
+    return isinstance(function, types.FunctionType) and (not name.startswith("_") and function.__module__ in _PYTHON_MODULES)

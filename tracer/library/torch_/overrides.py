@@ -1,4 +1,5 @@
 """Models of `torch.overrides`: `__torch_function__` of tensors, modes, and what switches them off."""
+
 from __future__ import annotations
 
 import types
@@ -73,9 +74,7 @@ def _nowrap_functions(tx: Tracer) -> Value:
 
 
 @models(torch.Tensor.__torch_function__.__func__)  # type: ignore[attr-defined]
-def _default(
-    tx: Tracer, cls: Value, func: Value, types: Value, args: Value = _NO_ARGUMENTS, kwargs: Value = NONE
-) -> Value:
+def _default(tx: Tracer, cls: Value, func: Value, types: Value, args: Value = _NO_ARGUMENTS, kwargs: Value = NONE) -> Value:
     """Runs the function on the tensors as plain ones, and gives results of the subclass."""
     if not isinstance(cls, ClassVariable):
         unsupported("call-arguments", error="__torch_function__ of no class")

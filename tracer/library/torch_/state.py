@@ -3,6 +3,7 @@
 Asking is answered now, for GLOBAL_STATE guards the answer. Setting one happens now, so that fakes are worked out under it,
 and in the graph (`tracer.preserve`).
 """
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

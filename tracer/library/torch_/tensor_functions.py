@@ -1,5 +1,6 @@
 """Functions that are methods of tensors: what `torch.Tensor` defines in Python, called by class (`torch.Tensor.split(x, 2)`), and
 `torch.narrow`."""
+
 from __future__ import annotations
 
 import types
