@@ -4,6 +4,7 @@ TORCH := torch==2.13.0
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+C_FILES := $(wildcard $(addprefix csrc/,*.[ch] */*.[ch] */*.cpp))
 
 .DEFAULT_GOAL := build
 .PHONY: build demo serve-demo zoo test test-full bench bench-smoke profile lint format clean force
@@ -47,13 +48,13 @@ profile: build
 lint: $(VENV)/.installed
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
-	$(BIN)/clang-format --dry-run --Werror csrc/*
+	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 	$(BIN)/python -m mypy
 
 format: $(VENV)/.installed
 	$(BIN)/python -m ruff check --fix-only .
 	$(BIN)/python -m ruff format .
-	$(BIN)/clang-format -i csrc/*
+	$(BIN)/clang-format -i $(C_FILES)
 
 # Leaves the environment and its torch; `rm -rf .venv` is what starts from nothing.
 clean:
@@ -81,7 +82,7 @@ $(VENV)/.installed: pyproject.toml $(VENV)/.torch
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[test,lint]"
 	touch $@
 
-$(VENV)/.built: $(VENV)/.installed setup.py $(wildcard csrc/*.c csrc/*.cpp csrc/*.h) $(if $(wildcard tracer/_C.*.so),,force)
+$(VENV)/.built: $(VENV)/.installed setup.py $(C_FILES) $(if $(wildcard tracer/_C.*.so),,force)
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	touch $@
 

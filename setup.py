@@ -14,8 +14,8 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent
 TORCH_VERSION = "2.13.0"
-SOURCES = sorted(str(path.relative_to(ROOT)) for pattern in ("*.c", "*.cpp") for path in ROOT.glob(f"csrc/{pattern}"))
-HEADERS = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("csrc/*.h"))
+SOURCES = sorted(str(path.relative_to(ROOT)) for pattern in ("*.c", "*.cpp") for path in ROOT.glob(f"csrc/**/{pattern}"))
+HEADERS = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("csrc/**/*.h"))
 C_FLAGS = ["-std=c11", "-Wextra", "-Wno-missing-field-initializers", "-Wno-cast-function-type"]
 CXX_FLAGS = ["-std=c++20"]
 
@@ -54,10 +54,11 @@ def newest(source: Path) -> float:
     """When a source, or one of our headers that it includes, was written last."""
     todo, seen = [source], {source}
     while todo:
-        for name in re.findall(r'^#include "(\w+\.h)"', todo.pop().read_text(), re.MULTILINE):
-            if source.parent / name not in seen:
-                seen.add(source.parent / name)
-                todo.append(source.parent / name)
+        for name in re.findall(r'^#include "([\w/]+\.h)"', todo.pop().read_text(), re.MULTILINE):
+            header = ROOT / "csrc" / name
+            if header not in seen:
+                seen.add(header)
+                todo.append(header)
     return max(path.stat().st_mtime for path in [*seen, ROOT / "setup.py"])
 
 

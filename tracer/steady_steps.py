@@ -1,5 +1,5 @@
-"""The steps that `_C.Steady` takes, as csrc/steady.h numbers them: each is (kind, the step that it starts from or -1, key).
-And its tests, as csrc/steady_tests.h does: each is (step, kind, what is expected of the value there)."""
+"""The steps that `_C.Steady` takes, as csrc/guards/steady.h numbers them: each is (kind, the step it starts from or -1, key).
+And its tests, as csrc/guards/steady_tests.h does: each is (step, kind, what is expected of the value there)."""
 
 # kinds
 (ROOT, CONST, ATTR, NO_ATTR, DICT, ITEM, NO_ITEM, WHOLE, EXACT, TYPE, TYPE_ITEM, TYPE_LOOKUP, NO_TYPE_LOOKUP, KEEP,

@@ -1,4 +1,4 @@
-"""Sources as steps that `_C` reads without running Python: what `csrc/reading.h` calls reads."""
+"""Sources as steps that `_C` reads without running Python: what `csrc/guards/reading.h` calls reads."""
 
 from __future__ import annotations
 

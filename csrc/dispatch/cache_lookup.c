@@ -1,0 +1,265 @@
+#include "dispatch/cache_lookup.h"
+
+#include "dispatch/decision.h"
+#include "hook/frame_eval.h"
+
+/* So close to the recursion limit, a trace would meet it before the program does. */
+#define FRAMES_OF_A_TRACE 300
+
+/* What may hold, in a row of its own: a check_fn may let other threads have entries hit meanwhile. */
+typedef struct {
+    Entry *entry; /* borrowed; NULL: was tried */
+    uint64_t stamp;
+} Candidate;
+
+enum { FEW_CANDIDATES = 16 };
+
+/* The one not tried yet that was installed or has held last; NULL if there is none. */
+static Entry *
+next_candidate(Candidate *candidates, Py_ssize_t count)
+{
+    Candidate *latest = NULL;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (candidates[i].entry != NULL && (latest == NULL || candidates[i].stamp > latest->stamp)) {
+            latest = &candidates[i];
+        }
+    }
+    Entry *entry = latest == NULL ? NULL : latest->entry;
+    if (latest != NULL) {
+        latest->entry = NULL;
+    }
+    return entry;
+}
+
+static CheckResult
+try_entry(Entry *entry, CallSite *site)
+{
+    CheckResult result = entry->valid ? entry_check(entry, site) : CHECK_MISS;
+    if (result == CHECK_HIT && !entry->valid) { /* what it guards died during the check */
+        call_site_drop_found(site);
+        result = CHECK_MISS;
+    }
+    return result;
+}
+
+/* Tries those of `entries` that may hold, the last hit first. CHECK_HIT sets *found, borrowed. */
+static CheckResult
+search_among(PyObject *entries, const Py_ssize_t *indices, Py_ssize_t count, CallSite *site, Entry **found)
+{
+    if (count == 1) {
+        *found = (Entry *)PyTuple_GET_ITEM(entries, indices[0]);
+        return try_entry(*found, site);
+    }
+    Candidate few[FEW_CANDIDATES], *candidates = few;
+    if (count > FEW_CANDIDATES) {
+        candidates = PyMem_New(Candidate, count);
+        if (candidates == NULL) {
+            return CHECK_EXHAUSTED;
+        }
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Entry *entry = (Entry *)PyTuple_GET_ITEM(entries, indices[i]);
+        candidates[i] = (Candidate){entry, entry->stamp};
+    }
+    CheckResult result = CHECK_MISS;
+    while (result == CHECK_MISS && (*found = next_candidate(candidates, count)) != NULL) {
+        result = try_entry(*found, site);
+    }
+    if (candidates != few) {
+        PyMem_Free(candidates);
+    }
+    return result;
+}
+
+static CheckResult
+search_decided(Bucket *bucket, PyObject *entries, CallSite *site, Entry **found)
+{
+    PyObject *decision = bucket_decision(bucket, entries, site->region->decide);
+    if (decision == NULL) {
+        return CHECK_ERROR;
+    }
+    Py_ssize_t count;
+    const Py_ssize_t *indices = decision_candidates(decision, site->slots, site->check_count, &count);
+    CheckResult result = search_among(entries, indices, count, site, found);
+    Py_DECREF(decision);
+    return result;
+}
+
+/* CHECK_HIT sets *found to a new reference. */
+static CheckResult
+search(Bucket *bucket, CallSite *site, Entry **found)
+{
+    bucket_tidy(bucket);
+    PyObject *entries = Py_NewRef(bucket->entries);
+    Py_XSETREF(site->searched[1], entries);
+    CheckResult result = CHECK_MISS;
+    if (PyTuple_GET_SIZE(entries) == 1) {
+        *found = (Entry *)PyTuple_GET_ITEM(entries, 0);
+        result = try_entry(*found, site);
+    }
+    else if (PyTuple_GET_SIZE(entries) > 1) { /* none is left where all have died */
+        result = search_decided(bucket, entries, site, found);
+    }
+    if (result == CHECK_HIT) {
+        Py_INCREF(*found);
+        (*found)->hits++;
+        entry_stamp(*found);
+    }
+    else {
+        *found = NULL;
+    }
+    return result;
+}
+
+/* The region's callback about this site: a new reference. */
+static PyObject *
+ask(const CallSite *site)
+{
+    PyObject *arguments = PyTuple_New(site->argument_count);
+    if (arguments == NULL) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < site->argument_count; i++) {
+        PyTuple_SET_ITEM(arguments, i, Py_NewRef(site->slots[i]));
+    }
+    PyObject *callback = Py_XNewRef(site->region->callback);
+    PyObject *answer = NULL;
+    if (callback == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "tracer: this region was cleared by the garbage collector");
+    }
+    else {
+        PyObject *call[] = {NULL, (PyObject *)site->region, (PyObject *)site->function, arguments};
+        answer = PyObject_Vectorcall(callback, call + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+        Py_DECREF(callback);
+    }
+    Py_DECREF(arguments);
+    return answer;
+}
+
+/* A new entry was not found by its check_fn: what that hands out is still to be fetched. */
+static int
+has_fetched(Entry *entry, CallSite *site)
+{
+    if (!entry->fetches || entry_check(entry, site) == CHECK_HIT) {
+        return 1;
+    }
+    PyErr_Clear();
+    return 0;
+}
+
+/* Does what the callback answered (steals the answer). */
+static LookupResult
+follow(CallSite *site, PyObject *answer, PyObject *globals, Entry **entry)
+{
+    LookupResult result = LOOKUP_ORIGINAL;
+    if (answer == region_skip_sentinel) {
+        result = region_skip(site->region, site->code) < 0 ? LOOKUP_FAILED : LOOKUP_ORIGINAL;
+    }
+    else if (Entry_Check(answer)) {
+        if (region_install(site->region, site->code, globals, (Entry *)answer, 0) < 0) {
+            result = LOOKUP_FAILED;
+        }
+        else if (((Entry *)answer)->code != NULL && has_fetched((Entry *)answer, site)) {
+            *entry = (Entry *)answer;
+            return LOOKUP_ENTRY;
+        }
+    }
+    else if (answer != Py_None) {
+        PyErr_Format(PyExc_TypeError, "the callback of a Region answers with an Entry, None or SKIP, not %.100s",
+                     Py_TYPE(answer)->tp_name);
+        result = LOOKUP_FAILED;
+    }
+    Py_DECREF(answer);
+    return result;
+}
+
+static LookupResult
+miss(ThreadContext *context, CallSite *site, Entry **entry)
+{
+    if (context->stance == STANCE_RUN_ONLY || region_is_skipped(site->region, site->code)
+        || thread_recursion_left(PyThreadState_Get()) < FRAMES_OF_A_TRACE) {
+        return LOOKUP_ORIGINAL;
+    }
+    PyObject *globals = Py_NewRef(site->function->func_globals);
+    PyObject *answer = ask(site);
+    LookupResult result = answer == NULL ? LOOKUP_FAILED : follow(site, answer, globals, entry);
+    Py_DECREF(globals);
+    return result;
+}
+
+CheckResult
+cache_find(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry)
+{
+    if (bucket == NULL) {
+        bucket = region_find_bucket(site->region, site->code, site->function->func_globals);
+    }
+    if (bucket == NULL || PyTuple_GET_SIZE(bucket->entries) == 0) {
+        return CHECK_MISS;
+    }
+    Region *muted = thread_context_mute(context);
+    Py_XSETREF(site->searched[0], Py_NewRef(bucket));
+    CheckResult found = search(bucket, site, entry);
+    thread_context_unmute(context, muted);
+    return found;
+}
+
+static LookupResult
+look_up(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry)
+{
+    switch (cache_find(context, site, bucket, entry)) {
+    case CHECK_ERROR:
+        return LOOKUP_FAILED;
+    case CHECK_EXHAUSTED:
+        return LOOKUP_ORIGINAL;
+    case CHECK_HIT:
+        if ((*entry)->code != NULL) {
+            return LOOKUP_ENTRY;
+        }
+        Py_CLEAR(*entry);
+        return LOOKUP_ORIGINAL;
+    case CHECK_MISS:
+        break;
+    }
+    /* Tracing takes long: the hook is given up meanwhile, so that CPython inlines calls again. */
+    Region *outer = thread_context_exchange(context, NULL);
+    LookupResult result = miss(context, site, entry);
+    Py_XDECREF(thread_context_exchange(context, outer));
+    return result;
+}
+
+LookupResult
+cache_lookup(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry)
+{
+    if (!frame_eval_is_shared(context)) {
+        return look_up(context, site, bucket, entry);
+    }
+    frame_eval_begin_quiet(context);
+    LookupResult result = look_up(context, site, bucket, entry);
+    frame_eval_end_quiet(context);
+    return result;
+}
+
+static PyObject *
+run(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
+{
+    Region *active = entry->needs_hook ? site->region : NULL;
+    if (context->active == active) {
+        return entry_run(context, entry, site, keep);
+    }
+    Region *outer = thread_context_exchange(context, (Region *)Py_XNewRef(active));
+    PyObject *result = entry_run(context, entry, site, keep);
+    Py_XDECREF(thread_context_exchange(context, outer));
+    return result;
+}
+
+PyObject *
+run_entry(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
+{
+    if (!frame_eval_is_shared(context)) {
+        return run(context, site, entry, keep);
+    }
+    frame_eval_begin_quiet(context);
+    PyObject *result = run(context, site, entry, keep);
+    frame_eval_end_quiet(context);
+    return result;
+}

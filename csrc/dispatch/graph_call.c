@@ -1,0 +1,238 @@
+/* What is read of the arguments is handed to the graph as it was found: nothing runs in between that could let go of it. */
+#include "dispatch/graph_call.h"
+
+#include "hook/frame_eval.h"
+
+/* ---- checking ---- */
+
+static void
+place_inputs(const GraphCall *self, PyObject *const *slots, PyObject *const *values, PyObject **inputs)
+{
+    for (Py_ssize_t i = 0; i < self->stretch_count; i++) {
+        const Stretch *stretch = &self->inputs[i];
+        PyObject *const *from = (stretch->of_slots ? slots : values) + stretch->first;
+        for (Py_ssize_t j = 0; j < stretch->count; j++) {
+            *inputs++ = from[j];
+        }
+    }
+}
+
+static Outcome
+look(const GraphCall *self, PyObject *check_fn, CallSite *site, PyObject **values)
+{
+    Outcome outcome = checklist_look(check_fn, site->slots, values);
+    if (outcome == HOLDS) {
+        PyObject **inputs = call_site_take_inputs(site, self->input_count);
+        if (inputs == NULL) {
+            PyErr_Clear();
+            return UNSURE;
+        }
+        place_inputs(self, site->slots, values, inputs);
+    }
+    return outcome;
+}
+
+Outcome
+graph_call_bind(const GraphCall *self, PyObject *check_fn, CallSite *site)
+{
+    PyObject *few[CHECKLIST_FEW_VALUES], **values = checklist_take_room(check_fn, few);
+    Outcome outcome = values == NULL ? UNSURE : look(self, check_fn, site, values);
+    checklist_give_back(values, few);
+    return outcome;
+}
+
+/* ---- running ---- */
+
+/* A function takes references to its arguments before anything else runs. */
+static int
+is_plain_function(PyObject *callable)
+{
+    return PyFunction_Check(callable) && ((PyFunctionObject *)callable)->vectorcall == _PyFunction_Vectorcall;
+}
+
+static PyObject *
+call_holding_inputs(PyObject *callable, PyObject **inputs, Py_ssize_t count)
+{
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Py_INCREF(inputs[i]);
+    }
+    PyObject *results = PyObject_Vectorcall(callable, inputs, (size_t)count, NULL);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Py_DECREF(inputs[i]);
+    }
+    return results;
+}
+
+/* There is room before the inputs: for the object of a method, whose function is called as the method would call it. */
+static PyObject *
+call_graph(const GraphCall *self, PyObject **inputs)
+{
+    PyObject *graph = Py_NewRef(self->graph), *function = graph;
+    Py_ssize_t count = self->input_count;
+    if (PyMethod_Check(graph)) {
+        function = PyMethod_GET_FUNCTION(graph);
+        *--inputs = PyMethod_GET_SELF(graph);
+        count++;
+    }
+    PyObject *results = is_plain_function(function) ? _PyFunction_Vectorcall(function, inputs, (size_t)count, NULL)
+                                                    : call_holding_inputs(function, inputs, count);
+    Py_DECREF(graph);
+    return results;
+}
+
+/* Of an exception, or its class, that is not set. */
+static int
+is_failure(PyObject *error)
+{
+    if (!PyErr_GivenExceptionMatches(error, PyExc_Exception)) {
+        return 0;
+    }
+    PyObject *module = PyImport_ImportModule("torch.utils.checkpoint");
+    PyObject *stop = module == NULL ? NULL : PyObject_GetAttrString(module, "_StopRecomputationError");
+    int fails = stop == NULL || !PyErr_GivenExceptionMatches(error, stop);
+    PyErr_Clear();
+    Py_XDECREF(stop);
+    Py_XDECREF(module);
+    return fails;
+}
+
+PyObject *
+py_is_failure(PyObject *Py_UNUSED(module), PyObject *error)
+{
+    return PyBool_FromLong(is_failure(error));
+}
+
+/* Whether there was a failure, which is forgotten then. */
+static int
+forget_failure(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    int fails = is_failure(type);
+    if (!fails) {
+        PyErr_Restore(type, value, traceback);
+        return 0;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return 1;
+}
+
+/* CPython runs the program's own code, which raises at the program's own line. */
+static PyObject *
+run_original(const GraphCall *self, const CallSite *site, PyObject *globals)
+{
+    PyObject *function = PyFunction_New((PyObject *)self->original, globals);
+    if (function == NULL) {
+        return NULL;
+    }
+    Py_XSETREF(((PyFunctionObject *)function)->func_closure, Py_XNewRef(site->function->func_closure));
+    PyObject *result = PyObject_Vectorcall(function, site->slots, (size_t)site->argument_count, NULL);
+    Py_DECREF(function);
+    return result;
+}
+
+/* Steals the results. */
+static PyObject *
+first_of(PyObject *results)
+{
+    PyObject *first;
+    if (PyTuple_CheckExact(results) && PyTuple_GET_SIZE(results) > 0) {
+        first = Py_NewRef(PyTuple_GET_ITEM(results, 0));
+    }
+    else {
+        PyObject *zero = PyLong_FromLong(0);
+        first = PyObject_GetItem(results, zero);
+        Py_DECREF(zero);
+    }
+    Py_DECREF(results);
+    return first;
+}
+
+PyObject *
+graph_call_run(const GraphCall *self, ThreadContext *context, const CallSite *site, PyObject *globals)
+{
+    PyObject *outer = context->handed;
+    context->handed = NULL;
+    PyObject *result = NULL, *results = call_graph(self, site->inputs);
+    if (results != NULL) {
+        result = first_of(results);
+    }
+    else if (forget_failure()) {
+        result = run_original(self, site, globals);
+    }
+    context->handed = outer;
+    return result;
+}
+
+/* ---- parsing ---- */
+
+static int
+bad_call(void)
+{
+    if (!PyErr_Occurred()) {
+        PyErr_SetString(PyExc_ValueError,
+                        "Entry: direct is (graph, indices of inputs, code that takes the same slots), or None");
+    }
+    return -1;
+}
+
+static void
+add_input(GraphCall *self, int of_slots, Py_ssize_t place)
+{
+    Stretch *next = &self->inputs[self->stretch_count];
+    if (self->stretch_count > 0 && next[-1].of_slots == of_slots && next[-1].first + next[-1].count == place) {
+        next[-1].count++;
+    }
+    else {
+        *next = (Stretch){of_slots, place, 1};
+        self->stretch_count++;
+    }
+}
+
+static int
+parse_inputs(GraphCall *self, PyObject *inputs, Py_ssize_t slots, const Indices *fetched)
+{
+    self->input_count = PyTuple_GET_SIZE(inputs);
+    self->inputs = PyMem_New(Stretch, self->input_count + 1);
+    if (self->inputs == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < self->input_count; i++) {
+        Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(inputs, i));
+        if (PyErr_Occurred() || place >= slots || -1 - place >= fetched->count) {
+            return bad_call();
+        }
+        add_input(self, place >= 0, place >= 0 ? place : fetched->items[-1 - place]);
+    }
+    return 0;
+}
+
+int
+graph_call_parse(GraphCall *self, PyObject *tuple, PyObject *check_fn, PyCodeObject *code)
+{
+    PyObject *graph, *inputs, *original;
+    if (!PyTuple_Check(tuple) || !PyArg_ParseTuple(tuple, "OO!O!", &graph, &PyTuple_Type, &inputs, &PyCode_Type, &original)
+        || !PyCallable_Check(graph) || code == NULL || code_slot_count((PyCodeObject *)original) > code->co_argcount) {
+        return bad_call();
+    }
+    const Indices *fetched = Checklist_Check(check_fn) ? checklist_fetched(check_fn) : NULL;
+    if (fetched == NULL) { /* a function has to be called: then the code is run */
+        return 0;
+    }
+    if (parse_inputs(self, inputs, code_slot_count((PyCodeObject *)original), fetched) < 0) {
+        return -1;
+    }
+    self->original = (PyCodeObject *)Py_NewRef(original);
+    self->graph = Py_NewRef(graph);
+    return never_trace(self->original);
+}
+
+void
+graph_call_free(GraphCall *self)
+{
+    PyMem_Free(self->inputs);
+    Py_CLEAR(self->original);
+}

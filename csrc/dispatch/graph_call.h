@@ -1,0 +1,36 @@
+/* GraphCall: an entry whose code calls a graph, returns its first result and does nothing else is run without that code. */
+#ifndef TRACER_GRAPH_CALL_H
+#define TRACER_GRAPH_CALL_H
+
+#include "guards/checklist.h"
+#include "hook/frame_locals.h"
+#include "hook/thread_context.h"
+
+/* Inputs that lie side by side where they come from. */
+typedef struct {
+    int of_slots; /* or of what the guards have read */
+    Py_ssize_t first, count;
+} Stretch;
+
+typedef struct {
+    PyObject *graph;        /* NULL: the code is run */
+    PyCodeObject *original; /* run on the argument slots where the graph raises */
+    Stretch *inputs;
+    Py_ssize_t stretch_count, input_count;
+} GraphCall;
+
+/* From (graph, inputs, original); -1 with an exception. */
+int graph_call_parse(GraphCall *self, PyObject *tuple, PyObject *check_fn, PyCodeObject *code);
+void graph_call_free(GraphCall *self);
+
+/* Whether the guards hold, a Checklist; then site->inputs are set. UNSURE: check_fn has to be called, and the code run. */
+Outcome graph_call_bind(const GraphCall *self, PyObject *check_fn, CallSite *site);
+
+/* Whether what a graph raises is to be raised by the program itself: not what ends the program (KeyboardInterrupt, SystemExit),
+ * nor what a hook of torch.utils.checkpoint ends a recomputation with. */
+PyObject *py_is_failure(PyObject *module, PyObject *error);
+
+/* Calls the graph with site->inputs. */
+PyObject *graph_call_run(const GraphCall *self, ThreadContext *context, const CallSite *site, PyObject *globals);
+
+#endif

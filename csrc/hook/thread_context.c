@@ -1,0 +1,178 @@
+/* The context hangs in the thread state's own dict, inside a capsule. So whoever clears the thread state, be it the
+ * end of the thread or the child of a fork (which clears the states of all threads that are gone), releases the
+ * region and its claim on the frame hook. A thread-local pointer caches it. */
+#include "hook/thread_context.h"
+
+#include "hook/frame_eval.h"
+#include "dispatch/region.h"
+
+#define CAPSULE_NAME "tracer._C.ThreadContext"
+
+_Thread_local ThreadContext *thread_context_last = NULL;
+static PyObject *dict_key = NULL;
+
+int
+thread_context_init(void)
+{
+    dict_key = PyUnicode_InternFromString(CAPSULE_NAME);
+    return dict_key == NULL ? -1 : 0;
+}
+
+static void
+free_context(PyObject *capsule)
+{
+    ThreadContext *context = PyCapsule_GetPointer(capsule, CAPSULE_NAME);
+    if (context == thread_context_last) {
+        thread_context_last = NULL;
+    }
+    Py_XDECREF(thread_context_exchange(context, NULL));
+    PyMem_Free(context);
+}
+
+/* The context in the dict of the current thread state, or NULL; borrowed. */
+static ThreadContext *
+find_context(PyObject *dict)
+{
+    PyObject *capsule = dict == NULL ? NULL : PyDict_GetItemWithError(dict, dict_key);
+    return capsule == NULL ? NULL : PyCapsule_GetPointer(capsule, CAPSULE_NAME);
+}
+
+static ThreadContext *
+make_context(PyThreadState *thread, PyObject *dict)
+{
+    ThreadContext *context = PyMem_Calloc(1, sizeof(ThreadContext));
+    if (context == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    context->thread = thread;
+    PyObject *capsule = PyCapsule_New(context, CAPSULE_NAME, free_context);
+    if (capsule == NULL) {
+        PyMem_Free(context);
+        return NULL;
+    }
+    int failed = PyDict_SetItem(dict, dict_key, capsule);
+    Py_DECREF(capsule); /* frees the context if the dict did not take it */
+    return failed ? NULL : context;
+}
+
+ThreadContext *
+thread_context_find(PyThreadState *thread)
+{
+    PyObject *dict = PyThreadState_GetDict();
+    if (dict == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "tracer: this thread has no state dict; Python is shutting down");
+        return NULL;
+    }
+    ThreadContext *context = find_context(dict);
+    if (context == NULL) {
+        context = PyErr_Occurred() ? NULL : make_context(thread, dict);
+    }
+    if (context != NULL) {
+        thread_context_last = context;
+    }
+    return context;
+}
+
+ThreadContext *
+thread_context_peek(PyThreadState *thread)
+{
+    if (thread_context_last == NULL || thread_context_last->thread == thread) {
+        return thread_context_last;
+    }
+    ThreadContext *context = find_context(PyThreadState_GetDict()); /* several thread states in one system thread */
+    if (context == NULL) {
+        PyErr_Clear();
+    }
+    return context;
+}
+
+Region *
+thread_context_exchange(ThreadContext *context, Region *region)
+{
+    Region *before = context->active;
+    context->active = region;
+    if (region != NULL && before == NULL) {
+        frame_eval_acquire();
+    }
+    else if (region == NULL && before != NULL) {
+        frame_eval_release();
+    }
+    return before;
+}
+
+Region *
+thread_context_mute(ThreadContext *context)
+{
+    Region *region = context->active;
+    context->active = NULL;
+    return region;
+}
+
+void
+thread_context_unmute(ThreadContext *context, Region *region)
+{
+    Py_XDECREF(thread_context_exchange(context, NULL)); /* one that was made active meanwhile, and left so */
+    context->active = region;
+}
+
+PyObject *
+py_swap_active(PyObject *Py_UNUSED(module), PyObject *region)
+{
+    if (region != Py_None && !Region_Check(region)) {
+        PyErr_Format(PyExc_TypeError, "swap_active() takes a Region or None, not %.100s", Py_TYPE(region)->tp_name);
+        return NULL;
+    }
+    ThreadContext *context = thread_context_get();
+    if (context == NULL) {
+        return NULL;
+    }
+    Region *next = region == Py_None ? NULL : (Region *)Py_NewRef(region);
+    Region *before = thread_context_exchange(context, next);
+    return before == NULL ? Py_NewRef(Py_None) : (PyObject *)before;
+}
+
+PyObject *
+py_active_region(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    ThreadContext *context = thread_context_peek(PyThreadState_Get());
+    return Py_NewRef(context == NULL || context->active == NULL ? Py_None : (PyObject *)context->active);
+}
+
+PyObject *
+py_set_stance(PyObject *Py_UNUSED(module), PyObject *stance)
+{
+    long value = PyLong_AsLong(stance);
+    if (value == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    if (value < STANCE_NORMAL || value > STANCE_DISABLED) {
+        PyErr_Format(PyExc_ValueError, "a stance is 0 (normal), 1 (run only) or 2 (disabled), not %ld", value);
+        return NULL;
+    }
+    ThreadContext *context = thread_context_get();
+    if (context == NULL) {
+        return NULL;
+    }
+    Stance before = context->stance;
+    context->stance = (Stance)value;
+    return PyLong_FromLong(before);
+}
+
+int
+thread_context_let_go(ThreadContext *context)
+{
+    PyObject *handed = context->handed;
+    context->handed = NULL;
+    return handed == NULL ? 0 : PyList_SetSlice(handed, 0, PyList_GET_SIZE(handed), NULL);
+}
+
+PyObject *
+py_let_go(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    ThreadContext *context = thread_context_peek(PyThreadState_Get());
+    if (context != NULL && thread_context_let_go(context) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}

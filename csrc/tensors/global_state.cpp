@@ -1,0 +1,498 @@
+/* GlobalState: torch's settings of a moment that change what a trace would record. */
+#include "tensors/tensor_checks.h"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <ATen/Context.h>
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/AutogradState.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/Device.h>
+#include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/PyInterpreter.h>
+
+#include "hook/thread_places.h"
+
+using tracer::ThreadPlaces;
+
+namespace {
+
+/* ---- settings that are one number ---- */
+
+enum class Kind { Bool, Dtype, Number };
+
+struct Setting {
+    const char *name;
+    Kind kind;
+    int64_t (*read)();
+};
+
+PyObject *peek_interpreter_stack = nullptr; /* functorch's own header cannot be included from outside of torch */
+
+/* What the innermost functorch interpreter answers to `method` (level or key); -1 if there is none. While functorch
+ * works on an operator it takes its key off the thread; then it changes no trace. */
+int64_t
+functorch(const char *method)
+{
+    if (!c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) {
+        return -1;
+    }
+    PyObject *interpreter = PyObject_CallNoArgs(peek_interpreter_stack);
+    PyObject *answer = interpreter == nullptr || interpreter == Py_None ? nullptr
+                                                                        : PyObject_CallMethod(interpreter, method, nullptr);
+    PyObject *number = answer == nullptr ? nullptr : PyNumber_Long(answer);
+    int64_t value = number == nullptr ? -1 : PyLong_AsLongLong(number);
+    PyErr_Clear();
+    Py_XDECREF(number);
+    Py_XDECREF(answer);
+    Py_XDECREF(interpreter);
+    return value;
+}
+
+template <at::DeviceType device>
+int64_t
+autocast_enabled()
+{
+    return at::autocast::is_autocast_enabled(device);
+}
+
+template <at::DeviceType device>
+int64_t
+autocast_dtype()
+{
+    return static_cast<int64_t>(at::autocast::get_autocast_dtype(device));
+}
+
+constexpr std::array<Setting, 13> settings{{
+    {"grad_mode", Kind::Bool, [] { return int64_t(c10::GradMode::is_enabled()); }},
+    {"inference_mode", Kind::Bool, [] { return int64_t(c10::InferenceMode::is_enabled()); }},
+    {"default_dtype", Kind::Dtype, [] { return int64_t(c10::get_default_dtype_as_scalartype()); }},
+    {"deterministic_algorithms", Kind::Bool, [] { return int64_t(at::globalContext().deterministicAlgorithms()); }},
+    {"deterministic_warn_only", Kind::Bool, [] { return int64_t(at::globalContext().deterministicAlgorithmsWarnOnly()); }},
+    {"autocast_cpu", Kind::Bool, autocast_enabled<at::kCPU>},
+    {"autocast_cpu_dtype", Kind::Dtype, autocast_dtype<at::kCPU>},
+    {"autocast_cuda", Kind::Bool, autocast_enabled<at::kCUDA>},
+    {"autocast_cuda_dtype", Kind::Dtype, autocast_dtype<at::kCUDA>},
+    {"autocast_cache", Kind::Bool, [] { return int64_t(at::autocast::is_autocast_cache_enabled()); }},
+    {"torch_function_disabled", Kind::Number,
+     [] { return int64_t(at::impl::PythonTorchFunctionTLS::get_disabled_state()); }},
+    {"functorch_level", Kind::Number, [] { return functorch("level"); }},
+    {"functorch_transform", Kind::Number, [] { return functorch("key"); }},
+}};
+
+PyObject *
+setting_value(Kind kind, int64_t value)
+{
+    switch (kind) {
+    case Kind::Bool:
+        return PyBool_FromLong(static_cast<long>(value));
+    case Kind::Dtype:
+        return Py_NewRef((PyObject *)torch::getTHPDtype(static_cast<at::ScalarType>(value)));
+    default:
+        return PyLong_FromLongLong(value);
+    }
+}
+
+/* ---- stacks of modes ---- */
+
+PyTypeObject *device_context_class = nullptr; /* what set_default_device() and `with torch.device(...)` push */
+
+/* A mode on a stack. Device contexts are the same if their devices are; all others, if they are the same object. The
+ * object is not kept alive, unless it allows no weak reference. */
+struct Mode {
+    PyTypeObject *type; /* strong */
+    PyObject *held;     /* strong: a weak reference to the mode, the mode, or the device */
+    enum { Weak, Strong, Device } by;
+};
+
+struct FunctionModes {
+    static int64_t size() { return at::impl::PythonTorchFunctionTLS::stack_len(); }
+    static PyObject *at(int64_t index)
+    {
+        return at::impl::PythonTorchFunctionTLS::get_stack_at(index)->ptr(getPyInterpreter());
+    }
+};
+
+struct DispatchModes {
+    static int64_t size() { return c10::impl::TorchDispatchModeTLS::stack_len(); }
+    static PyObject *at(int64_t index)
+    {
+        return c10::impl::TorchDispatchModeTLS::get_stack_at(index)->ptr(getPyInterpreter());
+    }
+};
+
+/* The device of a device context: new reference, or nullptr without an exception. */
+PyObject *
+context_device(PyObject *mode)
+{
+    if (Py_TYPE(mode) != device_context_class) {
+        return nullptr;
+    }
+    PyObject **dict = _PyObject_GetDictPtr(mode);
+    PyObject *device = dict == nullptr || *dict == nullptr ? nullptr : PyDict_GetItemString(*dict, "device");
+    return device != nullptr && THPDevice_Check(device) ? Py_NewRef(device) : nullptr;
+}
+
+Mode
+remember(PyObject *object)
+{
+    Mode mode{(PyTypeObject *)Py_NewRef((PyObject *)Py_TYPE(object)), context_device(object), Mode::Device};
+    if (mode.held == nullptr) {
+        mode.held = PyWeakref_NewRef(object, nullptr);
+        mode.by = Mode::Weak;
+    }
+    if (mode.held == nullptr) {
+        PyErr_Clear();
+        mode.held = Py_NewRef(object);
+        mode.by = Mode::Strong;
+    }
+    return mode;
+}
+
+bool
+same_device(PyObject *held, PyObject *object)
+{
+    PyObject *device = context_device(object);
+    bool same = device != nullptr && ((THPDevice *)device)->device == ((THPDevice *)held)->device;
+    Py_XDECREF(device);
+    return same;
+}
+
+bool
+is_same(const Mode &mode, PyObject *object)
+{
+    if (Py_TYPE(object) != mode.type) {
+        return false;
+    }
+    switch (mode.by) {
+    case Mode::Weak:
+        return PyWeakref_GetObject(mode.held) == object;
+    case Mode::Strong:
+        return mode.held == object;
+    default:
+        return same_device(mode.held, object);
+    }
+}
+
+template <class Stack>
+std::vector<Mode>
+remember_stack()
+{
+    std::vector<Mode> modes;
+    for (int64_t i = 0; i < Stack::size(); i++) {
+        modes.push_back(remember(Stack::at(i)));
+    }
+    return modes;
+}
+
+template <class Stack>
+bool
+same_stack(const std::vector<Mode> &modes, size_t present)
+{
+    if (modes.size() != present) {
+        return false;
+    }
+    for (size_t i = 0; i < present; i++) {
+        if (!is_same(modes[i], Stack::at(static_cast<int64_t>(i)))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void
+forget(std::vector<Mode> &modes)
+{
+    std::vector<Mode> gone;
+    gone.swap(modes);
+    for (Mode &mode : gone) {
+        Py_DECREF(mode.type);
+        Py_DECREF(mode.held);
+    }
+}
+
+/* ---- words for what changed ---- */
+
+PyObject *
+mode_word(PyTypeObject *type, PyObject *device)
+{
+    return device == nullptr ? PyUnicode_FromString(type->tp_name) : PyUnicode_FromFormat("%s(%S)", type->tp_name, device);
+}
+
+PyObject *
+remembered_words(const std::vector<Mode> &modes)
+{
+    PyObject *words = PyList_New(0);
+    for (const Mode &mode : modes) {
+        PyObject *word = mode_word(mode.type, mode.by == Mode::Device ? mode.held : nullptr);
+        if (word == nullptr || PyList_Append(words, word) < 0) {
+            Py_CLEAR(words);
+        }
+        Py_XDECREF(word);
+        if (words == nullptr) {
+            break;
+        }
+    }
+    return words;
+}
+
+template <class Stack>
+PyObject *
+present_words()
+{
+    std::vector<Mode> present = remember_stack<Stack>();
+    PyObject *words = remembered_words(present);
+    forget(present);
+    return words;
+}
+
+/* Steals the three last; appends "name was x, is y". */
+int
+append_change(PyObject *list, const char *name, PyObject *was, PyObject *is, const char *note)
+{
+    PyObject *text = was == nullptr || is == nullptr ? nullptr
+                                                     : PyUnicode_FromFormat("%s was %R, is %R%s", name, was, is, note);
+    int failed = text == nullptr ? -1 : PyList_Append(list, text);
+    Py_XDECREF(text);
+    Py_XDECREF(was);
+    Py_XDECREF(is);
+    return failed;
+}
+
+template <class Stack>
+int
+append_stack_change(PyObject *list, const char *name, const std::vector<Mode> &modes)
+{
+    if (same_stack<Stack>(modes, static_cast<size_t>(Stack::size()))) {
+        return 0;
+    }
+    PyObject *was = remembered_words(modes), *is = present_words<Stack>();
+    int alike = was != nullptr && is != nullptr && PyObject_RichCompareBool(was, is, Py_EQ) == 1;
+    return append_change(list, name, was, is, alike ? " (other objects)" : "");
+}
+
+/* ---- the type ---- */
+
+struct GlobalState {
+    PyObject_HEAD
+    std::array<int64_t, settings.size()> values;
+    std::vector<Mode> *function_modes, *dispatch_modes;
+};
+
+PyObject *
+state_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static const char *keywords[] = {"numbers", nullptr};
+    PyObject *numbers = nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O!:GlobalState", const_cast<char **>(keywords), &PyTuple_Type,
+                                     &numbers)) {
+        return nullptr;
+    }
+    if (numbers != nullptr && PyTuple_GET_SIZE(numbers) != static_cast<Py_ssize_t>(settings.size())) {
+        PyErr_SetString(PyExc_ValueError, "these are not the numbers of a GlobalState");
+        return nullptr;
+    }
+    GlobalState *self = reinterpret_cast<GlobalState *>(type->tp_alloc(type, 0));
+    if (self == nullptr) {
+        return nullptr;
+    }
+    for (size_t i = 0; i < settings.size(); i++) {
+        PyObject *number = numbers == nullptr ? nullptr : PyTuple_GET_ITEM(numbers, static_cast<Py_ssize_t>(i));
+        self->values[i] = number == nullptr ? settings[i].read() : PyLong_AsLongLong(number);
+    }
+    self->function_modes = new std::vector<Mode>(numbers == nullptr ? remember_stack<FunctionModes>() : std::vector<Mode>());
+    self->dispatch_modes = new std::vector<Mode>(numbers == nullptr ? remember_stack<DispatchModes>() : std::vector<Mode>());
+    if (PyErr_Occurred()) {
+        Py_DECREF(self);
+        return nullptr;
+    }
+    return reinterpret_cast<PyObject *>(self);
+}
+
+/* As all the settings would be read, with fewer calls. */
+bool
+same_settings(const std::array<int64_t, settings.size()> &values, const ThreadPlaces &here)
+{
+    static const at::Context *const context = &at::globalContext();
+    const c10::AutogradState &autograd = here.autograd();
+    const c10::impl::LocalDispatchKeySet keys = here.keys();
+    const auto autocast_off = [&keys](at::DeviceType device) {
+        return keys.excluded_.has(at::autocast::get_autocast_dispatch_key_from_device_type(device));
+    };
+    const bool transformed = keys.included_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+    return values[0] == int64_t(autograd.get_grad_mode()) && values[1] == int64_t(autograd.get_inference_mode())
+           && values[2] == int64_t(c10::get_default_dtype_as_scalartype())
+           && values[3] == int64_t(context->deterministicAlgorithms())
+           && values[4] == int64_t(context->deterministicAlgorithmsWarnOnly())
+           && values[5] == int64_t(!autocast_off(at::kCPU)) && values[6] == autocast_dtype<at::kCPU>()
+           && values[7] == int64_t(!autocast_off(at::kCUDA)) && values[8] == autocast_dtype<at::kCUDA>()
+           && values[9] == int64_t(at::autocast::is_autocast_cache_enabled())
+           && values[10] == int64_t(here.functions_disabled()) && values[11] == (transformed ? functorch("level") : -1)
+           && values[12] == (transformed ? functorch("key") : -1);
+}
+
+bool
+same_state(const GlobalState *self)
+{
+    const ThreadPlaces &here = ThreadPlaces::here();
+    return same_settings(self->values, here) && same_stack<FunctionModes>(*self->function_modes, here.function_mode_count())
+           && same_stack<DispatchModes>(*self->dispatch_modes, here.dispatch_mode_count());
+}
+
+PyObject *
+state_check(PyObject *object, PyObject *)
+{
+    return PyBool_FromLong(same_state(reinterpret_cast<GlobalState *>(object)));
+}
+
+int
+append_changes(GlobalState *self, PyObject *list)
+{
+    for (size_t i = 0; i < settings.size(); i++) {
+        const Setting &setting = settings[i];
+        int64_t now = setting.read();
+        if (now != self->values[i]
+            && append_change(list, setting.name, setting_value(setting.kind, self->values[i]),
+                             setting_value(setting.kind, now), "")
+                   < 0) {
+            return -1;
+        }
+    }
+    if (append_stack_change<FunctionModes>(list, "torch_function_modes", *self->function_modes) < 0) {
+        return -1;
+    }
+    return append_stack_change<DispatchModes>(list, "torch_dispatch_modes", *self->dispatch_modes);
+}
+
+PyObject *
+state_changes(PyObject *object, PyObject *)
+{
+    PyObject *list = PyList_New(0);
+    if (list != nullptr && append_changes(reinterpret_cast<GlobalState *>(object), list) < 0) {
+        Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* What a state of another process is made from; None if modes were on the stacks, which are objects of this one. */
+PyObject *
+state_numbers(PyObject *object, PyObject *)
+{
+    GlobalState *self = reinterpret_cast<GlobalState *>(object);
+    if (!self->function_modes->empty() || !self->dispatch_modes->empty()) {
+        Py_RETURN_NONE;
+    }
+    PyObject *numbers = PyTuple_New(static_cast<Py_ssize_t>(settings.size()));
+    for (size_t i = 0; numbers != nullptr && i < settings.size(); i++) {
+        PyObject *number = PyLong_FromLongLong(self->values[i]);
+        if (number == nullptr) {
+            Py_CLEAR(numbers);
+            break;
+        }
+        PyTuple_SET_ITEM(numbers, static_cast<Py_ssize_t>(i), number);
+    }
+    return numbers;
+}
+
+int
+state_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    GlobalState *self = reinterpret_cast<GlobalState *>(object);
+    for (const std::vector<Mode> *modes : {self->function_modes, self->dispatch_modes}) {
+        for (size_t i = 0; modes != nullptr && i < modes->size(); i++) {
+            Py_VISIT((*modes)[i].type);
+            Py_VISIT((*modes)[i].held);
+        }
+    }
+    return 0;
+}
+
+int
+state_clear(PyObject *object)
+{
+    GlobalState *self = reinterpret_cast<GlobalState *>(object);
+    for (std::vector<Mode> *modes : {self->function_modes, self->dispatch_modes}) {
+        if (modes != nullptr) {
+            forget(*modes);
+        }
+    }
+    return 0;
+}
+
+void
+state_dealloc(PyObject *object)
+{
+    PyObject_GC_UnTrack(object);
+    state_clear(object);
+    delete reinterpret_cast<GlobalState *>(object)->function_modes;
+    delete reinterpret_cast<GlobalState *>(object)->dispatch_modes;
+    Py_TYPE(object)->tp_free(object);
+}
+
+PyMethodDef state_methods[] = {
+    {"check", state_check, METH_NOARGS, "check() -> whether all is as it was when this was made"},
+    {"changes", state_changes, METH_NOARGS, "changes() -> what differs, one str each"},
+    {"numbers", state_numbers, METH_NOARGS, "numbers() -> what GlobalState(numbers) makes it of again, or None"},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyTypeObject *
+state_type()
+{
+    static PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)
+    };
+    type.tp_name = "tracer._C.GlobalState";
+    type.tp_doc = PyDoc_STR(
+        "GlobalState(numbers=<those of now>)\n--\n\ntorch's settings on this thread that change what a trace records.");
+    type.tp_basicsize = sizeof(GlobalState);
+    type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
+    type.tp_new = state_new;
+    type.tp_dealloc = state_dealloc;
+    type.tp_traverse = state_traverse;
+    type.tp_clear = state_clear;
+    type.tp_methods = state_methods;
+    return &type;
+}
+
+} // namespace
+
+int
+global_state_holds(PyObject *state)
+{
+    return same_state(reinterpret_cast<GlobalState *>(state));
+}
+
+int
+is_global_state(PyObject *object)
+{
+    return Py_IS_TYPE(object, state_type());
+}
+
+/* A new reference to module.name, or nullptr. */
+static PyObject *
+import_name(const char *module_name, const char *name)
+{
+    PyObject *module = PyImport_ImportModule(module_name);
+    PyObject *found = module == nullptr ? nullptr : PyObject_GetAttrString(module, name);
+    Py_XDECREF(module);
+    return found;
+}
+
+int
+global_state_init(PyObject *module)
+{
+    device_context_class = (PyTypeObject *)import_name("torch.utils._device", "DeviceContext");
+    peek_interpreter_stack = import_name("torch._C._functorch", "peek_interpreter_stack");
+    if (device_context_class == nullptr || peek_interpreter_stack == nullptr) {
+        return -1;
+    }
+    return PyModule_AddType(module, state_type());
+}
