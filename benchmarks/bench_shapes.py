@@ -24,8 +24,8 @@ from torch.func import functional_call
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from tracer.graph.fake_mode import FakeMode
-from tracer.graph.fake_tensors import FakeWorld
+from tracer.graph.fakes.fake_mode import FakeMode
+from tracer.graph.fakes.fake_tensors import FakeWorld
 from tracer.sources import LocalSource
 
 BATCH, SEQUENCE, ROUNDS = 3, 17, 5

@@ -19,7 +19,7 @@ import tracer
 from benchmarks import trace_cases
 from benchmarks.trace_cases import Traced
 from benchmarks.warm_cases import CASES, Call, WarmCase
-from tracer.graph.fake_mode import FakeMode
+from tracer.graph.fakes.fake_mode import FakeMode
 
 MANY_ENTRIES = 1000
 SLICE = 0.01  # seconds that a variant runs in one round

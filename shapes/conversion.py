@@ -1,4 +1,4 @@
-"""Expressions to SymPy and back. SymPy sees own functions (`shapes.functions`), which never simplify behind our back.
+"""Expressions to SymPy and back. SymPy sees own functions (`shapes.sympy_functions`), which never simplify behind our back.
 
 `SYMPY_FUNCTIONS` maps a SymPy class to how it is built here; a front end registers the classes of its own.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
-from shapes import functions as f
+from shapes import sympy_functions as f
 from shapes.floats import FloatExpr
 from shapes.math_functions import MATH_FUNCTIONS
 from shapes.operations import FLOAT, INTEGER

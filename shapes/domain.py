@@ -17,9 +17,9 @@ import sympy
 
 from shapes.constraints import LARGEST_SIZE
 from shapes.evaluation import evaluate
-from shapes.functions import PythonMod
 from shapes.parsing import variable
 from shapes.printing import python_source
+from shapes.sympy_functions import PythonMod
 
 Point = dict[Any, int]  # symbol -> value
 

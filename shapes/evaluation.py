@@ -8,8 +8,8 @@ import sympy
 from sympy import Symbol
 from sympy.core.sorting import default_sort_key
 
-from shapes.functions import Where
 from shapes.python_function import Number, PythonFunction, python_number
+from shapes.sympy_functions import Where
 
 COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
     sympy.Eq: operator.eq,

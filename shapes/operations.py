@@ -14,8 +14,8 @@ from typing import Any
 
 import sympy
 
-from shapes import functions as f
 from shapes import ranges
+from shapes import sympy_functions as f
 from shapes.math_functions import MATH_FUNCTIONS
 from shapes.ranges import Range
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import sympy
 
-from shapes.functions import BitAnd, BitOr, BitXor, FloorDiv, LShift, Max, Min, Pow, PythonMod, RShift, Where
+from shapes.sympy_functions import BitAnd, BitOr, BitXor, FloorDiv, LShift, Max, Min, Pow, PythonMod, RShift, Where
 
 
 class ParseError(ValueError):

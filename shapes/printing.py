@@ -17,8 +17,8 @@ from sympy.core.relational import Relational
 from sympy.core.sorting import default_sort_key
 
 from shapes.evaluation import ordered_args
-from shapes.functions import FloatNeg, FloorDiv, Pow, PythonMod, Where
 from shapes.python_function import PythonFunction, is_integral, python_number
+from shapes.sympy_functions import FloatNeg, FloorDiv, Pow, PythonMod, Where
 
 NAMESPACE: dict[str, Any] = {"math": math}
 

@@ -1,4 +1,4 @@
-"""The arrows of docs/architecture.md ("Who may know whom"), and the doors of torch that the decisions allow.
+"""The floors of docs/architecture.md, where every arrow points down, and the doors of torch that the decisions allow.
 
 Read from the source by its AST; what stands under `if TYPE_CHECKING` is no dependency.
 """
@@ -16,66 +16,41 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FILES = sorted(path for package in ("tracer", "shapes") for path in (ROOT / package).rglob("*.py"))
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
-# leaves know no room of the tracer
-LEAVES = {"locations", "errors", "exc", "config", "user_marks", "metrics", "logs", "steady_steps", "handing_on"}
-
-# room -> what it may import of the tracer; a room is a package or a file of `tracer`, `a.b` is that file alone
-ROOMS: dict[str, set[str]] = {
-    "sources": {"_C"},
-    "bytecode": set(),
-    "guards": {"sources", "_C", "locations", "steady_steps"},
-    "graph_breaks": {"errors"},
-    "graph": {"sources", "graph_breaks", "variables.base", "_C", *LEAVES},
-    "effects": {"variables", "graph_breaks", "sources", *LEAVES},
-    "variables": {"sources", "guards", "graph", "effects", "graph_breaks", "library.registry", "_C", *LEAVES},
-    "library": {"variables", "sources", "guards", "graph", "effects", "graph_breaks", "preserve", "polyfills",
-                "api.inside", "_C", *LEAVES},
-    "polyfills": {"library", "api.inside"},  # where they are registered, and what stands for a break
-    "interpreter": {"variables", "library", "sources", "guards", "graph", "effects", "graph_breaks", "bytecode",
-                    "preserve", "polyfills", "log_texts", "_C", *LEAVES},
-    "codegen": {"interpreter", "variables", "effects", "guards", "graph", "sources", "graph_breaks", "bytecode",
-                "_C", *LEAVES},
-    "preserve": {"graph_breaks", "_C", *LEAVES},
-    "backends": {"graph", *LEAVES},
-    "cache": {"_C", "guards", "metrics"},
-    "trace_guards": {"interpreter", "variables", "guards", "sources", *LEAVES},
-    "stances": {"_C"},
-    "misses": {"cache", "upkeep", "time_limit", "frame_state", "stances", "log_texts", "guards", "sources", "_C", *LEAVES},
-    "time_limit": {"preserve", "tracing_lock", "_C", *LEAVES},
-    "upkeep": {"cache", "guards", "graph", "sources", "tracing_lock", "_C", *LEAVES},
-    "shape_spec": {"argument_paths", "sources", "guards", *LEAVES},
-    "argument_paths": {"sources", "guards", "_C", *LEAVES},
-    "frame_state": {"sources", *LEAVES},
-    "log_texts": {"guards", "locations", "errors", "bytecode"},
-    "api": {"backends", "region_state", "shape_spec", "serving", "saving", "stances", "_C", *LEAVES},
-    "report": {"log_texts", "guards", "sources", *LEAVES},
-    "saving": {"serving", "cache", "upkeep", "guards", "graph", "preserve", "sources", "tracing_lock", "_C", *LEAVES},
-    "serving": {"api", "region_state", "cache", "upkeep", "graph", "preserve", "shape_spec", "argument_paths", "guards",
-                "sources", "tracing_lock", "_C", *LEAVES},
-}  # fmt: skip
-KNOWN_BY_ALL_OF = {
-    "convert_frame": {"region_state"},
-    "region_state": {"api", "serving"},
-    "api": {"__init__", "library", "polyfills", "serving"},
-    "codegen": {"convert_frame"},
-    "report": {"__init__", "__main__"},
-    "saving": {"__init__", "api"},
-    "serving": {"__init__", "__main__", "api", "saving"},
-}
+# The house, from the ground up. A room knows the rooms on the floors below it, and none beside or above it. A room is a package
+# of `tracer`, or a module at its top.
+GROUND = "config errors exc forwarding graph_breaks inside locations logs metrics platform_check steady_steps user_marks"
+FLOORS = (
+    GROUND,
+    "bytecode sources",
+    "guards operators",
+    "protocol",
+    "graph",
+    "backends effects",
+    "variables",
+    "library",
+    "interpreter",
+    "codegen",
+    "runtime",
+    "pipeline",
+    "api",
+    "serving",
+    "report saving",
+    "__init__ __main__",
+)
+FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()} | {"_C": -1}
 
 # Imports inside functions: what takes long to load and is needed by few.
 LATE = {
     ("shapes.solver.terms", "z3"),
     ("tracer.platform_check", "torch"),  # after the versions were found to be right
     ("tracer.platform_check", "tracer._C"),
-    ("tracer.api.settings", "tracer.region_state"),
-    ("tracer.api.settings", "tracer.shape_spec"),
-    ("tracer.api.region_methods", "tracer.serving"),
-    ("tracer.api.region_methods", "tracer.saving"),
+    ("tracer.api.settings", "tracer.pipeline.convert_frame"),
+    ("tracer.api.settings", "tracer.runtime.region_state"),
+    ("tracer.api.settings", "tracer.runtime.shape_spec"),
     ("tracer.backends.calling", "tracer.backends"),
     ("tracer.backends.torch_compilers", "torch._inductor"),
     ("tracer.backends.torch_compilers", "torch._inductor.compile_fx"),
-    ("tracer.graph.array_operations", "torch._numpy"),  # only programs with arrays need it
+    ("tracer.graph.operations.array_operations", "torch._numpy"),  # only programs with arrays need it
 }
 
 FORBIDDEN = ("torch._dynamo", "torch._C._dynamo")
@@ -83,23 +58,23 @@ BRIDGE = "tracer.backends.torch_bridge"
 # private parts of torch -> the modules, and packages, that use them
 DOORS: dict[str, set[str]] = {
     "torch._C": {"tracer.graph"},
-    "torch._dispatch.python": {"tracer.graph", "tracer.preserve"},
-    "torch._functorch.pyfunctorch": {"tracer.preserve"},
+    "torch._dispatch.python": {"tracer.graph", "tracer.effects.torch_state"},
+    "torch._functorch.pyfunctorch": {"tracer.effects.torch_state"},
     "torch._functorch.aot_autograd": {"tracer.backends.torch_compilers"},
     "torch._guards": {BRIDGE},
     "torch._inductor": {"tracer.backends.torch_compilers"},
-    "torch._numpy": {"tracer.graph.array_operations"},
+    "torch._numpy": {"tracer.graph.operations.array_operations"},
     "torch._subclasses": {"tracer.graph", "tracer.backends.fake_layouts", "tracer.backends.views", BRIDGE},
     "torch.utils._device": {
-        "tracer.preserve",
+        "tracer.effects.torch_state",
         "tracer.interpreter.overriding",
         "tracer.library.torch_.overrides",
-        "tracer.library.torch_.state",
+        "tracer.library.torch_.global_state",
     },
     "torch.utils._pytree": {
         "tracer.api.export",
-        "tracer.graph.transformed",
-        "tracer.graph.rows",
+        "tracer.graph.operations.func_transforms",
+        "tracer.graph.independent_rows",
         "tracer.graph.row_rules",
         "tracer.graph.same_graph",
         "tracer.library",
@@ -107,10 +82,10 @@ DOORS: dict[str, set[str]] = {
         BRIDGE,
     },
     "torch.utils._python_dispatch": {"tracer.graph", "tracer.library.torch_.wrappers", BRIDGE},
-    "torch.utils._sympy": {"tracer.graph.torch_sympy", "tracer.graph.shape_env_adapter", BRIDGE},
+    "torch.utils._sympy": {"tracer.graph.symbols", BRIDGE},
     "torch.fx.experimental": {
         "tracer.graph",
-        "tracer.variables.symbolic",
+        "tracer.variables.values.symbolic",
         "tracer.library.torch_.numbers",
         "tracer.backends.aten_operators",
         BRIDGE,
@@ -156,23 +131,28 @@ def within(name: str, package: str) -> bool:
     return name == package or name.startswith(f"{package}.")
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_knows_only_the_rooms_that_it_may_know(room):
-    allowed = {f"tracer.{name}" for name in ROOMS[room] | {room}}
-    strangers = [
+def test_every_room_stands_on_a_floor():
+    assert {room_of(module) for module in MODULES if within(module, "tracer")} == FLOOR_OF.keys() - {"_C"}
+
+
+@pytest.mark.parametrize("room", [room for floor in FLOORS[1:] for room in floor.split()])
+def test_a_room_knows_only_rooms_on_the_floors_below(room):
+    arrows_up = [
         f"{module} -> {found.name}"
         for module in MODULES
-        if module.startswith("tracer") and room_of(module) == room
+        if within(module, "tracer") and room_of(module) == room
         for found in imports(module)
-        if within(found.name, "tracer") and found.name != "tracer" and not any(within(found.name, name) for name in allowed)
+        if found.name.startswith("tracer.") and room_of(found.name) != room
+        if FLOOR_OF[room_of(found.name)] >= FLOOR_OF[room]
     ]
-    assert not strangers
+    assert not arrows_up
 
 
-@pytest.mark.parametrize("room", KNOWN_BY_ALL_OF)
-def test_few_know_the_top(room):
-    knows = {room_of(module) for module in MODULES for found in imports(module) if within(found.name, f"tracer.{room}")}
-    assert knows - {room} <= KNOWN_BY_ALL_OF[room]
+def test_the_ground_floor_knows_no_room_above_it():
+    for module in MODULES:
+        if within(module, "tracer") and room_of(module) in GROUND.split():
+            known = {room_of(found.name) for found in imports(module) if found.name.startswith("tracer.")}
+            assert known <= {*GROUND.split(), "_C"}, module
 
 
 def test_shapes_knows_nothing_of_the_tracer_nor_of_torch_and_only_its_solver_knows_z3():

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import tracer
-from tracer.argument_paths import Attribute, follow, parsed, replaced, shown
+from tracer.runtime.argument_paths import Attribute, follow, parsed, replaced, shown
 
 Pair = collections.namedtuple("Pair", "ids mask")
 

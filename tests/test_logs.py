@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from tests.guards.helpers import X, frame, manager_of
-from tracer import graph_breaks, log_texts, logs
+from tracer import graph_breaks, logs
 from tracer.errors import Unsupported
 from tracer.guards import EqualsMatch, FunctionMatch, ShapeLine, TensorMatch, TypeMatch, tensor_spec
 from tracer.locations import UserLocation
+from tracer.runtime import log_texts
 from tracer.sources import GlobalSource, TensorSizeSource
 
 HERE = UserLocation(__file__, 1, "fn")

@@ -7,7 +7,7 @@ import torch
 from torch.export import Dim
 
 import tracer
-from tracer.shape_spec import ShapeSpec
+from tracer.runtime.shape_spec import ShapeSpec
 
 
 def texts(spec: ShapeSpec) -> list[str]:

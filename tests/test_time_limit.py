@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import tracer
-from tracer import config, time_limit
+from tracer import config
+from tracer.runtime import time_limit
 
 
 class Slow:
@@ -324,7 +325,7 @@ def asks(x):
 
 def test_what_z3_is_asked_when_the_time_is_up_is_not_known_and_guards_stay(monkeypatch):
     from shapes import solver
-    from tracer import convert_frame
+    from tracer.pipeline import convert_frame
 
     x = torch.ones(2, 2)
     usual = tracer.optimize("eager", dynamic=True)(asks)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tracer.tracing_lock import Stay, TracingLock
+from tracer.runtime.tracing_lock import Stay, TracingLock
 
 
 def entering(lock, stay=None):

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import tracer
-from tracer import config, upkeep
+from tracer import config
+from tracer.runtime import upkeep
 
 
 def entries(made):
@@ -110,7 +111,7 @@ def test_an_entry_of_other_filters_of_warnings_stays():
 
 
 def test_what_the_solver_cannot_tell_stays(monkeypatch):
-    monkeypatch.setattr("tracer.upkeep.solver.implies", lambda *args, **options: None)
+    monkeypatch.setattr("tracer.runtime.upkeep.solver.implies", lambda *args, **options: None)
     made = tracer.optimize("eager")(double)
     for size in (3, 4):
         made(torch.ones(size))
@@ -232,9 +233,9 @@ def test_a_merge_that_is_not_proved_is_not_made(monkeypatch):
     for shape in ((3, 4), (9, 4), (3, 9)):
         made(torch.ones(*shape))
     satisfy = upkeep.solver.satisfy
-    monkeypatch.setattr("tracer.upkeep.solver.satisfy", lambda *args, **options: upkeep.solver.Answer("unknown"))
+    monkeypatch.setattr("tracer.runtime.upkeep.solver.satisfy", lambda *args, **options: upkeep.solver.Answer("unknown"))
     assert made.compact() == 0 and len(entries(made)) == 3
-    monkeypatch.setattr("tracer.upkeep.solver.satisfy", satisfy)
+    monkeypatch.setattr("tracer.runtime.upkeep.solver.satisfy", satisfy)
     assert made.compact() == 2 and len(entries(made)) == 1
 
 
@@ -490,7 +491,7 @@ def test_a_frame_that_the_tracer_fails_on_is_counted_and_told(monkeypatch):
     def fails(self):
         raise RuntimeError("of ours")
 
-    monkeypatch.setattr("tracer.convert_frame.FrameConversion.entry", fails)
+    monkeypatch.setattr("tracer.pipeline.convert_frame.FrameConversion.entry", fails)
     seen = []
     end = tracer.add_callback(seen.append, "skip")
     try:

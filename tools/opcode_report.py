@@ -14,7 +14,7 @@ from typing import Any
 from tracer.bytecode import OpcodeReport, opcode_report
 from tracer.bytecode.dialect import ENCODING_ONLY
 from tracer.interpreter import opcodes
-from tracer.interpreter.registry import OPCODES
+from tracer.interpreter.handlers import OPCODES
 
 MAPS: dict[str, dict[str, Any]] = {
     path.stem: json.loads(path.read_text(encoding="utf-8"))

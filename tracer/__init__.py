@@ -15,7 +15,6 @@ from tracer.api.disabling import disable, run
 from tracer.api.entry import compile, compile_module, optimize
 from tracer.api.explain import ExplainOutput, explain
 from tracer.api.export import ExportResult, export
-from tracer.api.inside import graph_break, is_compiling
 from tracer.api.marks import (
     allow_in_graph,
     assume_constant_result,
@@ -31,11 +30,13 @@ from tracer.api.modules import OptimizedModule
 from tracer.api.settings import region_of, reset
 from tracer.api.stances import set_stance
 from tracer.backends.registry import list_backends, register_backend
+from tracer.inside import graph_break, is_compiling
 from tracer.logs import set_logs
 from tracer.metrics import add_callback, counters
 
 if TYPE_CHECKING:
     from tracer.report.recorder import record
+    from tracer.runtime.shape_spec import ShapeSpec
     from tracer.saving.files import load, save
     from tracer.serving.buckets import BucketPlan, plan_buckets
     from tracer.serving.contract import Contract, contract
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from tracer.serving.pinning import compact, pin, unpin
     from tracer.serving.sealing import seal, unseal
     from tracer.serving.why import stats, why
-    from tracer.shape_spec import ShapeSpec
 
 __version__ = "0.1.0"
 
@@ -51,7 +51,7 @@ _LATE = {  # name -> the module that has it, loaded when the name is first used
     "BucketPlan": "tracer.serving.buckets",
     "Contract": "tracer.serving.contract",
     "Coverage": "tracer.serving.coverage",
-    "ShapeSpec": "tracer.shape_spec",
+    "ShapeSpec": "tracer.runtime.shape_spec",
     "compact": "tracer.serving.pinning",
     "contract": "tracer.serving.contract",
     "coverage": "tracer.serving.coverage",

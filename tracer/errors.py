@@ -92,6 +92,14 @@ class NotNow(Exception):
     """Raised while tracing: this call is to be run by CPython, and traced when it comes again."""
 
 
+class LeftToCPython(Exception):
+    """A frame cannot be traced at all: CPython runs it, now and later. `reason` says why, where one break is to blame."""
+
+    def __init__(self, reason: Unsupported | None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 class TraceAnew(Exception):
     """Raised while tracing: the attempt is thrown away, and another one decides conditions on sizes as this call has them; with
     `asks_layout`, those that tell how results lie in memory; with `holds_leaves`, leaves that require gradients are made outside

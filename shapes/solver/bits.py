@@ -11,9 +11,9 @@ from typing import Any
 import sympy
 from sympy import Expr
 
-from shapes.functions import BitAnd, BitOr, BitXor, LShift, Pow, RShift
 from shapes.ranges import INF
 from shapes.solver.translate import Meaning, NotInteger, Translator, translates
+from shapes.sympy_functions import BitAnd, BitOr, BitXor, LShift, Pow, RShift
 
 MAX_BITS = 16  # of two unknowns
 MAX_MASK_BITS = 64  # of a constant

@@ -12,9 +12,9 @@ from sympy import Symbol
 from sympy.core.relational import Relational
 
 from shapes import ranges
-from shapes.functions import FloorDiv, Max, Min, PythonMod
 from shapes.printing import nice_sides
 from shapes.ranges import INF, Range
+from shapes.sympy_functions import FloorDiv, Max, Min, PythonMod
 
 EVERYTHING: Range = (-INF, INF)
 

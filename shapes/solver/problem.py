@@ -19,11 +19,11 @@ from sympy import Symbol
 from sympy.logic.boolalg import Boolean
 
 from shapes.evaluation import evaluate
-from shapes.functions import LShift, Pow
 from shapes.solver import bits  # noqa: F401  registers translations
 from shapes.solver.bounds import Bounds
 from shapes.solver.terms import Terms, terms
 from shapes.solver.translate import Translator
+from shapes.sympy_functions import LShift, Pow
 
 RLIMIT = 200_000  # of one question, about 40 ms; most that z3 can decide take a few hundred to some thousands
 SECONDS = 2.0  # for a question of RLIMIT steps: z3 may work out products of millions of digits, which count as no step at all

@@ -15,9 +15,9 @@ from sympy import Expr, Symbol
 from sympy.core.relational import Relational
 
 from shapes.evaluation import ordered_args
-from shapes.functions import FloorDiv, Max, Min, PythonMod, Where
 from shapes.solver.bounds import Bounds
 from shapes.solver.terms import Terms
+from shapes.sympy_functions import FloorDiv, Max, Min, PythonMod, Where
 
 
 class Meaning(NamedTuple):

@@ -16,7 +16,7 @@ def run_python(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_import_loads_neither_solver_nor_fake_tensors_nor_dynamo():
-    heavy = ["sympy", "z3", "torch._dynamo", "torch._functorch.aot_autograd", "tracer.region_state"]
+    heavy = ["sympy", "z3", "torch._dynamo", "torch._functorch.aot_autograd", "tracer.runtime.region_state"]
     done = run_python(f"import sys, tracer; print([m for m in {heavy} if m in sys.modules])")
     assert done.stdout.strip() == "[]", done.stderr
 

@@ -15,7 +15,7 @@ from shapes.symbols import Kind
 from tracer.backends.calling import resolve_backend
 from tracer.backends.torch_bridge import Bridge, compile_with
 from tracer.exc import BackendCompilerFailed
-from tracer.graph.fake_tensors import FakeWorld
+from tracer.graph.fakes.fake_tensors import FakeWorld
 from tracer.sources import LocalSource
 
 

@@ -12,7 +12,7 @@ import pytest
 from tools.opcode_report import MAPS, changed, new, report
 from tracer.bytecode import DIALECT, dialect_of, opcode_report
 from tracer.bytecode.dialect import DIALECTS, ENCODING_ONLY
-from tracer.interpreter.registry import OPCODES
+from tracer.interpreter.handlers import OPCODES
 
 
 def test_every_dialect_has_an_opcode_map():

@@ -10,8 +10,8 @@ import torch
 from shapes import DimPolicy
 from shapes.evaluation import evaluate
 from shapes.printing import NAMESPACE
-from tracer.graph.fake_tensors import FakeWorld
-from tracer.graph.sym_node import SYM_TYPES
+from tracer.graph.fakes.fake_tensors import FakeWorld
+from tracer.graph.symbols.sym_node import SYM_TYPES
 from tracer.sources import LocalSource
 
 

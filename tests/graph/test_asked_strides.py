@@ -15,8 +15,8 @@ from tests.support import captured_made
 from tracer import config, optimize, region_of
 from tracer.graph import asked_strides
 from tracer.graph.asked_strides import ASKED
-from tracer.graph.fake_mode import FakeMode
-from tracer.graph.fake_tensors import FakeWorld
+from tracer.graph.fakes.fake_mode import FakeMode
+from tracer.graph.fakes.fake_tensors import FakeWorld
 
 aten = torch.ops.aten
 

@@ -7,8 +7,8 @@ import torch
 
 import tracer
 from tests.support import check_made
-from tracer.graph.fake_tensors import FakeWorld
-from tracer.graph.shape_env_adapter import MOST_FUNCTIONS
+from tracer.graph.fakes.fake_tensors import FakeWorld
+from tracer.graph.symbols.shape_env_adapter import MOST_FUNCTIONS
 from tracer.sources import LocalSource
 
 X = torch.arange(3.0)

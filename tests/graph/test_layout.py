@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shapes.printing import NAMESPACE
 from tests.shapes.algebra_programs import examples
-from tracer.graph.fake_tensors import FakeWorld
+from tracer.graph.fakes.fake_tensors import FakeWorld
 from tracer.graph.layout import answer
 from tracer.sources import LocalSource
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from tests.graph.fakes import leaves, make_fakes
 from tests.graph.operator_cases import BASE, CASES, DATA_DEPENDENT, OTHERS, Case
 from tests.support import check
-from tracer.graph.fake_tensors import FakeWorld
+from tracer.graph.fakes.fake_tensors import FakeWorld
 
 
 class Counting:

@@ -22,7 +22,7 @@ from torch.fx.experimental.symbolic_shapes import (
 
 from shapes.evaluation import evaluate
 from tests.shapes.algebra_programs import examples
-from tracer.graph.fake_tensors import FakeWorld, concrete, expr_of, is_symbolic, symbols_in
+from tracer.graph.fakes.fake_tensors import FakeWorld, concrete, expr_of, is_symbolic, symbols_in
 from tracer.sources import LocalSource
 
 BINARY = {

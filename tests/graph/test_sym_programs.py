@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from shapes.printing import NAMESPACE
 from tests.shapes.algebra_programs import examples, trees
-from tracer.graph.fake_tensors import FakeWorld
+from tracer.graph.fakes.fake_tensors import FakeWorld
 from tracer.sources import LocalSource
 
 OPERATIONS = {

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 import tracer
 from tests.csrc.entries import entry, fresh
 from tracer import guards
-from tracer.cache import decide
 from tracer.guards import decision as deciding
 from tracer.guards.decision import LEAST, MOST, Feature, Word
 from tracer.guards.reading import WORD_SIZE
+from tracer.runtime.guarded_code import decide
 from tracer.sources import AttrSource, ItemSource, LocalSource, TensorSizeSource
 
 X, N = LocalSource("x"), LocalSource("n")

@@ -11,7 +11,7 @@ import torch
 from tests.library.names import NAMES
 from tests.support import check_made
 from tracer.library import all_models  # noqa: F401  (registers them)
-from tracer.library.registry import models
+from tracer.protocol.models import models
 
 
 def examples() -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ import torch
 import tracer
 from tests.comparing import Comparison
 from tests.support import captured_made, check_made
-from tracer.effects.draws import put_back, states_of
+from tracer.effects.random_draws import put_back, states_of
 from tracer.library.random_ import METHODS
 
 X = torch.arange(4.0)

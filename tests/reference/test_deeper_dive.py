@@ -11,7 +11,7 @@ import torch
 import tracer
 from tests.reference.recording import Recording, offset_of
 from tracer import logs
-from tracer.cache import GuardedCode
+from tracer.runtime.guarded_code import GuardedCode
 
 
 def toy_example(a, b):

@@ -21,7 +21,7 @@ import torch
 from tests.support import breaks, captured, check, check_made
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
-from tracer.effects.draws import put_back, states_of
+from tracer.effects.random_draws import put_back, states_of
 
 
 class Counting:

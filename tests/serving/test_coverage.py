@@ -12,8 +12,8 @@ import tracer
 from shapes.parsing import variable
 from shapes.regions import Uncovered
 from shapes.solver import Answer
+from tracer.runtime.shape_spec import ShapeSpec
 from tracer.serving import coverage as coverage_module
-from tracer.shape_spec import ShapeSpec
 
 B, S = variable("B"), variable("S")
 

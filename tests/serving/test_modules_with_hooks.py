@@ -108,7 +108,7 @@ def test_a_path_through_the_module_itself() -> None:
 
 def test_a_reset_while_entries_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """As another thread may do at any time."""
-    from tracer import upkeep
+    from tracer.runtime import upkeep
 
     compiled = tracer.compile(lambda x: x * 2 if x.shape[0] > 4 else x, shapes="x: B; B in 1..8")
     settle, resets = upkeep.settle, [1]

@@ -341,7 +341,7 @@ def test_a_stance_is_of_its_thread():
 
 
 def test_stances_nest_stay_and_decorate():
-    from tracer import stances
+    from tracer.runtime import stances
 
     tracer.set_stance("force_eager")
     try:

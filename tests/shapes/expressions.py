@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import sympy
 from hypothesis import strategies as st
 
-from shapes import functions as f
+from shapes import sympy_functions as f
 
 X, Y, Z = SYMBOLS = sympy.symbols("x y z", integer=True)
 NAMES = {X: "x", Y: "y", Z: "z"}

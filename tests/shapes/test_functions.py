@@ -7,7 +7,7 @@ import pytest
 import sympy
 from hypothesis import assume, given, settings
 
-from shapes import functions as f
+from shapes import sympy_functions as f
 from shapes.evaluation import evaluate
 from tests.shapes import expressions as e
 from tests.shapes.expressions import RAISED, X, Y, expression, outcome, python_value

@@ -8,7 +8,7 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shapes import functions as f
+from shapes import sympy_functions as f
 from shapes.evaluation import evaluate
 from shapes.printing import NAMESPACE, as_chain, group, natural, nice_sides, python_source
 from tests.shapes import expressions as e
@@ -319,7 +319,7 @@ def test_grouped_lines_say_what_the_guards_say(guards, values):
 
 def test_the_text_is_the_same_in_every_process():
     program = (
-        "import sympy; from shapes.functions import *; from shapes.printing import group, python_source\n"
+        "import sympy; from shapes.sympy_functions import *; from shapes.printing import group, python_source\n"
         "x, y, z = sympy.symbols('x y z', integer=True)\n"
         "guards = [x*y + z >= 3, Max(x, y, z) < 9, sympy.Or(x > 1, y > 2, z > 3), x >= 2, x <= 9,"
         " sympy.Ne(BitAnd(x, y), FloorDiv(z, x))]\n"

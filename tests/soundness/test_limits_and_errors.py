@@ -20,7 +20,7 @@ from tracer.exc import (
     TracerError,
     Unsupported,
 )
-from tracer.tracing_lock import TRACING
+from tracer.runtime.tracing_lock import TRACING
 
 X = torch.randn(3)
 

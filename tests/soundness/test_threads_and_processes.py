@@ -15,8 +15,8 @@ import torch
 
 import tracer
 from tests.soundness.watching import Watched
-from tracer.convert_frame import FrameConversion
 from tracer.errors import InternalTracerError
+from tracer.pipeline.convert_frame import FrameConversion
 
 X = torch.randn(3)
 

@@ -11,7 +11,7 @@ import torch
 
 from tests.support import captured, captured_made, check, check_made
 from tracer import _C
-from tracer.variables.class_making import bare_class
+from tracer.variables.classes.class_making import bare_class
 
 X = torch.arange(4.0)
 LOG = []

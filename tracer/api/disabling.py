@@ -16,7 +16,7 @@ from tracer import _C
 from tracer.api.callables import original_of
 from tracer.api.module_proxy import ModuleProxy
 from tracer.api.scopes import Scope
-from tracer.stances import RUN_ONLY
+from tracer.runtime.stances import RUN_ONLY
 from tracer.user_marks import Disabled, disabled, run_only
 
 

@@ -16,7 +16,7 @@ from tracer.api.settings import Settings
 from tracer.exc import UserError
 
 if TYPE_CHECKING:
-    from tracer.region_state import RegionState
+    from tracer.runtime.region_state import RegionState
 
 
 class Optimizer(Scope):

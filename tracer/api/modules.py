@@ -17,10 +17,10 @@ from tracer._C import Dispatcher, Steady, SteadyCall
 from tracer.api.module_proxy import HOOKS, ModuleProxy, has_hooks
 from tracer.api.region_methods import own_method
 from tracer.api.settings import STATE, Settings, dispatcher_in
-from tracer.handing_on import NAMED_BY
+from tracer.forwarding import NAMED_BY
 
 if TYPE_CHECKING:
-    from tracer.region_state import RegionState
+    from tracer.runtime.region_state import RegionState
 
 _CALL_IMPL = torch.nn.Module._call_impl
 _CALLED_AS_MODULES_ARE = (torch.nn.Module.__call__, ModuleProxy.__call__, SteadyCall.__call__)

@@ -13,7 +13,7 @@ from tracer.backends.calling import Backend, resolve_backend
 from tracer.errors import UserError
 
 if TYPE_CHECKING:
-    from tracer.region_state import RegionState
+    from tracer.runtime.region_state import RegionState
 
 STATE = "_tracer_state"  # attribute of everything that was compiled: its RegionState
 
@@ -47,11 +47,13 @@ class Settings:
 
     def new_region(self, target: object) -> RegionState:
         """A region of its own for one decorated object."""
-        from tracer.region_state import RegionState  # loads the interpreter and SymPy, which `import tracer` does not
-        from tracer.shape_spec import ShapeSpec
+        from tracer.pipeline.convert_frame import convert_frame  # loads the interpreter and SymPy, which `import tracer` does not
+        from tracer.runtime.region_state import RegionState
+        from tracer.runtime.shape_spec import ShapeSpec
 
         return RegionState(
             compiler_fn=self.compiler(),
+            convert_frame=convert_frame,
             fullgraph=self.fullgraph,
             dynamic=self.dynamic,
             name=self.name or display_name(target),
@@ -99,7 +101,7 @@ def reset() -> None:
 
     Decorated objects stay decorated; they trace again at their next call.
     """
-    machinery = sys.modules.get("tracer.region_state")
+    machinery = sys.modules.get("tracer.runtime.region_state")
     if machinery is not None:
         for state in list(machinery.ALL_REGIONS):
             state.reset()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tracer import stances
 from tracer.api.scopes import Scope
 from tracer.exc import UserError
+from tracer.runtime import stances
 
 
 class Stance(Scope):

@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from tracer.backends.inference import laid_over, switch_gradients_instead, switches_inference
-from tracer.graph.fake_tensors import mode_of
+from tracer.graph.fakes.fake_tensors import mode_of
 from tracer.graph.output_graph import EXAMPLE
 
 _autograd = torch._C._autograd

@@ -42,12 +42,12 @@ from tracer.backends.views import (
     views_may_be_copies,
 )
 from tracer.backends.written_lists import write_results_of_functional_operators
-from tracer.graph.fake_tensors import mark_as_parameter
-from tracer.graph.gradients import keep_for_gradients
+from tracer.graph.fakes.fake_tensors import mark_as_parameter
 from tracer.graph.graph_module import copy_of, with_graph
+from tracer.graph.operations.gradients import keep_for_gradients
 from tracer.graph.output_graph import EXAMPLE
-from tracer.graph.proxies import SYM_TYPES
-from tracer.graph.torch_sympy import to_torch_sympy
+from tracer.graph.symbols.proxies import SYM_TYPES
+from tracer.graph.symbols.torch_sympy import to_torch_sympy
 from tracer.locations import levels_to_the_user
 
 log = logging.getLogger("tracer")

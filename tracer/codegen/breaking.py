@@ -11,17 +11,17 @@ from tracer.bytecode import ResumeError, live_names, overwritten_names, resume_c
 from tracer.codegen.codegen import Codegen, Extras
 from tracer.codegen.instruction import Ran, push, run_instruction
 from tracer.codegen.tracebacks import frame_left_out, shown_as
+from tracer.effects.lifetimes import ends_with_code
 from tracer.graph_breaks import unsupported
 from tracer.guards.lifetimes import may_run_code
 from tracer.interpreter.translator import InstructionTranslator
+from tracer.protocol.lazy import Unwrapped
+from tracer.protocol.variable import NullVariable, VariableTracker
 from tracer.sources import LocalSource
-from tracer.variables.base import NullVariable, VariableTracker
-from tracer.variables.constant import NONE
-from tracer.variables.exceptions import HandledBefore
-from tracer.variables.lazy import Unwrapped
-from tracer.variables.lifetimes import ends_with_code
-from tracer.variables.made_classes import MadeClassVariable
-from tracer.variables.references import leads_to
+from tracer.variables.classes.made_classes import MadeClassVariable
+from tracer.variables.objects.exceptions import HandledBefore
+from tracer.variables.objects.weak_references import leads_to
+from tracer.variables.values.constant import NONE
 
 Held = VariableTracker | Unwrapped | str  # a tracked value, or the local of the output code that holds it
 

@@ -17,25 +17,25 @@ import torch
 from torch import fx
 
 from tracer.bytecode import Assembler, Label
-from tracer.codegen.asking import load_kept
+from tracer.codegen.cache_checks import load_kept
 from tracer.codegen.generators import build_generator
 from tracer.codegen.tracebacks import build_traceback
+from tracer.effects.lifetimes import ends_with_code
 from tracer.effects.log import DELETED
-from tracer.graph.exchanged_data import exchange
+from tracer.graph.fakes.exchanged_data import exchange
 from tracer.graph_breaks import unsupported
+from tracer.protocol.lazy import Unwrapped
+from tracer.protocol.lookups import lookup
+from tracer.protocol.variable import VariableTracker, unreachable
 from tracer.sources import LocalSource, Source
-from tracer.variables.base import VariableTracker, unreachable
-from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import ConstantVariable
-from tracer.variables.exceptions import TracebackVariable
-from tracer.variables.functions import CellVariable
-from tracer.variables.generators import GeneratorVariable
-from tracer.variables.lazy import Unwrapped
-from tracer.variables.lifetimes import ends_with_code
-from tracer.variables.lookups import lookup
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.sets import SetVariable
-from tracer.variables.tensor import TensorVariable
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.sets import SetVariable
+from tracer.variables.functions.python_functions import CellVariable
+from tracer.variables.iterators.generators import GeneratorVariable
+from tracer.variables.objects.exceptions import TracebackVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import ConstantVariable
 
 Load = Callable[[], None]
 _CODE_CONSTANTS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), types.CodeType, tuple, frozenset, slice)

@@ -9,12 +9,12 @@ from typing import Any
 from tracer import _C
 from tracer.bytecode import live_names, suspended_generator
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import NullVariable
-from tracer.variables.constant import NONE
-from tracer.variables.exceptions import HandledBefore
-from tracer.variables.generators import GeneratorVariable
-from tracer.variables.mappings import DictVariable
-from tracer.variables.sequences import TupleVariable
+from tracer.protocol.variable import NullVariable
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.iterators.generators import GeneratorVariable
+from tracer.variables.objects.exceptions import HandledBefore
+from tracer.variables.values.constant import NONE
 
 
 def build_generator(cg: Any, generator: GeneratorVariable) -> None:

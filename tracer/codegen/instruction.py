@@ -10,7 +10,7 @@ from tracer.bytecode import Instruction
 from tracer.codegen.codegen import Codegen
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.translator import InstructionTranslator
-from tracer.variables.base import NullVariable, VariableTracker
+from tracer.protocol.variable import NullVariable, VariableTracker
 
 PushOperands = Callable[[int], None]  # -> the top values of the stack, so many
 

@@ -14,19 +14,19 @@ from torch import fx
 
 from tracer import _C
 from tracer.bytecode import Assembler, Label, is_resume_code
-from tracer.codegen.asking import emit_asking
 from tracer.codegen.breaking import BreakEmitter
+from tracer.codegen.cache_checks import emit_asking
 from tracer.codegen.codegen import Codegen, Extras
-from tracer.codegen.draws import emit_draws, emit_put_back
+from tracer.codegen.random_draws import emit_draws, emit_put_back
+from tracer.codegen.replay import replay
 from tracer.codegen.tracebacks import frame_left_out
 from tracer.effects import rollback
-from tracer.effects.replay import replay
 from tracer.guards import argument_slots
 from tracer.interpreter.trace import Trace
 from tracer.interpreter.translator import InstructionTranslator
+from tracer.protocol.lazy import Unwrapped
+from tracer.protocol.variable import VariableTracker
 from tracer.sources import LocalSource, Source
-from tracer.variables.base import VariableTracker
-from tracer.variables.lazy import Unwrapped
 
 # The inputs of a graph (a slot each, or -1 - i for what check_fn hands out at i), and the program's own code for the same slots.
 DirectCall = tuple[tuple[int, ...], types.CodeType]

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tracer.effects.draws import Draw
-from tracer.effects.kept import Kept
+from tracer.effects.cached_results import Kept
+from tracer.effects.lifetimes import give_up, give_up_attribute, give_up_object
+from tracer.effects.random_draws import Draw
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import VariableTracker
-from tracer.variables.lifetimes import give_up, give_up_attribute, give_up_object
+from tracer.protocol.variable import VariableTracker
 
 
 class Deleted:

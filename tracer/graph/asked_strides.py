@@ -21,7 +21,7 @@ from tracer.graph.dispatch_cache import NewTensor, dispatch_keys
 from tracer.graph.dtype_refusals import leaves
 
 if TYPE_CHECKING:
-    from tracer.graph.fake_mode import FakeMode
+    from tracer.graph.fakes.fake_mode import FakeMode
 
 MOST_ELEMENTS = 2**22  # of an argument: larger ones are not made
 

@@ -13,11 +13,11 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 
 from shapes.symbols import Symbol
-from tracer.graph.proxies import proxies_active
+from tracer.graph.symbols.proxies import proxies_active
 
 if TYPE_CHECKING:
-    from tracer.graph.fake_mode import FakeMode
-    from tracer.graph.shape_env_adapter import TorchShapeEnv
+    from tracer.graph.fakes.fake_mode import FakeMode
+    from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
 
 _PLAIN = frozenset((int, float, bool, str, complex, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format))
 

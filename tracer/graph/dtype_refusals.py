@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tracer.graph.proxies import SYM_TYPES
+from tracer.graph.symbols.proxies import SYM_TYPES
 
 _KINDS = (bool, int, float, complex)
 _OF_POINTWISE = (torch.float32, torch.int64, torch.bool)

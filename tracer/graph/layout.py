@@ -10,7 +10,7 @@ from shapes.relations import BoolExpr
 
 if TYPE_CHECKING:
     from shapes.algebra import Algebra
-    from tracer.graph.shape_env_adapter import TorchShapeEnv
+    from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
 
 _CHANNELS_LAST = {"2d": (1, 3, 2, 0), "3d": (1, 4, 3, 2, 0)}  # innermost dim first
 

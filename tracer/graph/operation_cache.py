@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from tracer import _C
 from tracer.graph.dispatch_cache import CachedResult, CallKey, NewTensor, NotCacheable, SameArgument, new_tensor
-from tracer.graph.fake_mode import FakeMode
+from tracer.graph.fakes.fake_mode import FakeMode
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 _TORCH_OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)

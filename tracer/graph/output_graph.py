@@ -17,17 +17,17 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.fx.node import map_arg
 
 from tracer import config
-from tracer.graph.exchanged_data import exchanged_at
 from tracer.graph.fake_rules import fake_form, fake_method
-from tracer.graph.fake_tensors import FakeWorld, expr_of, is_leaf, is_symbolic, symbols_in
-from tracer.graph.function_views import FunctionViews
-from tracer.graph.input_memory import InputMemory
+from tracer.graph.fakes.exchanged_data import exchanged_at
+from tracer.graph.fakes.fake_tensors import FakeWorld, expr_of, is_leaf, is_symbolic, symbols_in
+from tracer.graph.fakes.function_views import FunctionViews
+from tracer.graph.fakes.input_memory import InputMemory
+from tracer.graph.fakes.wrapper_fakes import WrapperFake, refuse_overridden, wrappers_in
 from tracer.graph.operator_effects import is_compliant
 from tracer.graph.runtime_asserts import RuntimeAsserts
 from tracer.graph.storage_offsets import check_placement
-from tracer.graph.wrapper_fakes import WrapperFake, refuse_overridden, wrappers_in
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import ObservedException, VariableTracker
+from tracer.protocol.variable import ObservedException, VariableTracker
 
 if TYPE_CHECKING:
     from shapes.domain import Domain

@@ -20,7 +20,7 @@ from tracer.graph.asked_strides import AskerOfTrace, is_asked, laid_out, with_as
 
 if TYPE_CHECKING:
     from shapes.relations import BoolExpr
-    from tracer.graph.fake_mode import FakeMode
+    from tracer.graph.fakes.fake_mode import FakeMode
 
 _ALSO = frozenset((torch.ops.aten.floor_divide.default, torch.ops.aten.rsub.Tensor))  # elementwise, too
 _KINDS: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}

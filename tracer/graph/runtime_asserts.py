@@ -21,7 +21,7 @@ from shapes.guards import RuntimeAssert
 from shapes.polynomial import IntExpr, Monomial
 from shapes.relations import BoolExpr
 from shapes.symbols import Symbol
-from tracer.graph.fake_tensors import is_symbolic
+from tracer.graph.fakes.fake_tensors import is_symbolic
 from tracer.graph_breaks import unsupported
 
 if TYPE_CHECKING:

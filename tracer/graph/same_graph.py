@@ -10,7 +10,7 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
 
-from tracer.graph.fake_tensors import expr_of, is_symbolic
+from tracer.graph.fakes.fake_tensors import expr_of, is_symbolic
 from tracer.graph.output_graph import EXAMPLE
 
 _PLAIN = (int, bool, str, bytes, type(None), type(...), complex, torch.dtype, torch.device, torch.layout, torch.memory_format)

@@ -18,7 +18,7 @@ from tracer.graph import layout
 from tracer.graph.dispatch_cache import NewTensor, dispatch_keys
 
 if TYPE_CHECKING:
-    from tracer.graph.fake_mode import FakeMode
+    from tracer.graph.fakes.fake_mode import FakeMode
 
 _COPIES = (torch.ops.aten._to_copy.default, torch.ops.aten.clone.default)
 _NUMBERS = (int, float, bool, complex, type(None), str)

@@ -5,6 +5,6 @@
 """
 
 from tracer.graph_breaks import catalogue  # noqa: F401  (registers every reason)
-from tracer.graph_breaks.registry import GraphBreakReason, markdown, reason, reasons, register, topic, unsupported
+from tracer.graph_breaks.reasons import GraphBreakReason, markdown, reason, reasons, register, topic, unsupported
 
 __all__ = ["GraphBreakReason", "markdown", "reason", "reasons", "register", "topic", "unsupported"]

@@ -6,7 +6,7 @@ it gives.
 
 from __future__ import annotations
 
-from tracer.graph_breaks.registry import register, topic
+from tracer.graph_breaks.reasons import register, topic
 
 # --------------------------------------------------------------------------------------------- data
 

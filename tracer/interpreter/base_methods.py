@@ -7,20 +7,28 @@ import types
 from typing import Any, cast
 
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import model_of
-from tracer.variables.base import VariableTracker, invoke
-from tracer.variables.callables import BuiltinMethodVariable
-from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import NONE, OPERATORS, ConstantIterator, ConstantVariable, boolean, named_by_cpython, plain_value
-from tracer.variables.exceptions import ExceptionVariable
-from tracer.variables.lookups import lookup, rely_on_bases, storage_base
-from tracer.variables.mappings import DictVariable, entries_are_copied
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.overrides import base_method
-from tracer.variables.protocol import Tracer
-from tracer.variables.reducing import reduced
-from tracer.variables.sequences import ListVariable, TupleVariable
-from tracer.variables.sets import SetVariable
+from tracer.protocol.lookups import lookup, rely_on_bases, storage_base
+from tracer.protocol.models import model_of
+from tracer.protocol.tracer import Tracer
+from tracer.protocol.variable import VariableTracker, invoke
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.dicts import DictVariable, entries_are_copied
+from tracer.variables.containers.lists import ListVariable, TupleVariable
+from tracer.variables.containers.sets import SetVariable
+from tracer.variables.functions.callables import BuiltinMethodVariable
+from tracer.variables.objects.exceptions import ExceptionVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.objects.reduction import reduced
+from tracer.variables.tensors.overrides import base_method
+from tracer.variables.values.constant import (
+    NONE,
+    OPERATORS,
+    ConstantIterator,
+    ConstantVariable,
+    boolean,
+    named_by_cpython,
+    plain_value,
+)
 
 _NAMED = ("__repr__", "__str__", "__reduce__", "__reduce_ex__")
 _OF_ENTRIES = ("copy", "__copy__", "__or__", "__ror__")

@@ -6,12 +6,12 @@ import inspect
 import types
 from typing import TYPE_CHECKING
 
-from tracer.variables.base import VariableTracker
-from tracer.variables.functions import FunctionVariable, UserFunctionVariable
-from tracer.variables.sequences import TupleVariable
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.functions.python_functions import FunctionVariable, UserFunctionVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 
 def bind(

@@ -10,42 +10,40 @@ from typing import Any, NoReturn
 import torch
 
 from tracer import user_marks
-from tracer.graph.array_twins import numpy_dtype
+from tracer.effects.torch_state import preserve_global_state
+from tracer.graph.fakes.array_twins import numpy_dtype
 from tracer.graph.operator_effects import takes_one_for_all
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.binding import bind
 from tracer.interpreter.object_model import MODULE_CALLS
 from tracer.interpreter.real_values import real_value
 from tracer.library import all_models  # noqa: F401  (registers them)
-from tracer.library.registry import (
-    allows_inlining,
-    code_model_of,
-    instance_models,
-    is_foldable,
-    is_in_graph,
-    is_own_guard,
-    model_of,
-)
-from tracer.preserve import preserve_global_state
+from tracer.protocol.inlining import allows_inlining, is_own_guard
+from tracer.protocol.lookups import lookup, rely_on_code, rely_on_process
+from tracer.protocol.models import code_model_of, instance_models, is_foldable, is_in_graph, model_of
+from tracer.protocol.variable import ObservedException, VariableTracker, invoke
 from tracer.sources import GenericAttrSource, ObjectSource, Source
 from tracer.sources.reading import is_a
-from tracer.variables.arrays import NdarrayVariable
-from tracer.variables.base import ObservedException, VariableTracker, invoke
-from tracer.variables.callables import CallableVariable
-from tracer.variables.constant import fold
-from tracer.variables.exceptions import ExceptionVariable, HandledOutsideVariable, refuse_fields
-from tracer.variables.functions import CellVariable, FunctionVariable, UserFunctionVariable, cell_of
-from tracer.variables.generators import GeneratorVariable
-from tracer.variables.iterators import ItemIterator
-from tracer.variables.literals import from_python
-from tracer.variables.lookups import lookup, rely_on_code, rely_on_process
-from tracer.variables.mappings import DictVariable, entries_are_copied, pairs_of
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.overrides import base_method
-from tracer.variables.sequences import SequenceVariable, TupleVariable
-from tracer.variables.symbolic import SymNodeVariable
-from tracer.variables.tensor import TensorVariable, writes, writing
-from tracer.variables.wrappers import refuse_wrappers
+from tracer.variables.containers.dicts import DictVariable, entries_are_copied, pairs_of
+from tracer.variables.containers.lists import SequenceVariable, TupleVariable
+from tracer.variables.functions.callables import CallableVariable
+from tracer.variables.functions.python_functions import (
+    CellVariable,
+    FunctionVariable,
+    UserFunctionVariable,
+    cell_of,
+)
+from tracer.variables.iterators.builtin_iterators import ItemIterator
+from tracer.variables.iterators.generators import GeneratorVariable
+from tracer.variables.objects.exceptions import ExceptionVariable, HandledOutsideVariable, refuse_fields
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.tensors.arrays import NdarrayVariable
+from tracer.variables.tensors.overrides import base_method
+from tracer.variables.tensors.tensor import TensorVariable, writes, writing
+from tracer.variables.tensors.wrappers import refuse_wrappers
+from tracer.variables.values.constant import fold
+from tracer.variables.values.literals import from_python
+from tracer.variables.values.symbolic import SymNodeVariable
 
 _UNSUPPORTED_KINDS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 

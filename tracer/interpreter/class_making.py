@@ -14,18 +14,18 @@ import torch
 
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.opcodes.names import read_global
-from tracer.variables.base import ObservedException, VariableTracker
-from tracer.variables.callables import CallableVariable
-from tracer.variables.class_making import bare_class, run_metaclass
-from tracer.variables.classes import ClassVariable, SuperVariable
-from tracer.variables.constant import ConstantVariable
-from tracer.variables.functions import CellVariable, FunctionVariable, NestedFunctionVariable
-from tracer.variables.lookups import has_from_python, lookup, rely_on_bases
-from tracer.variables.made_classes import MadeClassVariable, prototype
-from tracer.variables.mappings import DictVariable
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.sequences import TupleVariable
-from tracer.variables.type_forms import TypeFormVariable, mro_entries
+from tracer.protocol.lookups import has_from_python, lookup, rely_on_bases
+from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.variables.classes.class_making import bare_class, run_metaclass
+from tracer.variables.classes.classes import ClassVariable, SuperVariable
+from tracer.variables.classes.made_classes import MadeClassVariable, prototype
+from tracer.variables.classes.type_forms import TypeFormVariable, mro_entries
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.functions.callables import CallableVariable
+from tracer.variables.functions.python_functions import CellVariable, FunctionVariable, NestedFunctionVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.values.constant import ConstantVariable
 
 # Metaclasses that are run while tracing, on prototypes, and again when the class is made.
 RUN_AS_THEY_ARE: frozenset[type] = frozenset([type(torch.autograd.Function), typing.NamedTupleMeta, typing._TypedDictMeta])  # type: ignore[attr-defined]

@@ -15,7 +15,11 @@ from tracer.graph_breaks import unsupported
 from tracer.guards.references import lasts
 from tracer.interpreter.base_methods import BaseMethods
 from tracer.interpreter.wrapper_dispatch import made_wrapper
-from tracer.library.registry import is_disabled_by_torch, model_of
+from tracer.protocol.inlining import is_disabled_by_torch
+from tracer.protocol.lookups import MISSING, defines, lookup, storage_base
+from tracer.protocol.models import model_of
+from tracer.protocol.tracer import Tracer
+from tracer.protocol.variable import VariableTracker, invoke
 from tracer.sources import (
     AttrSource,
     ClassAttrSource,
@@ -29,32 +33,29 @@ from tracer.sources import (
 )
 from tracer.sources.reading import is_a, is_heap_type
 from tracer.sources.roots import namespace_source
-from tracer.variables.base import VariableTracker, invoke
-from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
-from tracer.variables.class_parts import meaning
-from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import ConstantVariable, fold
-from tracer.variables.deques import DequeVariable
-from tracer.variables.enums import member_of_value, members
-from tracer.variables.exception_groups import new_group
-from tracer.variables.exceptions import ExceptionVariable, new_os_error, refuse_fields
-from tracer.variables.functions import UserFunctionVariable
-from tracer.variables.instance_dict import InstanceDictVariable
-from tracer.variables.iterators import SequenceIterator
-from tracer.variables.literals import from_python
-from tracer.variables.lookups import MISSING, defines, lookup, storage_base
-from tracer.variables.made_classes import MadeClassVariable
-from tracer.variables.mappings import DictVariable
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.overrides import is_traceable_subclass
-from tracer.variables.protocol import Tracer
-from tracer.variables.sequences import ListVariable, NamedTupleVariable, TupleVariable
-from tracer.variables.sets import SetVariable
-from tracer.variables.symbolic import SymNodeVariable
-from tracer.variables.tensor import TensorVariable
-from tracer.variables.tuples import acts_as_tuple, is_generated
-from tracer.variables.type_forms import subscripted, union_of
-from tracer.variables.wrappers import is_wrapper_class
+from tracer.variables.classes.class_parts import meaning
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.classes.enums import member_of_value, members
+from tracer.variables.classes.made_classes import MadeClassVariable
+from tracer.variables.classes.type_forms import subscripted, union_of
+from tracer.variables.containers.deques import DequeVariable
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import ListVariable, NamedTupleVariable, TupleVariable
+from tracer.variables.containers.sets import SetVariable
+from tracer.variables.containers.tuples import acts_as_tuple, is_generated
+from tracer.variables.functions.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
+from tracer.variables.functions.python_functions import UserFunctionVariable
+from tracer.variables.iterators.builtin_iterators import SequenceIterator
+from tracer.variables.objects.exception_groups import new_group
+from tracer.variables.objects.exceptions import ExceptionVariable, new_os_error, refuse_fields
+from tracer.variables.objects.instance_dict import InstanceDictVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.tensors.overrides import is_traceable_subclass
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.tensors.wrappers import is_wrapper_class
+from tracer.variables.values.constant import ConstantVariable, fold
+from tracer.variables.values.literals import from_python
+from tracer.variables.values.symbolic import SymNodeVariable
 
 _PARTS = {"__func__": lambda raw: raw.__func__, "fget": lambda raw: raw.fget, "fset": lambda raw: raw.fset,
           "fdel": lambda raw: raw.fdel}  # fmt: skip

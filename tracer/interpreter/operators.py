@@ -10,16 +10,16 @@ import numpy as np
 
 from tracer import guards
 from tracer.graph_breaks import unsupported
+from tracer.protocol.lookups import lookup
+from tracer.protocol.variable import VariableTracker
 from tracer.sources.reading import is_heap_type
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import DUNDER, ConstantVariable, boolean, is_nan
-from tracer.variables.functions import UserFunctionVariable
-from tracer.variables.identities import COPIED, constants_are_one, might_be_one
-from tracer.variables.lookups import lookup
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.opaque import OpaqueVariable
-from tracer.variables.references import WeakReferenceVariable
-from tracer.variables.symbolic import SymNodeVariable
+from tracer.variables.functions.python_functions import UserFunctionVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.objects.untraceable import OpaqueVariable
+from tracer.variables.objects.weak_references import WeakReferenceVariable
+from tracer.variables.values.constant import DUNDER, ConstantVariable, boolean, is_nan
+from tracer.variables.values.identities import COPIED, constants_are_one, might_be_one
+from tracer.variables.values.symbolic import SymNodeVariable
 
 _MIRROR = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
 _REPEATED = (str, bytes, bytearray, list, tuple, collections.deque)

@@ -10,23 +10,23 @@ from typing import Any
 import torch
 from torch.utils._device import DeviceContext, _device_constructors
 
-from tracer.graph.override_probes import in_order_of_precedence, object_stand_in, overridden_call, tensor_stand_in
+from tracer.graph.fakes.override_probes import in_order_of_precedence, object_stand_in, overridden_call, tensor_stand_in
 from tracer.graph_breaks import unsupported
-from tracer.library.torch_.operations import graph_operations
+from tracer.operators.graph_functions import graph_operations
+from tracer.protocol.lookups import MISSING, lookup
+from tracer.protocol.variable import VariableTracker
 from tracer.sources import ObjectSource
 from tracer.sources.reading import is_a
-from tracer.variables.base import VariableTracker
-from tracer.variables.callables import BoundMethodVariable, CallableVariable
-from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import ConstantVariable
-from tracer.variables.functions import as_written
-from tracer.variables.lookups import MISSING, lookup
-from tracer.variables.mappings import DictVariable
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.overrides import as_subclass
-from tracer.variables.sequences import ListVariable, SequenceVariable, SizeVariable, TupleVariable
-from tracer.variables.symbolic import SymNodeVariable, is_number
-from tracer.variables.tensor import TensorVariable
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import ListVariable, SequenceVariable, SizeVariable, TupleVariable
+from tracer.variables.functions.callables import BoundMethodVariable, CallableVariable
+from tracer.variables.functions.python_functions import as_written
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.tensors.overrides import as_subclass
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import ConstantVariable
+from tracer.variables.values.symbolic import SymNodeVariable, is_number
 
 _ASKING = frozenset(
     (

@@ -9,16 +9,16 @@ from torch import fx
 from torch.fx.node import map_arg
 
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import VariableTracker
-from tracer.variables.classes import ClassVariable
-from tracer.variables.mappings import DictVariable
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.sequences import ListVariable, TupleVariable
-from tracer.variables.tensor import TensorVariable
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import ListVariable, TupleVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.tensors.tensor import TensorVariable
 
 if TYPE_CHECKING:
     from tracer.graph.output_graph import OutputGraph
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 
 def real_value(tx: Tracer, value: VariableTracker, what: str) -> Any:

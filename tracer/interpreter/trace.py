@@ -10,35 +10,35 @@ from typing import TYPE_CHECKING, Any
 
 from tracer import config, user_marks
 from tracer.effects.log import Effects
+from tracer.effects.torch_state import TorchState
 from tracer.errors import TraceAnew
-from tracer.graph.fake_tensors import FakeWorld
-from tracer.graph.input_memory import InputMemory
+from tracer.graph.fakes.fake_tensors import FakeWorld
+from tracer.graph.fakes.input_memory import InputMemory
 from tracer.graph.output_graph import EXAMPLE, OutputGraph, Refusal
 from tracer.graph_breaks import unsupported
 from tracer.guards import Findings, MemoryApart, MemoryShared, TensorMatch
 from tracer.interpreter.results import wrap_result
 from tracer.interpreter.wrapper_dispatch import dispatched
 from tracer.locations import UserLocation
-from tracer.preserve import TorchState
+from tracer.protocol.variable import VariableTracker
 from tracer.sources import Source
-from tracer.variables import callable_builders, container_builders, iterator_builders, object_builders  # noqa: F401  (registers them)
-from tracer.variables.base import VariableTracker
-from tracer.variables.builder import VariableBuilder
-from tracer.variables.exceptions import HandledOutsideVariable
-from tracer.variables.functions import CellVariable
-from tracer.variables.hashed import HashedKeys
-from tracer.variables.made_classes import let_go
-from tracer.variables.made_leaves import hold_leaf
-from tracer.variables.overrides import OverrideState
-from tracer.variables.tensor import TensorVariable
+from tracer.variables.builders import all_builders  # noqa: F401  (registers them)
+from tracer.variables.builders.builder import VariableBuilder
+from tracer.variables.classes.made_classes import let_go
+from tracer.variables.containers.python_hashes import HashedKeys
+from tracer.variables.functions.python_functions import CellVariable
+from tracer.variables.objects.exceptions import HandledOutsideVariable
+from tracer.variables.tensors.created_leaves import hold_leaf
+from tracer.variables.tensors.overrides import OverrideState
+from tracer.variables.tensors.tensor import TensorVariable
 
 if TYPE_CHECKING:
     from torch import fx
 
-    from tracer.frame_state import DynamismPolicy
     from tracer.graph.output_graph import GraphInput
     from tracer.guards import Guard
     from tracer.interpreter.translator import InstructionTranslator
+    from tracer.runtime.frame_state import DynamismPolicy
     from tracer.sources import Source
 
 

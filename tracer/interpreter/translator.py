@@ -5,27 +5,28 @@ from __future__ import annotations
 import functools
 import re
 import types
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
-from tracer import log_texts, logs
+from tracer import logs
 from tracer.bytecode import Instruction, Program, program
 from tracer.errors import forget_frames
 from tracer.graph_breaks import unsupported
 from tracer.interpreter import opcodes
 from tracer.interpreter.callers import Callers
+from tracer.interpreter.handlers import Handler
 from tracer.interpreter.operations import Operations
-from tracer.interpreter.registry import Handler
 from tracer.interpreter.trace import BreakHere, Trace
-from tracer.library.registry import is_polyfill_module
 from tracer.locations import UserLocation
-from tracer.variables.base import ObservedException, VariableTracker
-from tracer.variables.constant import ConstantVariable
-from tracer.variables.exceptions import LeftAt
-from tracer.variables.functions import CellVariable, FunctionVariable
-from tracer.variables.lazy import Unwrapped
-from tracer.variables.objects import UserObjectVariable
+from tracer.protocol.inlining import is_polyfill_module
+from tracer.protocol.lazy import Unwrapped
+from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.variables.functions.python_functions import CellVariable, FunctionVariable
+from tracer.variables.objects.exceptions import LeftAt
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.values.constant import ConstantVariable
 
 MAX_INLINE_DEPTH = 120
 
@@ -127,7 +128,7 @@ class InstructionTranslator(Operations):
         return self.result
 
     def _log_step(self, inst: Instruction) -> None:
-        logs.emit("trace", lambda: log_texts.trace_line(inst.opname, inst.argval, self.stack, self.depth))
+        logs.emit("trace", lambda: _trace_line(inst.opname, inst.argval, self.stack, self.depth))
 
     def unwind(self, raised: ObservedException) -> None:
         """Continues at the handler of the current instruction, or lets the exception out of this frame."""
@@ -234,3 +235,9 @@ class InstructionTranslator(Operations):
         frames = self.frames()
         inner = next((depth for depth, frame in enumerate(frames) if depth and not frame.direct), len(frames))
         return frames[:inner]
+
+
+def _trace_line(opname: str, argval: Any, stack: Iterable[Any], depth: int = 0) -> str:
+    """`TRACE LOAD_GLOBAL y [ConstantVariable(1), TensorVariable()]`; indented by the depth of inlining."""
+    argument = "" if argval is None else f" {argval}"
+    return f"{'  ' * depth}TRACE {opname}{argument} [{', '.join(map(str, stack))}]"

@@ -15,21 +15,21 @@ import torch
 from torch import fx
 
 from tracer.errors import Unsupported
-from tracer.graph.fake_tensors import symbols_in
-from tracer.graph.override_probes import in_order_of_precedence
-from tracer.graph.proxies import SYM_TYPES
-from tracer.graph.wrapper_fakes import WrapperFake
+from tracer.graph.fakes.fake_tensors import symbols_in
+from tracer.graph.fakes.override_probes import in_order_of_precedence
+from tracer.graph.fakes.wrapper_fakes import WrapperFake
+from tracer.graph.symbols.proxies import SYM_TYPES
 from tracer.graph_breaks import unsupported
 from tracer.library.structures import containers_of, fakes_of, tracked
 from tracer.library.subgraphs import Part, argument_of_function, recording
+from tracer.protocol.variable import VariableTracker
 from tracer.sources import ObjectSource
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import ConstantVariable
-from tracer.variables.mappings import DictVariable
-from tracer.variables.sequences import SequenceVariable, TupleVariable
-from tracer.variables.symbolic import SymNodeVariable
-from tracer.variables.tensor import TensorVariable
-from tracer.variables.wrappers import WrapperVariable
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import SequenceVariable, TupleVariable
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.tensors.wrappers import WrapperVariable
+from tracer.variables.values.constant import ConstantVariable
+from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
     from tracer.interpreter.trace import Trace

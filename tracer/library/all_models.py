@@ -33,8 +33,8 @@ from tracer.library import (  # noqa: F401
     typing_,
     weakref_,
 )
+from tracer.library.polyfills import collections_ as _collections  # noqa: F401
+from tracer.library.polyfills import functools_ as _functools  # noqa: F401
+from tracer.library.polyfills import heapq_ as _heapq  # noqa: F401
+from tracer.library.polyfills import inspect_ as _inspect  # noqa: F401
 from tracer.library.torch_ import all_models  # noqa: F401
-from tracer.polyfills import collections_ as _collections  # noqa: F401
-from tracer.polyfills import functools_ as _functools  # noqa: F401
-from tracer.polyfills import heapq_ as _heapq  # noqa: F401
-from tracer.polyfills import inspect_ as _inspect  # noqa: F401

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
-from tracer.variables import symbolic
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE, ConstantVariable, boolean, fold
-from tracer.variables.hashed import as_hash
-from tracer.variables.lookups import rely_on_process
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.ranges import as_int
-from tracer.variables.sequences import TupleVariable
-from tracer.variables.symbolic import SymNodeVariable
-from tracer.variables.tensor import TensorVariable
-from tracer.variables.text import form, formatted
+from tracer.protocol.lookups import rely_on_process
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.containers.python_hashes import as_hash
+from tracer.variables.containers.ranges import as_int
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values import symbolic
+from tracer.variables.values.constant import NONE, ConstantVariable, boolean, fold
+from tracer.variables.values.symbolic import SymNodeVariable
+from tracer.variables.values.text import form, formatted
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 EMPTY = ConstantVariable("")

@@ -8,20 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.library.class_checks import find_attr
-from tracer.library.registry import models
-from tracer.variables.base import VariableTracker
-from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable, PartialVariable
-from tracer.variables.classes import ClassVariable, SuperVariable
-from tracer.variables.constant import NONE, boolean
-from tracer.variables.functions import FunctionVariable
-from tracer.variables.identities import IdVariable
-from tracer.variables.lookups import lookup, storage_base
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.sequences import NamedTupleVariable
-from tracer.variables.tuples import acts_as_tuple
+from tracer.protocol.lookups import lookup, storage_base
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.classes.classes import ClassVariable, SuperVariable
+from tracer.variables.containers.lists import NamedTupleVariable
+from tracer.variables.containers.tuples import acts_as_tuple
+from tracer.variables.functions.callables import (
+    BoundMethodVariable,
+    BuiltinMethodVariable,
+    CallableVariable,
+    PartialVariable,
+)
+from tracer.variables.functions.python_functions import FunctionVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.values.constant import NONE, boolean
+from tracer.variables.values.identities import IdVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
-from tracer.variables import symbolic
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import FALSE, NONE, ONE, ZERO, ConstantVariable, boolean, fold
-from tracer.variables.iterators import (
+from tracer.protocol.lookups import defines
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.dicts import DictVariable, update_from
+from tracer.variables.containers.lists import ListVariable, TupleVariable
+from tracer.variables.containers.ranges import RangeVariable, SliceVariable, as_int
+from tracer.variables.containers.sets import FrozenSetVariable, SetVariable, made_of
+from tracer.variables.iterators.builtin_iterators import (
     EnumerateIterator,
     FilterIterator,
     ItemIterator,
@@ -22,16 +25,13 @@ from tracer.variables.iterators import (
     SentinelIterator,
     ZipIterator,
 )
-from tracer.variables.lookups import defines
-from tracer.variables.mappings import DictVariable, update_from
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.ranges import RangeVariable, SliceVariable, as_int
-from tracer.variables.sequences import ListVariable, TupleVariable
-from tracer.variables.sets import FrozenSetVariable, SetVariable, made_of
-from tracer.variables.symbolic import SymNodeVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.values import symbolic
+from tracer.variables.values.constant import FALSE, NONE, ONE, ZERO, ConstantVariable, boolean, fold
+from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

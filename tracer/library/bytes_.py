@@ -9,7 +9,7 @@ import types
 import unicodedata
 import zlib
 
-from tracer.library.registry import foldable
+from tracer.protocol.models import foldable
 
 foldable(zlib.crc32, zlib.adler32, struct.pack, struct.unpack, struct.calcsize)
 for _module in (binascii, cmath, unicodedata):

@@ -16,27 +16,27 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tracer import config
-from tracer.effects.kept import Asked, Part
+from tracer.effects.cached_results import Asked, Part
 from tracer.effects.log import DELETED, Effects
-from tracer.graph.fake_tensors import expr_of
+from tracer.graph.fakes.fake_tensors import expr_of
 from tracer.graph.output_graph import EXAMPLE
-from tracer.graph.proxies import SYM_TYPES
+from tracer.graph.symbols.proxies import SYM_TYPES
 from tracer.graph_breaks import unsupported
 from tracer.library.closed_functions import is_closed
-from tracer.library.registry import instance_models
+from tracer.protocol.lookups import lookup
+from tracer.protocol.models import instance_models
+from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.sources import GenericAttrSource
-from tracer.variables.base import ObservedException, VariableTracker
-from tracer.variables.callables import CallableVariable
-from tracer.variables.constant import NONE, is_nan
-from tracer.variables.lookups import lookup
-from tracer.variables.mappings import DictVariable
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.sequences import ListVariable
-from tracer.variables.symbolic import SymNodeVariable
-from tracer.variables.tuples import SizeVariable, TupleVariable
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import ListVariable
+from tracer.variables.containers.tuples import SizeVariable, TupleVariable
+from tracer.variables.functions.callables import CallableVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.values.constant import NONE, is_nan
+from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 _CHANGED = "a cache that is asked for what may depend on what the program has changed"

@@ -15,17 +15,17 @@ import torch
 
 from tracer import guards
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
+from tracer.protocol.lookups import lookup, rely_on_answer, rely_on_bases
+from tracer.protocol.models import models
+from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.sources.reading import is_a
-from tracer.variables.base import ObservedException, VariableTracker
-from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import boolean
-from tracer.variables.lookups import lookup, rely_on_answer, rely_on_bases
-from tracer.variables.sequences import TupleVariable
-from tracer.variables.type_forms import made
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.classes.type_forms import made
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.values.constant import boolean
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

@@ -18,10 +18,10 @@ from tracer import user_marks
 from tracer.guards.constants import is_guardable_constant
 from tracer.guards.references import is_class, lasts
 from tracer.sources.reading import codes_in
-from tracer.variables.functions import CellVariable
+from tracer.variables.functions.python_functions import CellVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 _MODULES = (math, operator, re, torch)
 _REACH_ALL = frozenset(["globals", "locals", "vars", "eval", "exec", "__import__"])

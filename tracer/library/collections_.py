@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 from tracer import guards
 from tracer.graph_breaks import unsupported
 from tracer.library.builtin_objects_ import is_callable
-from tracer.library.registry import models
+from tracer.protocol.lazy import Unwrapped
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
 from tracer.sources import GenericAttrSource, ItemSource, Source
-from tracer.variables.base import VariableTracker
-from tracer.variables.builder import VariableBuilder, tracks
-from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import NONE, ConstantVariable, is_constant_value
-from tracer.variables.deques import DequeVariable
-from tracer.variables.lazy import Unwrapped
-from tracer.variables.mappings import DictVariable, MappingProxyVariable, update_from
-from tracer.variables.ranges import as_int
-from tracer.variables.text import plain_form
+from tracer.variables.builders.builder import VariableBuilder, tracks
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.deques import DequeVariable
+from tracer.variables.containers.dicts import DictVariable, MappingProxyVariable, update_from
+from tracer.variables.containers.ranges import as_int
+from tracer.variables.values.constant import NONE, ConstantVariable, is_constant_value
+from tracer.variables.values.text import plain_form
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

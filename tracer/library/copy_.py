@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tracer.library.registry import models
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE
-from tracer.variables.functions import as_written
-from tracer.variables.tensor import TensorVariable
-from tracer.variables.tensor_copies import MemoVariable, shallow_copy
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.functions.python_functions import as_written
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.tensors.tensor_copies import MemoVariable, shallow_copy
+from tracer.variables.values.constant import NONE
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 _COPY = as_written(copy.copy)
 _DEEP_COPY = as_written(copy.deepcopy)

@@ -10,17 +10,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
-from tracer.variables.base import VariableTracker
-from tracer.variables.class_parts import part_of
-from tracer.variables.constant import ConstantVariable
-from tracer.variables.lookups import has_from_python, lookup
-from tracer.variables.made_classes import MadeClassVariable, Placeholder
-from tracer.variables.mappings import DictVariable
-from tracer.variables.objects import UserObjectVariable
+from tracer.protocol.lookups import has_from_python, lookup
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.classes.class_parts import part_of
+from tracer.variables.classes.made_classes import MadeClassVariable, Placeholder
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 Options = tuple[tuple[str, Any], ...]

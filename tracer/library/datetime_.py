@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import datetime
 
-from tracer.library.registry import foldable
+from tracer.protocol.models import foldable
 
 foldable(datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.library.builtin_objects_ import is_callable
-from tracer.library.registry import models
-from tracer.variables.base import VariableTracker
-from tracer.variables.callables import PartialVariable
-from tracer.variables.constant import ZERO
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.functions.callables import PartialVariable
+from tracer.variables.values.constant import ZERO
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 _KEY_WRAPPER: type = type(functools.cmp_to_key(lambda left, right: 0))

@@ -10,14 +10,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models, named_models
+from tracer.protocol.models import models, named_models
+from tracer.protocol.variable import VariableTracker
 from tracer.sources import GenericAttrSource, ModuleSource, ObjectSource
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE, fold
-from tracer.variables.opaque import OpaqueVariable
+from tracer.variables.objects.untraceable import OpaqueVariable
+from tracer.variables.values.constant import NONE, fold
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

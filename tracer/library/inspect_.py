@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from tracer import guards
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
-from tracer.polyfills.inspect_ import annotations_as_written
+from tracer.library.polyfills.inspect_ import annotations_as_written
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
 from tracer.sources import GenericAttrSource, ObjectSource
-from tracer.variables.base import VariableTracker
-from tracer.variables.callables import BoundMethodVariable
-from tracer.variables.functions import UserFunctionVariable, as_written
-from tracer.variables.mappings import DictVariable
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.functions.callables import BoundMethodVariable
+from tracer.variables.functions.python_functions import UserFunctionVariable, as_written
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 _WRITTEN = as_written(inspect.signature)
 _ANNOTATIONS = as_written(annotations_as_written)

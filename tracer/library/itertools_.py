@@ -7,11 +7,12 @@ import numbers
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE, ONE, ZERO
-from tracer.variables.grouping_iterators import GroupByIterator, PoolIterator, TeeIterator
-from tracer.variables.lazy_iterators import (
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.containers.ranges import as_int
+from tracer.variables.iterators.grouping_iterators import GroupByIterator, PoolIterator, TeeIterator
+from tracer.variables.iterators.lazy_iterators import (
     AccumulateIterator,
     ChainIterator,
     CompressIterator,
@@ -25,12 +26,11 @@ from tracer.variables.lazy_iterators import (
     WhileIterator,
     ZipLongestIterator,
 )
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.ranges import as_int
-from tracer.variables.sequences import TupleVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.values.constant import NONE, ONE, ZERO
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 MOST_TUPLES = 100_000

@@ -6,14 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import ConstantVariable
-from tracer.variables.mappings import DictVariable
-from tracer.variables.sequences import ListVariable, TupleVariable
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import ListVariable, TupleVariable
+from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 _PLAIN = (str, int, float, bool, type(None))
 _OPTIONS = frozenset(("skipkeys", "ensure_ascii", "allow_nan", "indent", "separators", "sort_keys"))

@@ -14,19 +14,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tracer import _C, config, guards
-from tracer.effects import deferred
-from tracer.effects.deferred import DeferredCall
+from tracer.effects import deferred_calls
+from tracer.effects.deferred_calls import DeferredCall
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models, transparent
+from tracer.protocol.inlining import transparent
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
 from tracer.sources import ModuleGlobalsSource, ModuleSource
-from tracer.variables.base import VariableTracker
-from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import NONE, ONE, ConstantVariable
-from tracer.variables.mappings import DictVariable
-from tracer.variables.sequences import ListVariable, TupleVariable
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import ListVariable, TupleVariable
+from tracer.variables.values.constant import NONE, ONE, ConstantVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 _METHODS = ("debug", "info", "warning", "error", "critical", "log")
@@ -126,13 +127,13 @@ def _warn(tx: Tracer, message: Value, category: Value = NONE, stacklevel: Value 
         if action != "ignore":
             name = "warnings.warn, with filters of its own,"
             unsupported("side-effect-call", name=name, value=message.describe(), calls_instead=told)
-        tx.effects.defer(DeferredCall(deferred.ignored_warning, (namespace,), ()))
+        tx.effects.defer(DeferredCall(deferred_calls.ignored_warning, (namespace,), ()))
         return NONE
     tx.guard(guards.WarningFiltersMatch(tuple(warnings.filters)))
     if action != "ignore" and _is_told_at_once(tx):
         unsupported("side-effect-call", name="warnings.warn, shown by the program,", value=message.describe(), calls_instead=told)
     cls = tx.class_variable(kind) if none else category
-    tx.effects.defer(DeferredCall(deferred.warn, (filename, line, namespace), (message, cls)))
+    tx.effects.defer(DeferredCall(deferred_calls.warn, (filename, line, namespace), (message, cls)))
     return NONE
 
 
@@ -154,7 +155,7 @@ def _is_told_at_once(tx: Any) -> bool:
     """What the program shows warnings with is to run where they are given out, and so is what it reads of a list of them."""
     shown = tx.wrap(warnings, ModuleSource("warnings")).get_attr(tx, "showwarning")
     replaced = shown.identity() is not warnings._showwarning_orig  # type: ignore[attr-defined]
-    recorded = tx.trace.builder.known(deferred.list_of_warnings())
+    recorded = tx.trace.builder.known(deferred_calls.list_of_warnings())
     return replaced or (isinstance(recorded, ListVariable) and (recorded.is_read() or recorded in tx.effects.mutated))
 
 
@@ -199,7 +200,7 @@ def _log(tx: Tracer, logger: Value, level: Value, message: Value, args: Value, *
     later = isinstance(args, TupleVariable) and not options.keys() - {"stacklevel"} and all(item.is_constant() for item in given)
     if not later or logger.source is None or _runs_the_programs_code(tx, logger):
         unsupported("side-effect-call", name="a logger's method", value=logger.describe(), calls_instead=told)
-    tx.effects.defer(DeferredCall(deferred.log, (filename, line, name), (logger, *given)))
+    tx.effects.defer(DeferredCall(deferred_calls.log, (filename, line, name), (logger, *given)))
     return NONE
 
 

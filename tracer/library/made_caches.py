@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
-from tracer.polyfills.functools_ import cache_of
-from tracer.variables.base import VariableTracker
-from tracer.variables.functions import as_written
+from tracer.library.polyfills.functools_ import cache_of
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.functions.python_functions import as_written
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 _CACHE_OF = as_written(cache_of)

@@ -14,17 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.library.class_checks import find_attr
-from tracer.library.registry import models
-from tracer.variables.base import VariableTracker
-from tracer.variables.class_making import become_abstract
-from tracer.variables.constant import NONE
-from tracer.variables.functions import UserFunctionVariable
-from tracer.variables.lookups import lookup
-from tracer.variables.made_classes import ClassMethodVariable, MadeClassVariable, PropertyVariable, StaticMethodVariable
-from tracer.variables.objects import UserObjectVariable
+from tracer.protocol.lookups import lookup
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.classes.class_making import become_abstract
+from tracer.variables.classes.made_classes import (
+    ClassMethodVariable,
+    MadeClassVariable,
+    PropertyVariable,
+    StaticMethodVariable,
+)
+from tracer.variables.functions.python_functions import UserFunctionVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.values.constant import NONE
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

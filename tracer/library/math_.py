@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
 from tracer.library.torch_.numbers import assume
-from tracer.variables import symbolic
-from tracer.variables.answers import int_given
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import ONE, ZERO, fold
-from tracer.variables.lookups import defines
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.symbolic import SymNodeVariable
-from tracer.variables.tensor import TensorVariable
-from tracer.variables.text import form
+from tracer.protocol.lookups import defines
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values import symbolic
+from tracer.variables.values.constant import ONE, ZERO, fold
+from tracer.variables.values.special_results import int_given
+from tracer.variables.values.symbolic import SymNodeVariable
+from tracer.variables.values.text import form
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 _IN_GRAPH = {

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from tracer import guards
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import code_models
+from tracer.protocol.lookups import rely_on_process
+from tracer.protocol.models import code_models
+from tracer.protocol.variable import VariableTracker
 from tracer.sources import CellContentsSource, ClosureCellSource, GenericAttrSource
-from tracer.variables.base import VariableTracker
-from tracer.variables.callables import CallableVariable
-from tracer.variables.classes import ClassVariable
-from tracer.variables.lookups import rely_on_process
-from tracer.variables.mappings import DictVariable
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.functions.callables import CallableVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

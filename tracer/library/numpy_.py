@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from tracer.graph.array_operations import array_operation, torch_numpy
+from tracer.graph.operations.array_operations import array_operation, torch_numpy
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
-from tracer.variables import array_builders  # noqa: F401  (registers them)
-from tracer.variables.arrays import NdarrayVariable, apply
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE, ConstantVariable, fold
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.tensors.arrays import NdarrayVariable, apply
+from tracer.variables.values.constant import NONE, ConstantVariable, fold
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

@@ -8,27 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from tracer import guards
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
+from tracer.protocol.lookups import defines
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
 from tracer.sources import Source
-from tracer.variables.answers import int_given
-from tracer.variables.base import VariableTracker
-from tracer.variables.builder import VariableBuilder, tracks
-from tracer.variables.callables import CallableVariable
-from tracer.variables.constant import (
-    BINARY,
-    COMPARE,
-    INPLACE,
-    NONE,
-    UNARY,
-    ConstantVariable,
-    boolean,
-    is_constant_value,
-)
-from tracer.variables.lookups import defines
-from tracer.variables.sequences import TupleVariable
+from tracer.variables.builders.builder import VariableBuilder, tracks
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.functions.callables import CallableVariable
+from tracer.variables.values.constant import BINARY, COMPARE, INPLACE, NONE, UNARY, ConstantVariable, boolean, is_constant_value
+from tracer.variables.values.special_results import int_given
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import os
 
-from tracer.library.registry import foldable
+from tracer.protocol.models import foldable
 
 foldable(os.fspath)

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from tracer.effects.draws import Draw, Drawn, shuffled
+from tracer.effects.random_draws import Draw, Drawn, shuffled
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
+from tracer.protocol.lookups import defines
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
 from tracer.sources import DrawnTensorSource
 from tracer.sources.reading import tensor_of_drawn
-from tracer.variables.arrays import NdarrayVariable
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE, ConstantVariable
-from tracer.variables.lookups import defines
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.ranges import SliceVariable
-from tracer.variables.sequences import ListVariable
-from tracer.variables.symbolic import SymNodeVariable
-from tracer.variables.tensor import TensorVariable
+from tracer.variables.containers.lists import ListVariable
+from tracer.variables.containers.ranges import SliceVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.tensors.arrays import NdarrayVariable
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import NONE, ConstantVariable
+from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
     from torch import fx
 
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

@@ -8,13 +8,13 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import fold
-from tracer.variables.patterns import PatternVariable
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.values.constant import fold
+from tracer.variables.values.patterns import PatternVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

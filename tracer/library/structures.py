@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
-from tracer.graph.proxies import SYM_TYPES
+from tracer.graph.symbols.proxies import SYM_TYPES
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import is_constant_value
-from tracer.variables.mappings import DictVariable
-from tracer.variables.sequences import ListVariable, NamedTupleVariable, SequenceVariable, TupleVariable
-from tracer.variables.symbolic import SymNodeVariable
-from tracer.variables.tensor import TensorVariable
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import ListVariable, NamedTupleVariable, SequenceVariable, TupleVariable
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import is_constant_value
+from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 _MAPPINGS = (dict, collections.OrderedDict)
 

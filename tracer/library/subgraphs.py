@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from tracer.graph.fake_tensors import storage_of, symbols_in
+from tracer.effects.torch_state import read_state
+from tracer.graph.fakes.fake_tensors import storage_of, symbols_in
 from tracer.graph.graph_module import module_of, with_graph
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
-from tracer.preserve import read_state
-from tracer.variables.base import ObservedException, VariableTracker
-from tracer.variables.lazy import Unwrapped
-from tracer.variables.mappings import DictVariable
+from tracer.protocol.lazy import Unwrapped
+from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.variables.containers.dicts import DictVariable
 
 if TYPE_CHECKING:
     from tracer.graph.output_graph import OutputGraph
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 
 @dataclasses.dataclass

@@ -6,14 +6,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import foldable, models
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE
-from tracer.variables.exceptions import ExceptionVariable
-from tracer.variables.sequences import TupleVariable
+from tracer.protocol.models import foldable, models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.objects.exceptions import ExceptionVariable
+from tracer.variables.values.constant import NONE
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 
 foldable(sys.intern)

@@ -6,11 +6,11 @@ import _thread
 import threading
 from typing import TYPE_CHECKING, Any
 
-from tracer.library.registry import models
-from tracer.variables.base import VariableTracker
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 
 class MadeLockVariable(VariableTracker):

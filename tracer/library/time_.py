@@ -6,11 +6,11 @@ import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
+from tracer.protocol.models import models
 
 if TYPE_CHECKING:
-    from tracer.variables.base import VariableTracker
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.variable import VariableTracker
 
 _CLOCKS = ("time", "perf_counter", "monotonic", "process_time", "thread_time")
 

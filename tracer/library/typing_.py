@@ -6,16 +6,16 @@ import typing
 from typing import TYPE_CHECKING
 
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
-from tracer.variables.base import VariableTracker
-from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import ConstantVariable
-from tracer.variables.functions import UserFunctionVariable
-from tracer.variables.mappings import DictVariable
-from tracer.variables.type_forms import made
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.classes.type_forms import made
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.functions.python_functions import UserFunctionVariable
+from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 
 @models(typing.get_type_hints)

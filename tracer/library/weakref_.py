@@ -6,13 +6,13 @@ import weakref
 from typing import TYPE_CHECKING
 
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
-from tracer.variables.base import VariableTracker
-from tracer.variables.lookups import type_name
-from tracer.variables.references import WeakReferenceVariable
+from tracer.protocol.lookups import type_name
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.objects.weak_references import WeakReferenceVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 
 @models(weakref.ref)

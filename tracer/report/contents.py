@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from tracer import log_texts
 from tracer.guards import Guard, GuardFailure, ShapeLine, TensorMatch, argument_slots
 from tracer.locations import UserLocation
 from tracer.metrics import Event
+from tracer.runtime import log_texts
 from tracer.sources import ItemSource, LocalSource, Source
 from tracer.sources.tensors import TensorSizeSource
 

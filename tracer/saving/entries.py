@@ -11,11 +11,11 @@ import torch
 from torch import fx
 
 from tracer import _C, guards, user_marks
-from tracer.cache import GuardedCode, make_entry
+from tracer.effects.torch_state import plainly, restoring
 from tracer.graph.graph_module import module_of
 from tracer.guards.base import Guard
-from tracer.preserve import plainly, restoring
-from tracer.saving.references import Refused, Unpickler, Where, dumped, frame_values, place_of
+from tracer.runtime.guarded_code import GuardedCode, make_entry
+from tracer.saving.pickling import Refused, Unpickler, Where, dumped, frame_values, place_of
 from tracer.serving.regions import output_sizes
 from tracer.serving.target import Target
 from tracer.sources import FrameValues, Source

@@ -23,12 +23,13 @@ import torch
 
 import shapes
 import tracer
-from tracer import _C, config, metrics, upkeep
+from tracer import _C, config, metrics
 from tracer.errors import UserError
+from tracer.runtime import upkeep
+from tracer.runtime.tracing_lock import TRACING
 from tracer.saving.entries import restored, saved
-from tracer.saving.references import Differs, Refused, digest, place_of
+from tracer.saving.pickling import Differs, Refused, digest, place_of
 from tracer.serving.target import Target, target_of
-from tracer.tracing_lock import TRACING
 
 FORMAT = 2
 MAGIC = b"shapetracer entries\n"

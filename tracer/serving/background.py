@@ -20,9 +20,9 @@ from typing import Any
 import torch
 
 from tracer import _C, metrics
-from tracer.cache import entries_of, serving
-from tracer.preserve import read_state, write_state
-from tracer.region_state import RegionState
+from tracer.effects.torch_state import read_state, write_state
+from tracer.runtime.guarded_code import entries_of, serving
+from tracer.runtime.region_state import RegionState
 
 MOST_WAITING = 64  # calls, of all regions, that wait to be traced; what is missed beyond that runs in CPython, and may come again
 log = logging.getLogger("tracer")

@@ -1,8 +1,8 @@
 """`plan_buckets`: to which batch sizes requests are padded, so that few sizes are run and few rows are wasted.
 
 A batch may be padded only if what is put behind it changes nothing before it. So the contract has to say that rows are
-independent (see `tracer.graph.rows`), and a bucket serves only sizes at which the program takes the same way: those in the
-same regions.
+independent (see `independent_rows`), and a bucket serves only sizes at which the program takes the same way: those in
+the same regions.
 """
 
 from __future__ import annotations

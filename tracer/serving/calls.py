@@ -15,12 +15,12 @@ import torch
 
 from shapes.domain import Domain, Point
 from shapes.evaluation import evaluate
-from shapes.functions import Max
 from shapes.solver.bounds import Bounds
-from tracer.argument_paths import Attribute, Path, placed, replaced, shown
+from shapes.sympy_functions import Max
 from tracer.errors import UserError
 from tracer.guards import argument_slots
-from tracer.shape_spec import Declared, DeclaredTensor, ShapeSpec
+from tracer.runtime.argument_paths import Attribute, Path, placed, replaced, shown
+from tracer.runtime.shape_spec import Declared, DeclaredTensor, ShapeSpec
 
 LARGEST = 1 << 32  # bytes of a tensor that is made only to see whether a check function holds
 

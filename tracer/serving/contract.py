@@ -24,11 +24,10 @@ from shapes.regions import HARDER, Condition, Region
 from shapes.solver.problem import RLIMIT
 from tracer.api.settings import compiled_region
 from tracer.errors import UserError
-from tracer.graph.rows import rows_depend
-from tracer.region_state import RegionState
+from tracer.graph.independent_rows import rows_depend
+from tracer.runtime.shape_spec import ShapeSpec
 from tracer.serving.coverage import Coverage
 from tracer.serving.regions import Served
-from tracer.shape_spec import ShapeSpec
 
 VERSION = 1
 _PLACE = re.compile(r"L\['(\w+)'\](.*?)(?:\.size\(\)\[(\d+)\])?")  # L['batch']['ids'].size()[0], or L['n']
@@ -131,10 +130,7 @@ class Difference:
 
 def contract(fn: Any) -> Contract:
     """The contract of a compiled object: what `precompile` or `coverage` last found of it. Raises UserError before that."""
-    return contract_of(compiled_region(fn))
-
-
-def contract_of(state: RegionState) -> Contract:
+    state = compiled_region(fn)
     if state.coverage is None:
         raise UserError(
             f"nobody knows yet what {state.name} serves", hint="ask tracer.coverage(fn, spec, example), or precompile it."

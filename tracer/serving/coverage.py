@@ -16,14 +16,15 @@ from shapes import solver
 from shapes.domain import Domain, Point, at
 from shapes.regions import HARDER, Region, Uncovered, nearest, uncovered
 from shapes.solver.problem import RLIMIT
-from tracer import _C, metrics, upkeep
+from tracer import _C, metrics
 from tracer.errors import CompileTimeout, InternalTracerError, UserError
+from tracer.runtime import upkeep
+from tracer.runtime.shape_spec import ShapeSpec
+from tracer.runtime.tracing_lock import TRACING
 from tracer.serving.calls import Calls, TooLarge
-from tracer.serving.ones import of_ones
 from tracer.serving.regions import UNKNOWN, Served, refusal, served
+from tracer.serving.size_one_strides import of_ones
 from tracer.serving.target import Target, target_of
-from tracer.shape_spec import ShapeSpec
-from tracer.tracing_lock import TRACING
 
 CHECKED = 256  # sampled shapes at which a proof is held against the check functions
 SHARE = 1000  # sampled shapes from which the covered share of a domain is told

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracer import upkeep
 from tracer.api.settings import compiled_region
 from tracer.errors import UserError
-from tracer.region_state import RegionState
+from tracer.runtime import upkeep
+from tracer.runtime.tracing_lock import TRACING
 from tracer.serving.target import target_of
-from tracer.tracing_lock import TRACING
 
 
 def pin(fn: Any, *args: Any, **kwargs: Any) -> None:
@@ -41,8 +40,4 @@ def _set_pinned(fn: Any, pinned: bool, args: Any, kwargs: Any) -> None:
 def compact(fn: Any) -> int:
     """Retires each entry whose calls another one with the same graph serves, and merges entries with the same graph where
     one set of guards says what theirs say together; both only if it is proved. Returns how many entries there are less."""
-    return compact_region(compiled_region(fn))
-
-
-def compact_region(state: RegionState) -> int:
-    return upkeep.compact(state)
+    return upkeep.compact(compiled_region(fn))

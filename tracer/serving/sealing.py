@@ -13,12 +13,12 @@ import torch
 from shapes.domain import at
 from tracer.api.entry import compile
 from tracer.api.settings import compiled_region, region_of
-from tracer.cache import entries_of, failures_of
 from tracer.errors import SealedError, UserError
-from tracer.region_state import RegionState
+from tracer.runtime.guarded_code import entries_of, failures_of
+from tracer.runtime.region_state import RegionState
+from tracer.runtime.shape_spec import Declared
 from tracer.serving import background
 from tracer.serving.coverage import Coverage, precompile
-from tracer.shape_spec import Declared
 
 POLICIES = ("error", "eager", "background")
 
@@ -30,10 +30,7 @@ def seal(fn: Any, on_miss: str = "error") -> None:
     fail. "eager": the original runs; the first time warns. "background": the original runs, and one worker traces the call
     and installs the entry. Raises UserError for what was not compiled.
     """
-    seal_region(compiled_region(fn), on_miss)
-
-
-def seal_region(state: RegionState, on_miss: str) -> None:
+    state = compiled_region(fn)
     if on_miss not in POLICIES:
         raise UserError(f"on_miss={on_miss!r} is no policy", hint=f"there are {', '.join(map(repr, POLICIES))}.")
     if on_miss == "background":

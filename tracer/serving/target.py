@@ -14,9 +14,9 @@ from tracer import _C
 from tracer.api.callables import CompiledCallable
 from tracer.api.modules import CompiledCall, OptimizedModule
 from tracer.api.settings import compiled_region
-from tracer.cache import entries_of
 from tracer.errors import UserError
-from tracer.region_state import RegionState
+from tracer.runtime.guarded_code import entries_of
+from tracer.runtime.region_state import RegionState
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -11,7 +11,6 @@ from tracer import _C
 from tracer.api.settings import compiled_region
 from tracer.errors import UserError
 from tracer.guards import GuardFailure
-from tracer.region_state import RegionState
 from tracer.serving.calls import Calls
 from tracer.serving.regions import served
 from tracer.serving.target import Target, target_of
@@ -110,10 +109,7 @@ def _nearest(target: Target, calls: Calls) -> Point | None:
 
 def stats(fn: Any) -> dict[str, Any]:
     """What happened to a compiled object so far: counts, and for each entry its function, hits and kind."""
-    return stats_of(compiled_region(fn))
-
-
-def stats_of(state: RegionState) -> dict[str, Any]:
+    state = compiled_region(fn)
     entries = state.entries()
     return {
         "region": state.name,

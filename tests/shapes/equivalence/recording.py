@@ -11,7 +11,7 @@ from typing import Any
 
 import sympy
 
-from shapes import functions as f
+from shapes import sympy_functions as f
 
 Program = Callable[..., Any]
 

@@ -11,7 +11,7 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shapes import functions as f
+from shapes import sympy_functions as f
 from shapes.evaluation import evaluate
 from shapes.solver import core, disjoint, equivalent, forced_value, implies, problem, satisfy, witness
 from shapes.solver.problem import Assumption, Problem, holds_at

@@ -10,7 +10,7 @@ import sympy
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from shapes import functions as f
+from shapes import sympy_functions as f
 from shapes.solver import equivalent, implies, prune
 from shapes.solver.problem import Assumption, Problem, holds_at
 from shapes.solver.pruning import _Search
@@ -70,7 +70,7 @@ def test_the_result_is_the_same_for_every_order():
 
 def test_the_result_is_the_same_in_every_process():
     program = (
-        "import sympy; from shapes.functions import *; from shapes.solver import prune\n"
+        "import sympy; from shapes.sympy_functions import *; from shapes.solver import prune\n"
         "x, y, z = sympy.symbols('x y z', integer=True)\n"
         "guards = [x <= y, y <= x, sympy.Eq(x, y), x < 9, sympy.Ne(x*y, 100), PythonMod(x, 8) < 1, sympy.Or(x > 1, y > 2),"
         " sympy.And(Max(x, z) >= 3, z >= 3), x*y*z > 20, FloorDiv(z, x) >= 0]\n"

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import sympy
 
-from shapes import functions as f
+from shapes import sympy_functions as f
 from shapes.evaluation import evaluate
 from shapes.solver import bits
 from shapes.solver.bounds import Bounds

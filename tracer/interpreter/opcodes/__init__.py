@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tracer.interpreter.handlers import OPCODES, Handler
 from tracer.interpreter.opcodes import (
     arithmetic,
     attributes,
@@ -9,21 +10,20 @@ from tracer.interpreter.opcodes import (
     compare,
     containers,
     exceptions,
-    functions,
     generators,
     imports,
     iterate,
     jumps,
+    make_function,
     match,
     names,
     stack,
     strings,
     with_blocks,
 )
-from tracer.interpreter.registry import OPCODES, Handler
 
 TOPICS = (
-    arithmetic, attributes, calls, compare, containers, exceptions, functions, generators, imports, iterate, jumps,
+    arithmetic, attributes, calls, compare, containers, exceptions, generators, imports, iterate, jumps, make_function,
     match, names, stack, strings, with_blocks,
 )  # fmt: skip
 

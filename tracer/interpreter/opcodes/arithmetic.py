@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
-from tracer.interpreter.registry import handles
-from tracer.variables.constant import boolean
+from tracer.interpreter.handlers import handles
+from tracer.variables.values.constant import boolean
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
-from tracer.interpreter.registry import handles
-from tracer.variables.base import NullVariable, VariableTracker
-from tracer.variables.lookups import defines
+from tracer.interpreter.handlers import handles
+from tracer.protocol.lookups import defines
+from tracer.protocol.variable import NullVariable, VariableTracker
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
-from tracer.interpreter.registry import handles
+from tracer.interpreter.handlers import handles
 from tracer.library.class_checks import find_attr
-from tracer.variables.base import ObservedException, VariableTracker
-from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import NONE
-from tracer.variables.generators import GeneratorVariable
-from tracer.variables.iterators import IteratorVariable
-from tracer.variables.literals import from_python
-from tracer.variables.lookups import defines
-from tracer.variables.mappings import DictVariable, mapping_pairs
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.sequences import ListVariable, SliceVariable, TupleVariable
-from tracer.variables.sets import SetVariable
+from tracer.protocol.lookups import defines
+from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.dicts import DictVariable, mapping_pairs
+from tracer.variables.containers.lists import ListVariable, SliceVariable, TupleVariable
+from tracer.variables.containers.sets import SetVariable
+from tracer.variables.iterators.builtin_iterators import IteratorVariable
+from tracer.variables.iterators.generators import GeneratorVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.values.constant import NONE
+from tracer.variables.values.literals import from_python
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame

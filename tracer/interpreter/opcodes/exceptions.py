@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
+from tracer.interpreter.handlers import handles
 from tracer.interpreter.opcodes.stack import drop_argument
-from tracer.interpreter.registry import handles
-from tracer.variables.base import ObservedException, VariableTracker
-from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import boolean
-from tracer.variables.exception_groups import match_star, raised_behind_star
-from tracer.variables.exceptions import ExceptionVariable, HandledBefore
-from tracer.variables.sequences import TupleVariable
+from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.objects.exception_groups import match_star, raised_behind_star
+from tracer.variables.objects.exceptions import ExceptionVariable, HandledBefore
+from tracer.variables.values.constant import boolean
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
-from tracer.interpreter.registry import handles
-from tracer.variables.constant import NONE
-from tracer.variables.generators import GeneratorVariable
+from tracer.interpreter.handlers import handles
+from tracer.variables.iterators.generators import GeneratorVariable
+from tracer.variables.values.constant import NONE
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
-from tracer.interpreter.registry import breaks, handles
+from tracer.interpreter.handlers import breaks, handles
 from tracer.sources import ModuleSource
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
-from tracer.interpreter.registry import handles
+from tracer.interpreter.handlers import handles
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame

@@ -10,9 +10,9 @@ import torch
 from tracer import config
 from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
-from tracer.interpreter.registry import Handler, handles
-from tracer.variables.base import VariableTracker
-from tracer.variables.tensor import TensorVariable
+from tracer.interpreter.handlers import Handler, handles
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.tensors.tensor import TensorVariable
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
-from tracer.interpreter.registry import handles
+from tracer.interpreter.handlers import handles
 from tracer.library.class_checks import find_attr, is_instance
-from tracer.variables.base import VariableTracker
-from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import NONE, ConstantVariable, boolean
-from tracer.variables.lookups import rely_on_bases
-from tracer.variables.mappings import DictVariable
-from tracer.variables.objects import UserObjectVariable
-from tracer.variables.sequence_base import SequenceVariable
-from tracer.variables.sequences import TupleVariable
+from tracer.protocol.lookups import rely_on_bases
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.containers.sequence_base import SequenceVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.values.constant import NONE, ConstantVariable, boolean
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame

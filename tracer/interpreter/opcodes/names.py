@@ -9,8 +9,9 @@ from tracer import guards
 from tracer.bytecode import Instruction
 from tracer.effects.log import DELETED
 from tracer.graph_breaks import unsupported
+from tracer.interpreter.handlers import breaks, handles
 from tracer.interpreter.opcodes.stack import drop_contents, drop_local
-from tracer.interpreter.registry import breaks, handles
+from tracer.protocol.variable import NULL, ObservedException, VariableTracker
 from tracer.sources import (
     BuiltinSource,
     FunctionGlobalsSource,
@@ -21,10 +22,9 @@ from tracer.sources import (
     Source,
 )
 from tracer.sources.roots import namespace_source
-from tracer.variables.base import NULL, ObservedException, VariableTracker
-from tracer.variables.constant import ConstantVariable
-from tracer.variables.literals import from_python
-from tracer.variables.mappings import DictVariable
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.values.constant import ConstantVariable
+from tracer.variables.values.literals import from_python
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame

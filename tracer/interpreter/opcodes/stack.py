@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction, is_resume_code, is_stack_argument
+from tracer.effects.lifetimes import ends_with_code
 from tracer.graph_breaks import unsupported
 from tracer.guards import EndsQuietly, argument_slots
 from tracer.guards.lifetimes import may_run_code
-from tracer.interpreter.registry import handles
+from tracer.interpreter.handlers import handles
+from tracer.protocol.lazy import Unwrapped
+from tracer.protocol.variable import NULL, VariableTracker
 from tracer.sources import LocalSource
-from tracer.variables.base import NULL, VariableTracker
-from tracer.variables.lazy import Unwrapped
-from tracer.variables.lifetimes import ends_with_code
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame

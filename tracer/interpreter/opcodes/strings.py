@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tracer.bytecode import Instruction
-from tracer.interpreter.registry import handles
-from tracer.variables.constant import ConstantVariable
-from tracer.variables.runtime_text import RuntimeTextVariable, parts_of, piece, rendered
-from tracer.variables.text import formatted
+from tracer.interpreter.handlers import handles
+from tracer.variables.values.constant import ConstantVariable
+from tracer.variables.values.runtime_text import RuntimeTextVariable, parts_of, piece, rendered
+from tracer.variables.values.text import formatted
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
-    from tracer.variables.base import VariableTracker
+    from tracer.protocol.variable import VariableTracker
 
 _STR, _REPR, _ASCII, _SPEC = 1, 2, 3, 4
 _CONVERSIONS: dict[int, Callable[[Any], str] | None] = {0: None, _STR: str, _REPR: repr, _ASCII: ascii}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
-from tracer.interpreter.registry import breaks, handles
-from tracer.variables.base import VariableTracker
-from tracer.variables.exceptions import ExceptionVariable
-from tracer.variables.lookups import defines
-from tracer.variables.objects import UserObjectVariable
+from tracer.interpreter.handlers import breaks, handles
+from tracer.protocol.lookups import defines
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.objects.exceptions import ExceptionVariable
+from tracer.variables.objects.objects import UserObjectVariable
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame

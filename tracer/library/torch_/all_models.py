@@ -1,14 +1,15 @@
 """Imports every module of models of torch, which registers them."""
 
 from tracer.library.torch_ import (  # noqa: F401
-    answers,
     autograd_,
     autograd_functions,
     compiling,
+    constant_queries,
     creation,
     distributed_,
     distributions_,
     flex_attention,
+    global_state,
     higher_order,
     metadata,
     modules,
@@ -16,7 +17,6 @@ from tracer.library.torch_ import (  # noqa: F401
     optimizers,
     overrides,
     pytree_,
-    state,
     tensor_functions,
     tensor_hooks,
     transforms,

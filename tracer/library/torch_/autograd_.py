@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, NoReturn
 import torch
 from torch.utils import checkpoint
 
-from tracer.graph.fake_tensors import storage_of
+from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
 from tracer.library.subgraphs import recording
-from tracer.variables.backward import backward, gradients
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE, TRUE
-from tracer.variables.tensor import TensorVariable
-from tracer.variables.tuples import TupleVariable
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.tuples import TupleVariable
+from tracer.variables.tensors.backward import backward, gradients
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import NONE, TRUE
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

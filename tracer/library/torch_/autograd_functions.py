@@ -13,23 +13,23 @@ import torch
 from torch import fx
 
 from tracer import user_marks
-from tracer.graph.fake_tensors import storage_of
+from tracer.graph.fakes.fake_tensors import storage_of
+from tracer.graph.operations.autograd_function import Backward, Layout, applied, run_traced_function, run_traced_function_
 from tracer.graph.output_graph import EXAMPLE
-from tracer.graph.traced_function import Backward, Layout, applied, run_traced_function, run_traced_function_
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
 from tracer.library.subgraphs import reachable_from, recording, refuse_new_symbols
-from tracer.variables.base import ObservedException, VariableTracker
-from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import NONE, boolean
-from tracer.variables.exceptions import ExceptionVariable
-from tracer.variables.function_context import FunctionContextVariable
-from tracer.variables.symbolic import SymNodeVariable
-from tracer.variables.tensor import TensorVariable, writing
-from tracer.variables.tuples import TupleVariable
+from tracer.protocol.models import models
+from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.tuples import TupleVariable
+from tracer.variables.functions.autograd_context import FunctionContextVariable
+from tracer.variables.objects.exceptions import ExceptionVariable
+from tracer.variables.tensors.tensor import TensorVariable, writing
+from tracer.variables.values.constant import NONE, boolean
+from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 _APPLY: Any = torch.autograd.Function.apply

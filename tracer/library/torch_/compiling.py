@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tracer.api import inside
+from tracer import inside
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models, named_models
+from tracer.protocol.models import models, named_models
+from tracer.protocol.variable import VariableTracker
 from tracer.sources import ModuleGlobalsSource, ObjectSource
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE, boolean
+from tracer.variables.values.constant import NONE, boolean
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

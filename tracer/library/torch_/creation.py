@@ -9,16 +9,16 @@ import torch
 
 from tracer.graph_breaks import unsupported
 from tracer.library.numpy_ import tensor_of
-from tracer.library.registry import models
-from tracer.variables.arrays import NdarrayVariable
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE
-from tracer.variables.sequences import ListVariable, RangeVariable, SequenceVariable
-from tracer.variables.symbolic import SymNodeVariable
-from tracer.variables.tensor import TensorVariable
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.lists import ListVariable, RangeVariable, SequenceVariable
+from tracer.variables.tensors.arrays import NdarrayVariable
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import NONE
+from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

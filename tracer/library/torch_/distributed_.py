@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import torch.distributed as dist
 
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models, named_models
-from tracer.library.torch_.answers import AnswerMatch
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE, ConstantVariable, boolean
+from tracer.library.torch_.constant_queries import AnswerMatch
+from tracer.protocol.models import models, named_models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.values.constant import NONE, ConstantVariable, boolean
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from torch.distributions.utils import _lazy_property_and_property
 
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
-from tracer.variables.base import VariableTracker
-from tracer.variables.objects import UserObjectVariable
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.objects.objects import UserObjectVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 
 class LazyPropertyVariable(UserObjectVariable):

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tracer.library.registry import models, named_models
 from tracer.library.torch_.higher_order import HigherOrderCall
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE
-from tracer.variables.sequences import TupleVariable
-from tracer.variables.tensor import TensorVariable
+from tracer.protocol.models import models, named_models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import NONE
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 _FLEX: Any = torch.ops.higher_order.flex_attention

@@ -16,22 +16,22 @@ from torch.utils import _pytree as pytree
 
 from tracer import guards
 from tracer.errors import TraceAnew, Unsupported
-from tracer.graph.fake_tensors import storage_of
+from tracer.graph.fakes.fake_tensors import storage_of
 from tracer.graph.opaque_results import fresh, result_of
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
 from tracer.library.structures import containers_of, tracked
 from tracer.library.subgraphs import Subgraph, argument_of_function, rearranged, recording, refuse_new_symbols
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
 from tracer.sources import Source
-from tracer.variables.base import VariableTracker
-from tracer.variables.builder import VariableBuilder, tracks_subclasses
-from tracer.variables.callables import CallableVariable
-from tracer.variables.symbolic import SymNodeVariable, is_number
-from tracer.variables.tensor import TensorVariable
+from tracer.variables.builders.builder import VariableBuilder, tracks_subclasses
+from tracer.variables.functions.callables import CallableVariable
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.symbolic import SymNodeVariable, is_number
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 _Argument = TensorVariable | SymNodeVariable

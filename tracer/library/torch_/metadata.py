@@ -8,14 +8,14 @@ import torch
 
 from tracer.graph_breaks import unsupported
 from tracer.library.class_checks import is_of
-from tracer.library.registry import models
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import ConstantVariable, boolean, fold
-from tracer.variables.sequences import SizeVariable
-from tracer.variables.tensor import TensorVariable
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.lists import SizeVariable
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import ConstantVariable, boolean, fold
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

@@ -11,17 +11,17 @@ from torch.nn.modules.rnn import RNNBase
 
 from tracer.errors import NotNow
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
-from tracer.variables.base import VariableTracker
-from tracer.variables.callables import CallableVariable
-from tracer.variables.constant import NONE, TRUE, ConstantVariable, boolean
-from tracer.variables.functions import as_written
-from tracer.variables.made_leaves import no_leaf_can_be_made
-from tracer.variables.parameters import make_parameter
-from tracer.variables.tensor import TensorVariable
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.functions.callables import CallableVariable
+from tracer.variables.functions.python_functions import as_written
+from tracer.variables.tensors.created_leaves import no_leaf_can_be_made
+from tracer.variables.tensors.parameters import make_parameter
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import NONE, TRUE, ConstantVariable, boolean
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 _WEIGHTS_HAVE_CHANGED = as_written(RNNBase._weights_have_changed)

@@ -9,15 +9,15 @@ import torch
 from torch.fx.experimental import symbolic_shapes
 
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
-from tracer.variables import symbolic
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE, ConstantVariable, boolean, fold
-from tracer.variables.symbolic import SymNodeVariable
-from tracer.variables.tensor import TensorVariable
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values import symbolic
+from tracer.variables.values.constant import NONE, ConstantVariable, boolean, fold
+from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 _ARITHMETIC: tuple[Any, ...] = (

@@ -14,18 +14,18 @@ from torch.optim import optimizer
 
 from tracer import config
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import code_models, models
+from tracer.protocol.models import code_models, models
+from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.sources import CellContentsSource, ClosureCellSource
-from tracer.variables.base import ObservedException, VariableTracker
-from tracer.variables.callables import CallableVariable
-from tracer.variables.constant import FALSE, ConstantVariable
-from tracer.variables.functions import as_written
-from tracer.variables.mappings import DictVariable
-from tracer.variables.sequences import ListVariable
-from tracer.variables.tensor import TensorVariable
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import ListVariable
+from tracer.variables.functions.callables import CallableVariable
+from tracer.variables.functions.python_functions import as_written
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import FALSE, ConstantVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

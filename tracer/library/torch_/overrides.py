@@ -9,22 +9,23 @@ import torch
 from torch.overrides import BaseTorchFunctionMode, TorchFunctionMode, get_default_nowrap_functions, is_tensor_like
 from torch.utils._device import DeviceContext
 
-from tracer.graph.override_probes import in_order_of_precedence
+from tracer.graph.fakes.override_probes import in_order_of_precedence
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import instance_models, models, transparent
-from tracer.variables.base import VariableTracker
-from tracer.variables.callables import CallableVariable
-from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import FALSE, NONE, ConstantVariable, boolean
-from tracer.variables.lookups import lookup
-from tracer.variables.overrides import as_subclass
-from tracer.variables.sequences import ListVariable, NamedTupleVariable, SequenceVariable, SizeVariable, TupleVariable
-from tracer.variables.sets import FrozenSetVariable
-from tracer.variables.switches import OverrideSwitchVariable
-from tracer.variables.tensor import TensorVariable
+from tracer.protocol.inlining import transparent
+from tracer.protocol.lookups import lookup
+from tracer.protocol.models import instance_models, models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.lists import ListVariable, NamedTupleVariable, SequenceVariable, SizeVariable, TupleVariable
+from tracer.variables.containers.sets import FrozenSetVariable
+from tracer.variables.functions.callables import CallableVariable
+from tracer.variables.tensors.override_switches import OverrideSwitchVariable
+from tracer.variables.tensors.overrides import as_subclass
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import FALSE, NONE, ConstantVariable, boolean
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 _NO_ARGUMENTS = TupleVariable([])

@@ -9,18 +9,18 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tracer.library.class_checks import is_instance
-from tracer.library.registry import models
 from tracer.library.structures import containers_of, tracked
-from tracer.variables.base import VariableTracker
-from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import CONSTANT_TYPES, NONE, TRUE
-from tracer.variables.functions import as_written
-from tracer.variables.mappings import DictVariable
-from tracer.variables.sequences import ListVariable, SequenceVariable
-from tracer.variables.tuples import TupleVariable
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import ListVariable, SequenceVariable
+from tracer.variables.containers.tuples import TupleVariable
+from tracer.variables.functions.python_functions import as_written
+from tracer.variables.values.constant import CONSTANT_TYPES, NONE, TRUE
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

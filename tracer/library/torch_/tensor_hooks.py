@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import fx
 
-from tracer.effects.deferred import DeferredCall
+from tracer.effects.deferred_calls import DeferredCall
+from tracer.graph.operations.tensor_hooks import add_hook, remove_hook
 from tracer.graph.output_graph import EXAMPLE
-from tracer.graph.tensor_hooks import add_hook, remove_hook
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
 from tracer.library.subgraphs import Subgraph, argument_of_function, recording, refuse_new_symbols
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
 from tracer.sources.reading import codes_in
-from tracer.variables.backward import is_leaf_outside
-from tracer.variables.base import VariableTracker
-from tracer.variables.constant import NONE, ConstantVariable
-from tracer.variables.functions import FunctionVariable
-from tracer.variables.tensor import TensorVariable
+from tracer.variables.functions.python_functions import FunctionVariable
+from tracer.variables.tensors.backward import is_leaf_outside
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import NONE, ConstantVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 _NAME = "a hook on a tensor"

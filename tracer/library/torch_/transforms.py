@@ -14,17 +14,18 @@ import torch
 from torch import func, fx
 from torch.utils import _pytree as pytree
 
-from tracer.graph.transformed import Cotangents, Transformed, call_transformed, call_vjp, outside_of_modes
+from tracer.graph.operations.func_transforms import Cotangents, Transformed, call_transformed, call_vjp, outside_of_modes
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import code_models, models, transparent
 from tracer.library.structures import argument_of_leaf, containers_of, example_of_leaf, is_value_of_graph, tracked
 from tracer.library.subgraphs import Subgraph, argument_of_function, recording, refuse_new_symbols
+from tracer.protocol.inlining import transparent
+from tracer.protocol.models import code_models, models
+from tracer.protocol.variable import VariableTracker
 from tracer.sources import CellContentsSource, ClosureCellSource
-from tracer.variables.base import VariableTracker
-from tracer.variables.callables import CallableVariable
+from tracer.variables.functions.callables import CallableVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 

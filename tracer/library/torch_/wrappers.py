@@ -8,19 +8,19 @@ import torch
 from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves
 
-from tracer.graph.wrapper_fakes import wrapper_fake
+from tracer.graph.fakes.wrapper_fakes import wrapper_fake
 from tracer.graph_breaks import unsupported
-from tracer.library.registry import models
 from tracer.library.structures import containers_of, example_of_leaf, fakes_of, tracked
-from tracer.variables.base import VariableTracker
-from tracer.variables.classes import ClassVariable
-from tracer.variables.overrides import overrides_functions
-from tracer.variables.sequences import SequenceVariable
-from tracer.variables.tensor import TensorVariable
-from tracer.variables.wrappers import WrapperVariable, is_wrapper_class
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.lists import SequenceVariable
+from tracer.variables.tensors.overrides import overrides_functions
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.tensors.wrappers import WrapperVariable, is_wrapper_class
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.protocol.tracer import Tracer
 
 Value = VariableTracker
 _OPTIONS = ("strides", "storage_offset", "memory_format", "dtype", "layout", "device", "pin_memory", "requires_grad")

@@ -1,0 +1,125 @@
+"""Replays the effects of a trace in the output code: once, after the graph, in the order in which they began."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tracer.effects.log import DELETED, Effects
+from tracer.graph_breaks import unsupported
+from tracer.protocol.lazy import Unwrapped
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.deques import DequeVariable
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import ListVariable
+from tracer.variables.containers.sets import SetVariable
+from tracer.variables.functions.python_functions import CellVariable
+from tracer.variables.iterators.builtin_iterators import IteratorVariable
+from tracer.variables.iterators.existing_iterators import EnumerateStream, StreamVariable
+from tracer.variables.values.constant import ConstantVariable
+
+
+def replay(cg: Any, effects: Effects) -> None:
+    """Emits the effects on everything that existed before the frame ran. New objects are made as they are at the end."""
+    for call in effects.calls:
+        cg.start_over = None
+        values = [lambda value=value: cg.load_const(value) for value in call.values]
+        cg.call_object(call.function, *values, *[lambda value=value: cg.load(value) for value in call.arguments])
+        cg.asm.pop()
+    targets = [target for target in effects.mutated if target.source is not None]
+    iterated = _Iterated(targets)
+    for target in targets:
+        for value in _payload(effects, target):
+            iterated.keep(cg, value)
+    for _, _, stored in effects.stored_globals():
+        if isinstance(stored, VariableTracker):
+            iterated.keep(cg, stored)
+    for target in targets:
+        cg.keep(target)
+    if effects:
+        cg.start_over = None
+    for target in sorted(targets, key=lambda target: not isinstance(target, EnumerateStream)):  # these ask the others
+        if isinstance(target, (StreamVariable, EnumerateStream)):  # before what they iterate over changes
+            target.replay(cg)
+    for target in iterated.ordered(effects):
+        if isinstance(target, (ListVariable, DictVariable, SetVariable, DequeVariable, CellVariable)):
+            target.replay(cg)
+        if effects.attributes(target):
+            cg.store_attributes(target)
+    for globals_, name, stored in effects.stored_globals():
+        if stored is DELETED:  # perhaps the trace itself had stored it, and it is not there
+            cg.call_object(dict.pop, *_key(cg, globals_, name), lambda: cg.load_const(None))
+            cg.asm.pop()
+        else:
+            cg.load(stored)
+            for load in _key(cg, globals_, name):
+                load()
+            cg.asm.emit("STORE_SUBSCR")
+
+
+class _Iterated:
+    """Iterators over containers that change: each is made when the container is as it is at the end, for it compares."""
+
+    def __init__(self, targets: list[VariableTracker]) -> None:
+        self.targets = dict.fromkeys(targets)
+
+    def keep(self, cg: Any, value: VariableTracker | Unwrapped) -> None:
+        if not self._containers(value):
+            cg.keep(value)
+            return
+        for part in _parts(value):  # what is read from elsewhere is read now all the same
+            if isinstance(part, Unwrapped) or part.source is not None:
+                cg.keep(part)
+
+    def ordered(self, effects: Effects) -> list[VariableTracker]:
+        """The targets, each behind the containers that the iterators in it are over."""
+        finished: dict[VariableTracker, None] = {}
+        for target in self.targets:
+            self._finish(effects, target, finished, set())
+        return list(finished)
+
+    def _finish(
+        self,
+        effects: Effects,
+        target: VariableTracker,
+        finished: dict[VariableTracker, None],
+        begun: set[VariableTracker],
+    ) -> None:
+        if target in finished:
+            return
+        if target in begun:
+            unsupported("cannot-reconstruct", value="an iterator over what holds it")
+        begun.add(target)
+        for value in _payload(effects, target):
+            for container in self._containers(value):
+                self._finish(effects, container, finished, begun)
+        finished[target] = None
+
+    def _containers(self, value: VariableTracker | Unwrapped) -> list[VariableTracker]:
+        over = [part.container() for part in _parts(value) if isinstance(part, IteratorVariable)]
+        return [container for container in over if container in self.targets]
+
+
+def _parts(value: VariableTracker | Unwrapped) -> Iterator[VariableTracker | Unwrapped]:
+    """A value and, as far as the trace made it, what it holds."""
+    seen: set[VariableTracker | Unwrapped] = set()
+    todo = [value]
+    while todo:
+        part = todo.pop()
+        if part in seen or isinstance(part, ConstantVariable):
+            continue
+        seen.add(part)
+        yield part
+        if not isinstance(part, Unwrapped) and part.source is None:
+            todo.extend(part.children())
+
+
+def _key(cg: Any, globals_: dict[str, Any], name: str) -> tuple[Callable[[], None], Callable[[], None]]:
+    return lambda: cg.load_globals(globals_), lambda: cg.load_const(name)
+
+
+def _payload(effects: Effects, target: VariableTracker) -> list[VariableTracker | Unwrapped]:
+    """What the replay of `target` loads: read before anything changes."""
+    stored = effects.attributes(target).values()
+    parts = target.replayed() if isinstance(target, (ListVariable, DictVariable, DequeVariable)) else target.children()
+    return [*parts, *(value for value in stored if isinstance(value, VariableTracker))]

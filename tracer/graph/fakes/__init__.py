@@ -1,0 +1,1 @@
+"""Fake tensors: what stands for the program's tensors while a frame is traced."""

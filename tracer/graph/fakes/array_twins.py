@@ -1,0 +1,178 @@
+"""What NumPy itself makes of an operation: tried while tracing on arrays of the same layout with other values.
+
+`torch._numpy` promises to do as NumPy does. Here it is held to it, per operation and dtypes: whether the result is an array
+or a scalar, its dtype, shape and strides, whether it is new or shares memory with an argument or is one, and its values.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from tracer.graph.fakes.fake_tensors import concrete
+from tracer.graph.operations.array_operations import ArrayOperation
+from tracer.graph_breaks import unsupported
+
+LARGEST_COMPARED = 1_000_000  # elements
+_TOLERANCE = {"float16": 2e-2, "float32": 2e-4, "complex64": 2e-4}
+
+
+def real_function(kind: str, name: str) -> Callable[..., Any]:
+    """NumPy's own form of an operation."""
+    if kind == "function":
+        return operator.attrgetter(name)(np)  # type: ignore[no-any-return]
+    if kind == "operator":
+        return getattr(operator, name)  # type: ignore[no-any-return]
+    if kind == "attribute":
+        return operator.attrgetter(name)
+    return lambda array, *args, **kwargs: getattr(array, name)(*args, **kwargs)
+
+
+class Twins:
+    """Arrays that stand in for the fake tensors of one call: what shares memory there shares it here."""
+
+    def __init__(self, integers: int) -> None:
+        self.integers = integers  # below which random integers are
+        self._random = np.random.Generator(np.random.PCG64(1))
+        self._buffers: dict[int, np.ndarray[Any, Any]] = {}
+        self._arrays: dict[Any, Any] = {}
+        self.owners: list[tuple[Any, Any]] = []  # (fake, its twin)
+
+    def of(self, key: Any, fake: torch.Tensor, cls: type, writeable: bool) -> Any:
+        """The twin of an array or scalar (`cls`); the same key gives the same object."""
+        known = self._arrays.get(key)
+        if known is not None:
+            return known
+        array = self._view(fake)
+        twin = array if cls is np.ndarray else array[()]
+        if cls is np.ndarray:
+            twin.flags.writeable = writeable
+            self.owners.append((fake, twin))
+        self._arrays[key] = twin
+        return twin
+
+    def _view(self, fake: torch.Tensor) -> np.ndarray[Any, Any]:
+        dtype = numpy_dtype(fake.dtype)
+        storage = fake.untyped_storage()
+        shape = [concrete(size) for size in fake.shape]
+        strides = [concrete(step) * dtype.itemsize for step in fake.stride()]
+        buffer = self._buffers.get(storage._cdata)
+        if buffer is None:
+            count = -(-concrete(storage.nbytes()) // dtype.itemsize)
+            buffer = self._buffers[storage._cdata] = self._filled(count, dtype).view(np.uint8)
+        offset = concrete(fake.storage_offset()) * dtype.itemsize
+        return np.ndarray(shape, dtype, buffer=buffer.data, offset=offset, strides=strides)
+
+    def _filled(self, count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        if dtype.kind == "b":
+            return self._random.integers(0, 2, count).astype(dtype)
+        if dtype.kind in "iu":
+            return self._random.integers(0, self.integers, count).astype(dtype)
+        real = self._random.uniform(-1.5, 1.5, count)
+        return (real + 1j * self._random.uniform(-1.5, 1.5, count) if dtype.kind == "c" else real).astype(dtype)
+
+
+def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
+    """NumPy's dtype for one of torch; breaks the graph where it has none."""
+    try:
+        return torch.empty((), dtype=dtype, device="cpu").numpy().dtype
+    except TypeError:
+        unsupported("data-dependent-method", value=f"a tensor of {dtype}, which NumPy does not have,", name="numpy")
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[list[Any]]:
+    with np.errstate(all="ignore"), warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        yield heard
+
+
+def tried(operation: ArrayOperation, arguments: Callable[[Twins], tuple[list[Any], dict[str, Any]]]) -> tuple[Any, Twins]:
+    """What NumPy gives on twins of the arguments, and those twins."""
+    kind, _, name = operation.name.partition(":")
+    function = real_function(kind, name)
+    error: BaseException | None = None
+    for integers in (3, 1):  # integers may be positions, which zeros always are
+        twins = Twins(integers)
+        args, kwargs = arguments(twins)
+        copies = Twins(integers)
+        try:
+            with _quietly() as heard:
+                result = function(*args, **kwargs)
+        except Exception as failed:
+            error = failed
+            continue
+        if heard:
+            unsupported("operator-failed-in-trace", operator=operation.name, error=f"NumPy warns: {heard[0].message}")
+        _compare_values(operation, result, args, kwargs, arguments(copies))
+        return result, twins
+    unsupported("operator-failed-in-trace", operator=operation.name, error=f"{type(error).__name__}: {error}")
+
+
+def _compare_values(operation: ArrayOperation, result: Any, args: Any, kwargs: Any, copies: Any) -> None:
+    """`torch._numpy` on equal arguments gives equal values, and leaves equal values in the arguments."""
+    if sum(leaf.size for leaf in _leaves((args, kwargs, result))) > LARGEST_COMPARED or "empty" in operation.name:
+        return
+    tensors = {id(leaf): _tensor(leaf) for leaf in _leaves(copies)}
+    try:
+        with _quietly():
+            seen = operation(*_mapped(copies[0], tensors), **_mapped(copies[1], tensors))
+    except Exception as error:
+        unsupported("operator-failed-in-trace", operator=operation.name, error=f"{type(error).__name__}: {error}")
+    pairs = zip(_leaves((result, args, kwargs)), _tensors((seen, _mapped(copies, tensors))))
+    if not all(_equal(expected, tensor) for expected, tensor in pairs):
+        unsupported("operator-result", operator=operation.name, cls="value other than NumPy's")
+
+
+def _tensor(leaf: Any) -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of arrays that are read only
+        return torch.from_numpy(leaf if isinstance(leaf, np.ndarray) else np.array(leaf))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, (np.ndarray, np.generic)):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    elif isinstance(value, dict):
+        yield from _leaves(list(value.values()))
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+
+
+def _mapped(value: Any, tensors: dict[int, torch.Tensor]) -> Any:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return tensors[id(value)]
+    if type(value) in (list, tuple):
+        return type(value)(_mapped(item, tensors) for item in value)
+    if isinstance(value, np.dtype):
+        return value.name
+    if type(value) is dict:
+        return {key: _mapped(item, tensors) for key, item in value.items()}
+    return value
+
+
+def _equal(expected: Any, tensor: torch.Tensor) -> bool:
+    seen = tensor.resolve_conj().resolve_neg().numpy()
+    if expected.shape != seen.shape or expected.dtype != seen.dtype:
+        return False
+    if expected.dtype.kind not in "fc":
+        return bool(np.array_equal(expected, seen))
+    tolerance = _TOLERANCE.get(expected.dtype.name, 1e-8)
+    return bool(np.allclose(expected, seen, rtol=tolerance, atol=tolerance, equal_nan=True))

@@ -1,0 +1,151 @@
+"""PyTorch's FakeTensorMode over an own shape env: a lean cache of results, and what operators do besides computing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    _DISPATCH_HANDLE_DIRECTLY,
+    _DISPATCH_META_HANDLERS,
+    FakeTensor,
+    FakeTensorMode,
+    _BypassDispatchCache,
+)
+
+from tracer.graph.dispatch_cache import CachedResult, CallKey, NotCacheable, cached_result
+from tracer.graph.dtype_refusals import check_dtypes, is_pointwise, leaves, may_refuse
+from tracer.graph.failing_operators import may_fail_on_data
+from tracer.graph.fakes.wrapper_fakes import WrapperFake
+from tracer.graph.meta_rules import META_RULES
+from tracer.graph.operator_effects import OperatorEffects, operator_effects, told_by_metadata
+from tracer.graph.real_strides import with_real_strides
+from tracer.graph.same_shape import same_shape_result
+from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
+
+MAX_ENTRIES = 8192
+_SYMBOLS_OF_KERNELS = (torch.SymFloat, torch.SymBool)
+
+
+class FakeMode(FakeTensorMode):
+    cache_of_static_sizes: dict[tuple[Any, ...], CachedResult | None] = {}  # of all traces: no symbol takes part
+
+    def __init__(self, shape_env: TorchShapeEnv) -> None:
+        super().__init__(shape_env=shape_env, allow_non_fake_inputs=False)  # type: ignore[arg-type]
+        self.torch_env = shape_env
+        self.asks_layout = False  # whether it is asked of sizes how a result lies in memory, which few programs look at
+        self.layout_guessed = False  # for want of asking: the strides of dims of size 0 or 1 may be others
+        self.drew_random_numbers = False
+        self.written_storages: set[int] = set()  # `_cdata` of what operators wrote to
+        self.writes: list[int] = []  # the same, each time
+        self.shared_storages: dict[int, int] = {}  # those of several inputs, with the bytes that the real one has
+        self.written_before_failing: set[int] = set()  # of those, written before or by an operator that may yet fail
+        self.repeatable = True  # whether all operators since this was set would do no more if they ran again
+        self.met_failing = False  # whether one of them may fail on data
+        self.failing = 0  # how many operators so far may fail
+        self.met_wrapper = False
+        self.dispatched: Callable[..., Any] | None = None  # traces the `__torch_dispatch__` that an operator on wrappers comes to
+
+    def dispatch(
+        self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
+    ) -> object:
+        if WrapperFake in types:
+            return NotImplemented
+        if func in _DISPATCH_META_HANDLERS or func in _DISPATCH_HANDLE_DIRECTLY:
+            return super().dispatch(func, types, args, kwargs or {})
+        kwargs = kwargs or {}
+        effects, refusable = operator_effects(func), may_refuse(func, args, kwargs)
+        if refusable and effects is None or is_pointwise(func) and not (effects is not None and effects.random):
+            check_dtypes(func, args, kwargs)
+        if effects is not None:
+            self._note_effects(effects, args, kwargs)
+        if not told_by_metadata(func):
+            self.repeatable = False
+        if (self.written_storages or not self.met_failing) and (refusable or may_fail_on_data(func)):
+            self.note_may_fail()
+        return self._dispatch(func, types, args, kwargs)
+
+    def note_may_fail(self) -> None:
+        """What stands here in the graph may raise when it runs, after all that was written so far."""
+        self.met_failing = True
+        self.failing += 1
+        self.written_before_failing |= self.written_storages
+
+    def _note_effects(self, effects: OperatorEffects, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
+        random = effects.random and not effects.switched_off(args, kwargs)
+        self.drew_random_numbers |= random
+        written = [t.untyped_storage()._cdata for t in effects.tensors(args, kwargs) if t.layout is torch.strided]
+        self.written_storages.update(written)
+        self.writes += written
+        if random or written:
+            self.repeatable = False
+
+    def _dispatch(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What the operator gives, from the cache where that is allowed."""
+        if self.torch_env.env.suppressed:  # decisions made now are not recorded, and a hit would never record them
+            return self._dispatch_impl(func, types, args, kwargs)
+        try:
+            key = CallKey(self, func, args, kwargs)
+        except NotCacheable:
+            return with_real_strides(self, func, args, kwargs, self._dispatch_impl(func, types, args, kwargs))
+        cache = self.torch_env.fake_tensor_cache if key.symbols else self.cache_of_static_sizes
+        parts = tuple(key.parts)
+        known = cache.get(parts)
+        if known is not None:
+            try:
+                return known.make(self, args)
+            except NotCacheable:
+                cache[parts] = None
+        result = same_shape_result(self, func, args, kwargs) if key.symbols and not self.asks_layout else None
+        self.layout_guessed |= result is not None
+        if result is None:
+            result = self._compute(func, types, args, kwargs)
+        if parts not in cache:  # None stands for a call that cannot be cached
+            if len(cache) >= MAX_ENTRIES:
+                cache.clear()
+            cache[parts] = self._cached(key, func, args, kwargs, result)
+        return result
+
+    def _dispatch_impl(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        beside_symbols = any(isinstance(each, _SYMBOLS_OF_KERNELS) for each in leaves(args, kwargs))
+        if not beside_symbols or not isinstance(func, torch._ops.OpOverload):
+            return super()._dispatch_impl(func, types, args, kwargs)
+        with self._data_unknown(func._schema.is_mutable, args, kwargs):
+            return super()._dispatch_impl(func, types, args, kwargs)
+
+    @contextlib.contextmanager
+    def _data_unknown(self, mutates: bool, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[None]:
+        """PyTorch computes operators on tensors made of constants while tracing. With a symbolic float or bool beside them
+        kernels would take NaN for it, so the data of such tensors are not to be seen here."""
+        tensors = [each for each in leaves(args, kwargs) if isinstance(each, FakeTensor)]
+        known = [(tensor, tensor.constant) for tensor in tensors if tensor.constant is not None]
+        for tensor, constant in known:
+            if mutates:
+                self.fake_tensor_converter.invalidate_constant_aliases(constant)
+            tensor.constant = None
+        try:
+            yield
+        finally:
+            if not mutates:
+                for tensor, constant in known:
+                    tensor.constant = constant
+
+    def _compute(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        rule = META_RULES.get(func)
+        if rule is not None and not kwargs:
+            with self:
+                result = rule(*args)
+            if result is not NotImplemented:
+                return result
+        return with_real_strides(self, func, args, kwargs, self._dispatch_impl(func, types, args, kwargs))
+
+    def _cached(
+        self, key: CallKey, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
+    ) -> CachedResult | None:
+        try:
+            self._validate_cache_key(func, args, kwargs)
+            return cached_result(key, func, args, kwargs, result)
+        except (_BypassDispatchCache, NotCacheable):
+            return None

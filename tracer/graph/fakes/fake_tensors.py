@@ -1,0 +1,336 @@
+"""Fake tensors over own symbolic sizes: making them from real inputs, and running operators on them.
+
+`FakeWorld` is what one trace works in: the ShapeEnv, its PyTorch-facing half and the fake mode.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes as outside_of_modes
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from shapes.constraints import DimConstraint
+from shapes.env import INT64, ShapeEnv
+from shapes.policy import DimPolicy
+from shapes.polynomial import IntExpr
+from shapes.symbols import Symbol
+from tracer.graph.dispatch_cache import laid_over
+from tracer.graph.fakes.fake_mode import FakeMode
+from tracer.graph.fakes.input_memory import RealMemory
+from tracer.graph.fakes.wrapper_fakes import with_history, wrapper_fake, wrappers_in
+from tracer.graph.operation_cache import OperationCache
+from tracer.graph.symbols.proxies import SYM_TYPES
+from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
+from tracer.graph.symbols.sym_node import SymNode
+from tracer.graph_breaks import unsupported
+from tracer.sources import Source
+from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
+
+
+class FakeWorld:
+    """The symbols, the fake tensors and the operators of one trace."""
+
+    def __init__(self, env: ShapeEnv | None = None, **options: Any) -> None:
+        self.env = ShapeEnv(**options) if env is None else env
+        self.torch_env = TorchShapeEnv(self.env)
+        self.fake_mode = FakeMode(self.torch_env)
+        self.operations = OperationCache(self.fake_mode)
+        self._memory = RealMemory()
+        self._around: tuple[Any, Any] | None = None  # what the thread includes and excludes around the operation that runs
+        self._below: Any = None  # what operations exclude besides, where the dispatcher called the tracer
+        self._rules: dict[Any, Callable[..., Any]] = {}  # what runs on fakes in place of a function
+
+    # -- inputs --------------------------------------------------------------------------------------------------
+
+    def fakify(
+        self,
+        tensor: torch.Tensor,
+        source: Source,
+        dims: Sequence[DimPolicy] | None = None,
+        constraints: Sequence[DimConstraint | None] | None = None,
+        strides: Sequence[DimPolicy] | None = None,
+    ) -> FakeTensor:
+        """The fake of a tensor that exists before the trace; dims default to duck shaping."""
+        dims = _policies(tensor, source, dims)
+        if not _is_plain(tensor):
+            return self.fake_mode.from_tensor(tensor, static_shapes=True)
+        sizes = self._sizes(tensor, source, dims, constraints)
+        steps = self._strides(tensor, source, sizes, strides)
+        return self._build(tensor, sizes, steps)
+
+    def fakify_wrapper(
+        self,
+        tensor: torch.Tensor,
+        source: Source,
+        dims: Sequence[DimPolicy] | None = None,
+        constraints: Sequence[DimConstraint | None] | None = None,
+        strides: Sequence[DimPolicy] | None = None,
+    ) -> torch.Tensor:
+        """As `fakify`, of a tensor whose class has its own `__torch_dispatch__`; its parts are fakes of their own."""
+        dims = _policies(tensor, source, dims)
+        sizes = self._sizes(tensor, source, dims, constraints)
+        steps = [self.torch_env.wrap(step) for step in self._strides(tensor, source, sizes, strides)]
+        shape, offset = [self.torch_env.wrap(size) for size in sizes], tensor.storage_offset()
+
+        def make() -> torch.Tensor:
+            with torch._C.DisableTorchFunctionSubclass(), self.env.suppress_guards(), _plain_autograd():
+                about = {"storage_offset": offset, "dtype": tensor.dtype, "device": tensor.device}
+                return wrapper_fake(self.fake_mode, type(tensor), shape, strides=steps, **about)
+
+        fake = make() if tensor.is_leaf or not tensor.requires_grad else with_history(make)
+        if tensor.requires_grad and tensor.is_leaf:
+            fake.requires_grad_(True)
+        if isinstance(tensor, torch.nn.Parameter):
+            mark_as_parameter(fake)
+        return fake
+
+    def _sizes(
+        self,
+        tensor: torch.Tensor,
+        source: Source,
+        dims: Sequence[DimPolicy],
+        constraints: Sequence[DimConstraint | None] | None,
+    ) -> list[int | IntExpr]:
+        marks = [None] * len(dims) if constraints is None else constraints
+        return [
+            size if policy is DimPolicy.STATIC else self.env.create_size(size, TensorSizeSource(source, dim), policy, mark)
+            for dim, (size, policy, mark) in enumerate(zip(tensor.shape, dims, marks, strict=True))
+        ]
+
+    def _strides(
+        self,
+        tensor: torch.Tensor,
+        source: Source,
+        sizes: Sequence[int | IntExpr],
+        policies: Sequence[DimPolicy] | None,
+    ) -> list[int | IntExpr]:
+        """Products of the inner sizes where the strides are such; else constants, or symbols where asked for. That of a dim of
+        size 1 says nothing of the others."""
+        strides: list[int | IntExpr] = list(tensor.stride())
+        if all(isinstance(size, int) for size in sizes) and policies is None:
+            return strides
+        expected: dict[int, int | IntExpr] = {1: 1}
+        for dim in sorted(range(len(sizes)), key=lambda dim: (tensor.stride(dim), -dim)):
+            step, label = tensor.stride(dim), TensorStrideSource(source, dim)
+            strides[dim] = stride = expected.get(step, step)
+            if policies is not None and policies[dim] is not DimPolicy.STATIC and step not in expected:
+                strides[dim] = self.env.create_stride(step, label)
+                if tensor.shape[dim] == 1:
+                    continue
+            elif isinstance(stride, IntExpr):
+                self.env.bind(label, stride)
+            if tensor.shape[dim] == 1:  # a symbol that is 1 in this call: the next stride grows with it
+                expected[step] = strides[dim] * sizes[dim]
+            expected.setdefault(step * tensor.shape[dim], strides[dim] * sizes[dim])
+        return strides
+
+    def _build(self, tensor: torch.Tensor, sizes: Sequence[int | IntExpr], strides: Sequence[int | IntExpr]) -> FakeTensor:
+        shape, steps = [self.torch_env.wrap(s) for s in sizes], [self.torch_env.wrap(s) for s in strides]
+        with torch._C.DisableTorchFunctionSubclass(), self.env.suppress_guards(), _plain_autograd():
+            offset, shared = tensor.storage_offset(), self._memory.shared_with(tensor)
+            meta = torch.empty_strided(shape, steps, dtype=tensor.dtype, device="meta")
+            if shared is not None:
+                self.fake_mode.shared_storages[shared._cdata] = tensor.untyped_storage().nbytes()
+                laid_over(meta, shared, offset, shape, steps)
+            elif offset:
+                storage = torch.empty(offset + 1, dtype=tensor.dtype, device="meta").untyped_storage()
+                laid_over(meta, storage, offset, shape, steps)
+            self._memory.add(tensor, meta.untyped_storage())
+            if tensor.is_conj():
+                meta = torch._C._set_conj(meta, True) or meta
+            if tensor.is_neg():
+                meta = torch._C._set_neg(meta, True) or meta
+            fake = FakeTensor(self.fake_mode, meta, tensor.device)
+        return self._with_autograd(tensor, fake)
+
+    def _with_autograd(self, tensor: torch.Tensor, fake: FakeTensor) -> FakeTensor:
+        if tensor.requires_grad:
+            fake.requires_grad_(True)
+            if not tensor.is_leaf:
+                with torch.enable_grad(), self.fake_mode:
+                    fake = fake.view_as(fake) if tensor._is_view() else fake.clone(memory_format=torch.preserve_format)
+        if isinstance(tensor, torch.nn.Parameter):
+            mark_as_parameter(fake)
+        return fake
+
+    def symint(self, value: int, source: Source, policy: DimPolicy = DimPolicy.DYNAMIC) -> torch.SymInt | int:
+        """The symbol of a plain int of the program; PyTorch's symbolic ints have 64 bits, larger ones are constants."""
+        if policy is DimPolicy.STATIC or not INT64[0] <= value <= INT64[1]:
+            return value
+        declared = self.env.declared_int(source)
+        if isinstance(declared, int):
+            return declared
+        return self.torch_env.wrap(self.env.create_int(value, source) if declared is None else declared)
+
+    def symfloat(self, value: float, source: Source) -> torch.SymFloat:
+        """The symbol of a float of the program."""
+        return self.torch_env.wrap(self.env.create_float(value, source))
+
+    def symbol(self, symbol: Symbol) -> torch.SymInt | torch.SymFloat:
+        """A symbol of the env as PyTorch's number."""
+        return self.torch_env.wrap(symbol.expr)
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def propagate(self) -> Iterator[None]:
+        """Within, operators on fake tensors compute fake results; grad mode stays as it is."""
+        with self.fake_mode, enable_python_dispatcher():
+            yield
+
+    def run(self, function: Callable[..., Any], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        """`function(*args, **kwargs)` on fakes."""
+        of_wrappers = self.concerns_wrappers(function, args, kwargs)
+        if self._rules and not of_wrappers:
+            function = self._rules.get(function, function)
+        below, around = self._below, self._around
+        if around is None:
+            self._around = dispatch_state()
+        self._below = None
+        try:
+            with _excluding(below), self.fake_mode, contextlib.nullcontext() if of_wrappers else enable_python_dispatcher():
+                return function(*args, **(kwargs or {}))
+        finally:
+            self._below, self._around = below, around
+
+    def concerns_wrappers(self, function: Callable[..., Any], args: Any, kwargs: Any) -> bool:
+        """Whether a function is called with wrappers: which of its parts come to a `__torch_dispatch__` of the program is then up
+        to C++ alone, as when the graph runs."""
+        if not self.fake_mode.met_wrapper:
+            return False
+        return bool(wrappers_in((getattr(function, "__self__", None), args, kwargs)))
+
+    @contextlib.contextmanager
+    def called_back(self) -> Iterator[None]:
+        """Where torch's dispatcher calls the tracer while an operation runs: the thread is again as it was around the operation,
+        but for operations that run within, which skip the layers of the dispatcher that have been gone through."""
+        around, before = self._around, self._below
+        if around is None:
+            unsupported("tensor-subclass", cls="a wrapper", source="an operation that the program does not call")
+        self._below = torch._C._dispatch_tls_local_exclude_set()
+        try:
+            with outside_of_modes(), torch._C._ForceDispatchKeyGuard(*around):
+                yield
+        finally:
+            self._below = before
+
+    @contextlib.contextmanager
+    def as_if(self, function: Callable[..., Any], rule: Callable[..., Any]) -> Iterator[None]:
+        """Within, `rule` is run on fakes in place of `function`."""
+        before = self._rules
+        self._rules = {**before, function: rule}
+        try:
+            yield
+        finally:
+            self._rules = before
+
+
+@contextlib.contextmanager
+def _plain_autograd() -> Iterator[None]:
+    with torch.inference_mode(False), torch.no_grad():
+        yield
+
+
+def _policies(tensor: torch.Tensor, source: Source, dims: Sequence[DimPolicy] | None) -> Sequence[DimPolicy]:
+    dims = [DimPolicy.DUCK] * tensor.dim() if dims is None else dims
+    if len(dims) != tensor.dim():
+        raise ValueError(f"{source.name} has {tensor.dim()} dims, but {len(dims)} policies were given")
+    return dims
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """A strided tensor whose metadata are all that a fake needs."""
+    return (
+        tensor.layout is torch.strided
+        and not tensor.is_quantized
+        and not tensor.is_nested
+        and not is_traceable_wrapper_subclass(tensor)
+        and not isinstance(tensor, FakeTensor)
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    )
+
+
+def _excluding(keys: Any) -> contextlib.AbstractContextManager[Any]:
+    if keys is None:
+        return contextlib.nullcontext()
+    include, exclude = dispatch_state()
+    return torch._C._ForceDispatchKeyGuard(include, exclude | keys)
+
+
+def dispatch_state() -> tuple[Any, Any]:
+    """The dispatch keys that this thread includes, and those that it excludes."""
+    return torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+
+
+@contextlib.contextmanager
+def mode_of(fake: Any) -> Iterator[None]:
+    """Within, operations run on fakes of the same world."""
+    with fake.fake_mode, enable_python_dispatcher():
+        yield
+
+
+def mark_as_parameter(fake: torch.Tensor) -> None:
+    """From now on it is an instance of torch.nn.Parameter."""
+    fake._is_param = True  # type: ignore[attr-defined]
+
+
+def is_leaf(fake: torch.Tensor) -> bool | None:
+    """None where autograd refuses to say: of a view made in no_grad whose base was written to since."""
+    try:
+        return fake.is_leaf
+    except RuntimeError:
+        return None
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    """What tells storages apart; transforms of torch.func wrap tensors that have one."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor.untyped_storage()._cdata
+
+
+def is_symbolic(value: Any) -> bool:
+    """Whether a number is a SymInt, SymFloat or SymBool that is not a constant."""
+    return isinstance(value, SYM_TYPES) and value.node.constant is None
+
+
+def expr_of(number: Any) -> Any:
+    """The SymPy expression of a symbolic number."""
+    return number.node.expr
+
+
+def concrete(number: Any) -> Any:
+    """The value of a number in the traced call; None if it depends on data."""
+    return number.node.hint if isinstance(number, SYM_TYPES) else number
+
+
+def symbols_in(value: Any) -> list[Any]:
+    """The SymPy symbols in the sizes, strides and offset of a tensor, or in a number; in order of creation."""
+    exprs: list[Any] = []
+    _collect(value, exprs)
+    if not exprs:
+        return []
+    return [symbol.sympy for symbol in exprs[0].algebra.symbols(*exprs)]
+
+
+def _collect(value: Any, into: list[Any]) -> None:
+    if isinstance(value, torch.Tensor):
+        _collect(value.shape, into)
+        if value.layout is torch.strided:
+            _collect(value.stride(), into)
+            _collect(value.storage_offset(), into)
+    elif isinstance(value, SYM_TYPES):
+        if type(value.node) is SymNode:
+            into.append(value.node.reduced())
+    elif isinstance(value, (tuple, list, torch.Size)):
+        for item in value:
+            if type(item) is not int:
+                _collect(item, into)
+    elif isinstance(value, dict):
+        _collect(list(value.values()), into)

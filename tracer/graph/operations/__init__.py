@@ -1,0 +1,1 @@
+"""Operations of a graph that torch has no function for."""

@@ -1,0 +1,103 @@
+"""Operators of torch.SymInt, SymFloat and SymBool that PyTorch lacks, or computes otherwise than Python does.
+
+They act on own nodes only; numbers with other nodes go PyTorch's way.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tracer.graph.symbols.proxies import SYM_TYPES, wrap
+from tracer.graph.symbols.sym_node import SymNode
+
+_NUMBERS = (int, float, *SYM_TYPES)
+
+
+def for_own_nodes(cls: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Installs a method of `cls` for own nodes, in front of the one that is there."""
+
+    def install(method: Callable[..., Any]) -> Callable[..., Any]:
+        theirs = getattr(cls, name, None)
+
+        @functools.wraps(theirs or method)
+        def dispatch(self: Any, *args: Any) -> Any:
+            if type(self.node) is SymNode:
+                return method(self, *args)
+            return NotImplemented if theirs is None else theirs(self, *args)
+
+        setattr(cls, name, dispatch)
+        return method
+
+    return install
+
+
+def _nodes(a: Any, b: Any) -> tuple[SymNode, SymNode] | None:
+    """Both numbers as float nodes; None if one is no number."""
+    if not isinstance(a, _NUMBERS) or not isinstance(b, _NUMBERS):
+        return None
+    own: SymNode = a.node if isinstance(a, SYM_TYPES) else b.node  # type: ignore[union-attr]
+    return own.node_of(a).sym_float(), own.node_of(b).sym_float()
+
+
+def _float_binary(compute: Callable[[SymNode, SymNode], SymNode], reflected: bool) -> Callable[[Any, Any], Any]:
+    def operation(self: Any, other: Any) -> Any:
+        nodes = _nodes(other, self) if reflected else _nodes(self, other)
+        return NotImplemented if nodes is None else wrap(compute(*nodes))
+
+    return operation
+
+
+for _name, _compute in (("floordiv", SymNode.int_floordiv), ("pow", SymNode.float_pow)):
+    for _reflected in (False, True):
+        _method = f"__{'r' if _reflected else ''}{_name}__"
+        for_own_nodes(torch.SymFloat, _method)(_float_binary(_compute, _reflected))
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, (float, torch.SymFloat))
+
+
+_int_floordiv, _int_rfloordiv = torch.SymInt.__floordiv__, torch.SymInt.__rfloordiv__
+
+
+@for_own_nodes(torch.SymInt, "__floordiv__")
+def _floordiv(self: torch.SymInt, other: Any) -> Any:
+    return torch.sym_float(self) // other if _is_float(other) else _int_floordiv(self, other)
+
+
+@for_own_nodes(torch.SymInt, "__rfloordiv__")
+def _rfloordiv(self: torch.SymInt, other: Any) -> Any:
+    return other // torch.sym_float(self) if _is_float(other) else _int_rfloordiv(self, other)
+
+
+def _divmod(a: Any, b: Any) -> Any:
+    return (a // b, a % b) if isinstance(b, _NUMBERS) else NotImplemented
+
+
+def _rdivmod(a: Any, b: Any) -> Any:
+    return (b // a, b % a) if isinstance(b, _NUMBERS) else NotImplemented
+
+
+for _cls in (torch.SymInt, torch.SymFloat):
+    for_own_nodes(_cls, "__divmod__")(_divmod)
+    for_own_nodes(_cls, "__rdivmod__")(_rdivmod)
+
+
+@for_own_nodes(torch.SymInt, "__round__")
+def _round(self: torch.SymInt, ndigits: int | None = None) -> Any:
+    if ndigits is None or ndigits >= 0:
+        return self
+    unit = 10**-ndigits
+    down, rest = divmod(self, unit)
+    up = torch.sym_ite(2 * rest + down % 2 > unit, down + 1, down)  # halves go to the even multiple
+    return up * unit
+
+
+@for_own_nodes(torch.SymBool, "__sym_ite__")
+def _sym_ite(self: torch.SymBool, then: Any, other: Any) -> Any:
+    node = self.node
+    return wrap(node.sym_ite(node.node_of(then), node.node_of(other)))

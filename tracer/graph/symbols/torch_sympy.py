@@ -1,0 +1,92 @@
+"""Own SymPy functions to PyTorch's and back, for whoever hands expressions to PyTorch or gets them from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sympy
+from torch.utils._sympy import functions as t
+from torch.utils._sympy.numbers import int_oo
+
+from shapes import conversion
+from shapes import sympy_functions as f
+from shapes.conversion import SYMPY_FUNCTIONS
+from shapes.math_functions import MATH_FUNCTIONS
+
+_TO_TORCH: dict[type, Any] = {
+    f.FloorDiv: t.FloorDiv,
+    f.PythonMod: t.PythonMod,
+    f.Max: t.Max,
+    f.Min: t.Min,
+    f.BitAnd: t.BitwiseFn_bitwise_and,
+    f.BitOr: t.BitwiseFn_bitwise_or,
+    f.BitXor: t.BitwiseFn_bitwise_xor,
+    f.LShift: t.LShift,
+    f.RShift: t.RShift,
+    f.ToFloat: t.ToFloat,
+    f.FloatAdd: sympy.Add,
+    f.FloatMul: sympy.Mul,
+    f.FloatNeg: lambda a: -a,
+    f.FloatAbs: sympy.Abs,
+    **{cls: getattr(t, f"OpaqueUnaryFn_{name}") for name, cls in MATH_FUNCTIONS.items()},
+    f.FloorToInt: t.FloorToInt,
+    f.CeilToInt: t.CeilToInt,
+    f.TruncToInt: t.TruncToInt,
+    f.RoundToInt: t.RoundToInt,
+    f.RoundDecimal: t.RoundDecimal,
+    f.Where: lambda condition, a, b: sympy.Piecewise((a, condition), (b, True)),
+}
+
+
+def to_torch_sympy(expr: Any, symbols: Mapping[Any, Any] | None = None) -> Any:
+    """An own SymPy expression in PyTorch's functions; `symbols` maps own symbols to PyTorch's, others stay."""
+    if not expr.args:
+        return (symbols or {}).get(expr, expr)
+    args = [to_torch_sympy(arg, symbols) for arg in expr.args]
+    if isinstance(expr, f.TrueDiv):
+        ints = expr.args[0].is_integer and expr.args[1].is_integer
+        return (t.IntTrueDiv if ints else t.FloatTrueDiv)(*args)
+    if isinstance(expr, f.Pow):
+        natural = expr.args[0].is_integer and expr.args[1].is_integer
+        return (t.PowByNatural if natural else t.FloatPow)(*args)
+    return _TO_TORCH.get(type(expr), expr.func)(*args)
+
+
+def _infinity(sign: int) -> conversion.Builder:
+    def build(algebra: Any, expr: Any) -> Any:
+        return algebra.float_constant(sign * float("inf"))
+
+    return build
+
+
+def register() -> None:
+    """Lets `shapes` read expressions that are written in PyTorch's functions."""
+    same_meaning: dict[type, type] = {
+        t.FloorDiv: f.FloorDiv,
+        t.Mod: f.PythonMod,
+        t.PythonMod: f.PythonMod,
+        t.Max: f.Max,
+        t.Min: f.Min,
+        t.BitwiseFn_bitwise_and: f.BitAnd,
+        t.BitwiseFn_bitwise_or: f.BitOr,
+        t.BitwiseFn_bitwise_xor: f.BitXor,
+        t.LShift: f.LShift,
+        t.RShift: f.RShift,
+        t.ToFloat: f.ToFloat,
+        t.IntTrueDiv: f.TrueDiv,
+        t.FloatTrueDiv: f.TrueDiv,
+        t.PowByNatural: f.Pow,
+        t.FloatPow: f.Pow,
+        t.FloorToInt: f.FloorToInt,
+        t.CeilToInt: f.CeilToInt,
+        t.CleanDiv: f.FloorDiv,
+        t.TruncToInt: f.TruncToInt,
+        t.RoundToInt: f.RoundToInt,
+        t.RoundDecimal: f.RoundDecimal,
+    }
+    same_meaning.update({getattr(t, f"OpaqueUnaryFn_{name}"): cls for name, cls in MATH_FUNCTIONS.items()})
+    for theirs, ours in same_meaning.items():
+        SYMPY_FUNCTIONS[theirs] = SYMPY_FUNCTIONS[ours]
+    SYMPY_FUNCTIONS[type(int_oo)] = _infinity(1)
+    SYMPY_FUNCTIONS[type(-int_oo)] = _infinity(-1)

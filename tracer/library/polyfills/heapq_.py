@@ -1,0 +1,98 @@
+"""heapq and bisect: the functions in C have twins in Python in the same files of the standard library."""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+import importlib.util
+import sys
+from types import ModuleType
+from typing import Any
+
+from tracer.inside import graph_break
+from tracer.library.polyfills.replacing import replaces
+
+
+def _in_python(module: ModuleType, accelerator: str) -> ModuleType:
+    """The module as it is where there is no C."""
+    name = f"{__name__.rpartition('.')[0]}.{module.__name__}_in_python"
+    assert module.__file__ is not None
+    spec = importlib.util.spec_from_file_location(name, module.__file__)
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    in_c: Any = sys.modules[accelerator]
+    sys.modules[accelerator] = None  # type: ignore[assignment]  # so that it cannot be imported
+    try:
+        spec.loader.exec_module(made)
+    finally:
+        sys.modules[accelerator] = in_c
+    sys.modules[name] = made
+    return made
+
+
+_heapq = _in_python(heapq, "_heapq")
+_bisect = _in_python(bisect, "_bisect")
+_heapify, _heappush, _heappop = _heapq.heapify, _heapq.heappush, _heapq.heappop
+_heapreplace, _heappushpop = _heapq.heapreplace, _heapq.heappushpop
+_heapify_max, _heapreplace_max = _heapq._heapify_max, _heapq._heapreplace_max
+
+for _name in ("bisect_left", "bisect_right", "insort_left", "insort_right"):
+    replaces(getattr(bisect, _name))(getattr(_bisect, _name))
+
+
+def _moved(function: Any, *args: Any) -> Any:
+    """A comparison that raises finds the items in other places in C than in Python."""
+    try:
+        return function(*args)
+    except BaseException:
+        graph_break()
+        raise
+
+
+@replaces(heapq.heapify)  # type: ignore[arg-type]
+def heapify(heap: Any, /) -> None:
+    if not isinstance(heap, list):
+        raise TypeError(f"heapify() argument must be list, not {type(heap).__name__}")
+    _moved(_heapify, heap)
+
+
+@replaces(heapq.heappush)  # type: ignore[arg-type]
+def heappush(heap: Any, item: Any, /) -> None:
+    if not isinstance(heap, list):
+        raise TypeError(f"heappush() argument 1 must be list, not {type(heap).__name__}")
+    _moved(_heappush, heap, item)
+
+
+@replaces(heapq.heappop)  # type: ignore[arg-type]
+def heappop(heap: Any, /) -> Any:
+    if not isinstance(heap, list):
+        raise TypeError(f"heappop() argument must be list, not {type(heap).__name__}")
+    if not heap:
+        raise IndexError("index out of range")
+    return _moved(_heappop, heap)
+
+
+@replaces(heapq.heapreplace)  # type: ignore[arg-type]
+def heapreplace(heap: Any, item: Any, /) -> Any:
+    if not isinstance(heap, list):
+        raise TypeError(f"heapreplace() argument 1 must be list, not {type(heap).__name__}")
+    if not heap:
+        raise IndexError("index out of range")
+    return _moved(_heapreplace, heap, item)
+
+
+@replaces(heapq.heappushpop)  # type: ignore[arg-type]
+def heappushpop(heap: Any, item: Any, /) -> Any:
+    if not isinstance(heap, list):
+        raise TypeError(f"heappushpop() argument 1 must be list, not {type(heap).__name__}")
+    return _moved(_heappushpop, heap, item)
+
+
+@replaces(heapq._heapify_max)  # type: ignore[arg-type,attr-defined]
+def heapify_max(heap: list[Any], /) -> None:
+    _moved(_heapify_max, heap)
+
+
+@replaces(heapq._heapreplace_max)  # type: ignore[arg-type,attr-defined]
+def heapreplace_max(heap: list[Any], item: Any, /) -> Any:
+    return _moved(_heapreplace_max, heap, item)

@@ -1,0 +1,39 @@
+"""inspect, written so that it can be traced."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+from tracer.library.polyfills.replacing import replaces
+
+
+@replaces(inspect.unwrap)  # type: ignore[arg-type]
+def unwrap(func: Any, *, stop: Callable[[Any], bool] | None = None) -> Any:
+    """Loops are found at once, not by a memo of ids; how many wrappers there are at most is not asked."""
+    met = [func]
+    while hasattr(func, "__wrapped__") and not (stop is not None and stop(func)):
+        func = func.__wrapped__
+        for other in met:
+            if other is func:
+                raise ValueError(f"wrapper loop when unwrapping {met[0]!r}")
+        met.append(func)
+    return func
+
+
+def annotations_as_written(obj: Any) -> dict[str, Any]:
+    """inspect.get_annotations without `eval_str`."""
+    found = None
+    if isinstance(obj, type):
+        found = obj.__dict__.get("__annotations__")
+        if isinstance(found, types.GetSetDescriptorType):
+            found = None
+    elif isinstance(obj, types.ModuleType) or callable(obj):
+        found = getattr(obj, "__annotations__", None)
+    else:
+        raise TypeError(f"{obj!r} is not a module, class, or callable.")
+    if found is not None and not isinstance(found, dict):
+        raise ValueError(f"{obj!r}.__annotations__ is neither a dict nor None")
+    return {} if found is None else dict(found)

@@ -1,0 +1,197 @@
+"""Models of torch's switches: grad and inference mode, autocast, default dtype and device.
+
+Asking is answered now, for GLOBAL_STATE guards the answer. Setting one happens now, so that fakes are worked out under it,
+and in the graph (`tracer.effects.torch_state`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._device import DeviceContext
+
+from tracer.effects.torch_state import CONTEXT_KINDS, ContextKind, has_function_modes, set_deterministic
+from tracer.graph_breaks import unsupported
+from tracer.protocol.models import models
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.values.constant import FALSE, NONE, boolean
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+Value = VariableTracker
+
+# Fixed by the guard on global state, or for good.
+_QUESTIONS: tuple[Any, ...] = (
+    torch.is_grad_enabled,
+    torch.is_inference_mode_enabled,
+    torch.is_autocast_enabled,
+    torch.is_autocast_cpu_enabled,
+    torch.amp.is_autocast_available,
+    torch._C._is_autocast_available,
+    torch.get_autocast_dtype,
+    torch.get_autocast_cpu_dtype,
+    torch.get_autocast_gpu_dtype,
+    torch.get_default_dtype,
+    torch.are_deterministic_algorithms_enabled,
+    torch.is_deterministic_algorithms_warn_only_enabled,
+    torch.get_deterministic_debug_mode,
+    torch._C._get_deterministic_algorithms,
+    torch._C._get_deterministic_algorithms_warn_only,
+    torch._C._get_privateuse1_backend_name,
+    torch._C._functorch.peek_interpreter_stack,
+    torch.cuda.is_available,
+    torch.cuda.device_count,
+    torch.cuda.is_bf16_supported,
+    torch.backends.mps.is_available,
+    torch.backends.mps.is_built,
+    torch.xpu.is_available,
+    torch.accelerator.is_available,
+    torch.cuda.amp.common.amp_definitely_not_available,
+)
+_SETTERS: tuple[Any, ...] = (torch._C._set_grad_enabled, torch.set_autocast_enabled, torch.set_autocast_dtype)
+
+
+def _ask(question: Any) -> Any:
+    def answer(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+        constants = [arg.constant() for arg in args]
+        try:
+            answer = question(*constants, **{key: arg.constant() for key, arg in kwargs.items()})
+        except Exception as error:
+            tx.raise_error(type(error), *error.args)
+        return tx.literal(answer)
+
+    return answer
+
+
+def _set(setter: Any) -> Any:
+    def change(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+        if kwargs:
+            unsupported("side-effect-call", name=setter.__name__, value="keyword arguments")
+        values = [arg.constant() for arg in args]
+        if setter is torch._C._set_grad_enabled and type(values[0]) is not bool:
+            unsupported("side-effect-call", name=setter.__name__, value=args[0].describe())
+        tx.trace.torch_state.change(setter, *values)
+        return NONE
+
+    return change
+
+
+for _function in _QUESTIONS:
+    models(_function)(_ask(_function))
+for _function in _SETTERS:
+    models(_function)(_set(_function))
+
+
+@models(torch.use_deterministic_algorithms)
+def _use_deterministic_algorithms(tx: Tracer, mode: Value, *, warn_only: Value = FALSE) -> Value:
+    values = mode.constant(), warn_only.constant()
+    compiled = tx.output.memory is not None  # by what leaves such a node out, though kernels ask when they run
+    if compiled or any(type(value) is not bool for value in values):
+        unsupported("side-effect-call", name="torch.use_deterministic_algorithms", value=mode.describe())
+    tx.trace.torch_state.change(set_deterministic, *values)
+    return NONE
+
+
+@models(torch.get_default_device)
+def _default_device(tx: Tracer) -> Value:
+    contexts = _device_contexts(tx)
+    if not contexts:
+        return tx.literal(torch.get_default_device())  # type: ignore[no-any-return]
+    device = contexts[-1].get_attr(tx, "device")
+    if device.constant().index is None and device.constant().type not in ("cpu", "meta"):
+        unsupported("unsupported-builtin", function="torch.get_default_device where the index is that of the current device")
+    return device
+
+
+def _device_contexts(tx: Tracer) -> list[Value]:
+    return [mode for mode in tx.trace.overrides.modes if mode.python_type() is DeviceContext]
+
+
+@models(torch.is_autocast_cache_enabled)
+def _is_autocast_cache_enabled(tx: Tracer) -> Value:
+    return boolean(tx.trace.torch_state.cache_enabled)
+
+
+@models(torch.set_autocast_cache_enabled)
+def _set_autocast_cache_enabled(tx: Tracer, enabled: Value) -> Value:
+    tx.trace.torch_state.set_cache_enabled(enabled.constant())
+    return NONE
+
+
+# -- contexts ------------------------------------------------------------------------------------------------------------
+
+
+def _enter(kind: ContextKind) -> Any:
+    def enter(tx: Tracer, manager: Value) -> Value:
+        if has_function_modes() or len(_device_contexts(tx)) != len(tx.trace.overrides.modes):
+            unsupported("with-block", value=manager.describe())
+        args = tuple(manager.get_attr(tx, name).constant() for name in kind.attributes)
+        tx.trace.torch_state.enter(kind, manager, args)
+        return NONE if kind.manager_enter is torch.inference_mode.__enter__ else manager
+
+    return enter
+
+
+def _leave(kind: ContextKind) -> Any:
+    def leave(tx: Tracer, manager: Value, *exception: Value) -> Value:
+        state = tx.trace.torch_state
+        entered = [context for context in state.open if context.manager is manager]
+        if not entered:  # entered by a frame that ran before
+            unsupported("with-block", value=manager.describe())
+        state.leave(entered[-1])
+        return boolean(False) if kind.manager_enter is torch.autocast.__enter__ else NONE
+
+    return leave
+
+
+for _kind in CONTEXT_KINDS:
+    models(_kind.manager_enter)(_enter(_kind))
+    models(_kind.manager_exit)(_leave(_kind))
+
+
+# -- what breaks the graph -------------------------------------------------------------------------------------------------
+
+_BREAKING: tuple[Any, ...] = (
+    torch.set_default_dtype,
+    torch.set_default_device,
+    torch.set_default_tensor_type,
+    torch.set_deterministic_debug_mode,
+    torch.set_num_threads,
+    torch.set_num_interop_threads,
+    torch.set_printoptions,
+    torch.set_float32_matmul_precision,
+    torch.set_flush_denormal,
+    torch.set_warn_always,
+    torch.set_anomaly_enabled,
+    torch.save,
+    torch.load,
+)
+_RANDOM_STATE: tuple[Any, ...] = (
+    torch.manual_seed,
+    torch.seed,
+    torch.initial_seed,
+    torch.get_rng_state,
+    torch.set_rng_state,
+    torch.random.fork_rng,
+    torch.cuda.manual_seed,
+    torch.cuda.manual_seed_all,
+    torch.cuda.get_rng_state,
+    torch.cuda.set_rng_state,
+)
+
+
+def _breaks(function: Any, reason: str) -> Any:
+    name = f"torch.{function.__name__}"
+
+    def model(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
+        unsupported(reason, name=name, value="torch's global state")
+
+    return model
+
+
+for _function in _BREAKING:
+    models(_function)(_breaks(_function, "side-effect-call"))
+for _function in {id(f): f for f in _RANDOM_STATE}.values():
+    models(_function)(_breaks(_function, "random-state"))

@@ -1,0 +1,1 @@
+"""From a frame that no entry serves to a new entry: trace, compile, emit, guard."""

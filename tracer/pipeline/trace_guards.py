@@ -1,0 +1,93 @@
+"""All that is guarded of a trace: what was recorded on the way, and what only the whole of it tells."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from types import CodeType
+from typing import Any
+
+from shapes import GuardText
+from tracer import guards, user_marks
+from tracer.guards.reading import argument_slots
+from tracer.interpreter.trace import Trace
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import ArrayTensorSource, LocalSource, ObjectSource, Source
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import ListVariable
+from tracer.variables.iterators.existing_iterators import EnumerateStream, StreamVariable
+from tracer.variables.objects.objects import UserObjectVariable
+
+_CONTAINERS = (ListVariable, DictVariable, UserObjectVariable, StreamVariable, EnumerateStream)
+
+
+def guards_of(trace: Trace, code: CodeType, snapshot: Any, shapes: list[GuardText]) -> list[guards.Guard]:
+    """`code`: that of the frame; `snapshot`: torch's state when the trace began; `shapes`: what its ShapeEnv emitted."""
+    return [
+        guards.GlobalStateMatch(snapshot),
+        *_unchanged(trace),
+        *trace.output.guards,
+        *_marks(trace),
+        *_distinct_tensors(trace),
+        *_distinct_containers(trace, code),
+        *_distinct_keys(trace),
+        *trace.memory_guards(),
+        *_shape_guards(shapes),
+    ]
+
+
+def _distinct_tensors(trace: Trace) -> list[guards.Guard]:
+    """Inputs that were different tensors stay so."""
+    sources = [v.source for v in trace.input_tensors if v.source is not None]
+    tensors = [_identified(source) for source in sources if not isinstance(source.root(), ObjectSource)]
+    return [guards.Distinct(tuple(tensors))] if len(tensors) > 1 else []
+
+
+def _distinct_containers(trace: Trace, code: CodeType) -> list[guards.Guard]:
+    """What was changed stays another object than the others that might be it. The dict of **kwargs is made by the call, and of
+    what is guarded to be of another class none can be it."""
+    made = LocalSource(argument_slots(code)[-1]) if code.co_flags & inspect.CO_VARKEYWORDS else None
+
+    def sources(variables: Iterable[VariableTracker]) -> list[Source]:
+        found = [variable.source for variable in variables if isinstance(variable, _CONTAINERS)]
+        return [source for source in found if source is not None and source != made]
+
+    changed = sources(trace.effects.mutated)
+    if not changed:
+        return []
+    existing = sources(trace.builder.existing())
+    classes = {guard.source: guard.cls for guard in trace.output.guards if type(guard) is guards.TypeMatch}
+    groups = [
+        tuple([source for source in existing if cls is None or classes.get(source) in (None, cls)])
+        for cls in dict.fromkeys(classes.get(source) for source in changed)
+    ]
+    return [guards.Distinct(group) for group in groups if len(group) > 1]
+
+
+def _distinct_keys(trace: Trace) -> list[guards.Guard]:
+    """What tables were asked for by identity."""
+    return [guards.Distinct(sources) for sources in trace.hashed.apart(trace.builder.is_by_identity)]
+
+
+def _identified(source: Any) -> Any:
+    """What has an identity: the array, where a tensor only lies in its memory."""
+    return source.base if isinstance(source, ArrayTensorSource) else source
+
+
+def _unchanged(trace: Trace) -> list[guards.Guard]:
+    """Classes and functions that the trace went through are as they were."""
+    found = trace.findings
+    noted = found.classes or found.functions or found.asked or found.of_process
+    return [guards.Unchanged.of(found)] if noted else []
+
+
+def _marks(trace: Trace) -> list[guards.Guard]:
+    """The marks on the dims of inputs that the trace knew."""
+    if not trace.marks:
+        return []
+    return [guards.MarksMatch.of(user_marks.DIMS, trace.marks, user_marks.changes, trace.marks_counted)]
+
+
+def _shape_guards(texts: list[GuardText]) -> list[guards.Guard]:
+    lines = [guards.ShapeLine.of(text.executable, text.recorded, text.where) for text in texts]  # type: ignore[arg-type]
+    return [guards.ShapeGuards(tuple(lines))] if lines else []

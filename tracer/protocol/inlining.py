@@ -1,0 +1,126 @@
+"""Which Python functions are traced through, and which frames are worth tracing on their own.
+
+Machinery whose effects the tracer could not replay is opaque: calls of its functions are left to CPython.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import types
+from typing import Any
+
+import torch
+
+from tracer import user_marks
+from tracer.sources import BuiltinSource, ModuleGlobalsSource, ObjectSource
+from tracer.sources.reading import codes_in
+
+# Modules whose functions are never traced through: machinery whose effects the tracer could not replay.
+_OPAQUE_MODULES = (
+    "tracer", "shapes", "torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx", "torch._subclasses",
+    "torch.distributed", "torch.jit", "torch.onnx", "torch.export", "torch.profiler", "torch.cuda", "torch.mps",
+    "torch.utils.data", "torch._logging", "torch.testing", "torch.multiprocessing", "torch.serialization",
+    "torch.overrides", "torch.autograd.graph", "torch.package", "torch._guards", "torch.utils.cpp_extension",
+    "importlib", "logging", "warnings", "threading", "traceback", "linecache", "asyncio", "unittest",
+    "multiprocessing", "subprocess", "socket", "pdb", "bdb", "weakref", "random", "tempfile", "pickle", "json",
+    "ctypes", "ast", "dis", "tokenize", "gc", "signal", "selectors", "queue", "concurrent", "numpy", "sympy", "z3",
+    "pytest", "_pytest", "rich", "tqdm",
+)  # fmt: skip
+
+
+POLYFILLS = "tracer.library.polyfills."
+
+
+def is_polyfill_module(name: Any) -> bool:
+    """Whether a module holds the tracer's own Python versions of library functions."""
+    return isinstance(name, str) and name.startswith(POLYFILLS)
+
+
+def is_own_guard(guard: Any) -> bool:
+    """Whether all that a guard reads is what a polyfill itself refers to, which does not change."""
+    for source in guard.sources():
+        while source.base is not None:
+            source = source.base
+        of_polyfill = isinstance(source, ModuleGlobalsSource) and is_polyfill_module(source.module_name)
+        if not (of_polyfill or isinstance(source, (BuiltinSource, ObjectSource))):
+            return False
+    return True
+
+
+def transparent(*functions: types.FunctionType) -> None:
+    """Declares functions of an opaque module, with the comprehensions and functions in them, that are traced through all
+    the same."""
+    for function in functions:
+        _transparent_codes.update(codes_in(function.__code__))
+
+
+_transparent_codes: set[types.CodeType] = set()
+
+
+_SCRIPTING_WRAPPER = torch.jit._script_if_tracing(lambda: None).__code__
+_DISABLING_WRAPPER = torch._disable_dynamo(lambda: None).__code__
+
+
+def is_disabled_by_torch(function: Any) -> bool:
+    """Whether torch tells compilers of its own to leave a function alone, which is `__wrapped__`."""
+    return isinstance(function, types.FunctionType) and function.__code__ is _DISABLING_WRAPPER
+
+
+def allows_inlining(function: Any) -> bool:
+    """Whether calls of this Python function are traced through."""
+    if function.code is _SCRIPTING_WRAPPER:  # which calls what it wraps, as nothing is scripted here
+        return True
+    value = getattr(function, "value", None)
+    if value is not None and user_marks.is_opaque(value):
+        return False
+    return function.code in _transparent_codes or not is_opaque_module(function.globals.get("__name__"))
+
+
+@functools.cache
+def is_opaque_module(name: str | None) -> bool:
+    """Whether a module belongs to the machinery that is never traced through."""
+    if is_polyfill_module(name) or name in _TRANSPARENT:
+        return False
+    while name:
+        if name in _OPAQUE:
+            return True
+        name = name.rpartition(".")[0]
+    return False
+
+
+def may_be_root(name: str | None) -> bool:
+    """Whether a frame of a module that CPython calls is worth tracing on its own: the standard library's and torch's inner
+    workings are not."""
+    if name is None or is_opaque_module(name):
+        return name is None
+    package = name.partition(".")[0]
+    if package == "torch":
+        return name.startswith(_TRACED_PARTS_OF_TORCH) and name not in _NO_ROOTS
+    return package not in sys.stdlib_module_names and package != "typing_extensions"
+
+
+def forbids_tracing_below(name: str | None, code: types.CodeType) -> bool:
+    """Whether nothing that a frame calls may be traced on its own: it runs what AOTAutograd has compiled (a backward pass, say:
+    the program has no code below it), or what torch.utils.checkpoint runs again later. The tensors that this saves for the
+    backward pass are told apart by their order, and the second time there may be no region that is asked to compile it."""
+    if name is None:  # written by torch while it compiles
+        return code.co_filename.startswith(_AOT_AUTOGRAD_FILES)
+    return name.startswith(_AOT_AUTOGRAD) or name == "torch.utils.checkpoint"
+
+
+_AOT_AUTOGRAD = "torch._functorch._aot_autograd."
+_AOT_AUTOGRAD_FILES = os.path.join(os.path.dirname(torch.__file__), "_functorch", "_aot_autograd", "")
+_TRACED_PARTS_OF_TORCH = ("torch.nn.modules", "torch.nn.utils", "torch.optim", "torch.distributions", "torch.ao")
+# Calls of any module, and what autograd calls.
+_NO_ROOTS = ("torch.nn.modules.module", "torch.nn.modules._functions")
+_OPAQUE = frozenset(_OPAQUE_MODULES)
+_TRANSPARENT = frozenset(
+    (
+        "tracer.api.module_proxy",  # wrappers of modules that may be met inside
+        "tracer.api.modules",
+        "torch.fx._pytree",  # takes containers apart by a description of them: exported graphs call it
+        "torch.distributed._functional_collectives",
+    )
+)

@@ -1,0 +1,108 @@
+"""Which callables the tracer knows, and as what: a model, an operation for the graph, a pure function to fold.
+
+`@models(len)` registers the model of a builtin or library function; the modules of `tracer.library` hold them by the
+module that they model.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import types
+from collections.abc import Callable
+from typing import Any
+
+from tracer.graph_breaks import unsupported
+from tracer.guards import LIBRARY_VALUES
+from tracer.operators.graph_functions import graph_operations
+from tracer.protocol.inlining import is_disabled_by_torch
+
+
+class Models:
+    """A registry from a Python object (a function, a type, a method name) to the function that models it."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.table: dict[Any, Callable[..., Any]] = {}
+
+    def __call__(self, *keys: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def register(model: Callable[..., Any]) -> Callable[..., Any]:
+            for key in dict.fromkeys(keys):
+                if key in self.table:
+                    raise ValueError(f"two models for {self.what} {key!r}")
+                self.table[key] = model
+            return model
+
+        return register
+
+    def get(self, key: Any) -> Callable[..., Any] | None:
+        if isinstance(key, type) and type(key).__hash__ is not type.__hash__:
+            return None  # it would run in Python
+        try:
+            return self.table.get(key)
+        except TypeError:  # unhashable callables have no model
+            return None
+
+
+models = Models("callable")
+instance_models = Models("instances of")  # of objects written in C that are called, by type: model(tx, callee, *args)
+code_models = Models("code")  # of functions that functions of the library make, by code: model(tx, callee, *args)
+named_models = Models("name")  # "module.qualname" of functions in modules that importing tracer must not load
+
+_FOLDABLE_BUILTINS = (
+    abs, ascii, bin, bool, bytes, chr, complex, divmod, float, format, hex, int, len, max, min, oct, ord, pow, repr, round,
+    str, sum, slice, range, frozenset,
+)  # fmt: skip
+_foldable: set[int] = {id(function) for function in _FOLDABLE_BUILTINS}
+_foldable.update(id(f) for f in vars(math).values() if callable(f))
+_foldable.update(id(f) for f in vars(operator).values() if callable(f))
+
+
+def foldable(*functions: Any) -> None:
+    """Declares pure functions of constants: called with constants, they are called now."""
+    _foldable.update(map(id, functions))
+
+
+def model_of(function: Any) -> Callable[..., Any] | None:
+    """The model of a callable: called with (tx, *tracked args, **tracked kwargs), gives a tracked value."""
+    model = models.get(function)
+    if model is not None or not isinstance(function, types.FunctionType):
+        return model
+    if is_disabled_by_torch(function):
+        return model_of(function.__wrapped__) or _disabled  # type: ignore[attr-defined]
+    if function.__module__ in _named_modules():
+        return named_models.get(f"{function.__module__}.{function.__qualname__}")
+    return None
+
+
+def code_model_of(function: Any) -> Callable[..., Any] | None:
+    """The model of a function that a function of the library made."""
+    return code_models.table.get(function.__code__) if isinstance(function, types.FunctionType) else None
+
+
+def _disabled(tx: Any, *args: Any, **kwargs: Any) -> Any:
+    unsupported("disabled-function", function="a function of torch that compilers are told to leave alone")
+
+
+@functools.cache
+def _named_modules() -> frozenset[str]:
+    parts = [name.split(".") for name in named_models.table]
+    return frozenset(".".join(names[:count]) for names in parts for count in range(1, len(names)))
+
+
+def is_in_graph(function: Any) -> bool:
+    """Whether a call becomes one node of the graph."""
+    return id(function) in graph_operations() or type(function).__name__ in ("OpOverload", "OpOverloadPacket")
+
+
+def is_foldable(function: Any) -> bool:
+    if id(function) in _foldable:
+        return True
+    owner = getattr(function, "__self__", None)
+    if any(owner is cls for cls in LIBRARY_VALUES):
+        return function.__name__ in _MAKING_VALUES
+    return any(owner is cls for cls in (int, float, str, bytes, dict))
+
+
+_MAKING_VALUES = ("fromisoformat", "fromordinal", "fromisocalendar", "combine")  # the others ask the clock, or where it stands

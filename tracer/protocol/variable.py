@@ -1,0 +1,232 @@
+"""What every tracked value can be asked.
+
+A `VariableTracker` stands for one Python value of the traced program. The interpreter and the library never look
+inside one; they ask it for CPython's abstract object protocol (attributes, calls, operators, iteration), and whatever a
+family of values does not know breaks the graph. The order in which two operands are asked lives in `operations.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tracer.graph_breaks import unsupported
+from tracer.protocol.lookups import defines, type_name
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+    from tracer.sources import Source
+
+
+class ObservedException(Exception):
+    """The traced program raised: unwinds the traced frames until one of them handles it."""
+
+    def __init__(self, value: VariableTracker, again: bool = False) -> None:
+        super().__init__(value)
+        self.value = value
+        self.again = again  # raised again as it is: its traceback has the present frame already
+
+
+class VariableTracker:
+    """One value of the traced program, and where it came from (`source`), if it existed before the frame ran."""
+
+    source: Source | None = None
+    holder: VariableTracker | None = None  # the instance of a subclass of list, dict, set or deque that holds this for its items
+
+    # -- what it is ----------------------------------------------------------------------------------------------
+
+    def python_type(self) -> type:
+        unsupported("unknown-type", value=self.describe())
+
+    def is_constant(self) -> bool:
+        """Whether `constant()` gives the very Python value, fixed by the guards of this trace."""
+        return False
+
+    def is_none(self) -> bool:
+        return self.is_constant() and self.constant() is None
+
+    def constant(self) -> Any:
+        unsupported("not-a-constant", value=self.describe())
+
+    def graph_arg(self) -> Any:
+        """The value as an argument of an FX node."""
+        unsupported("not-a-graph-argument", value=self.describe())
+
+    def hash_key(self, tx: Tracer) -> Any:
+        """A Python object that is equal for two values exactly when CPython would hash and compare them equal."""
+        unsupported("unhashable-in-trace", value=self.describe())
+
+    def identity(self) -> Any:
+        """An object whose identity is the identity of the traced value."""
+        return self
+
+    def describe(self) -> str:
+        return type(self).__name__ if self.source is None else f"{type(self).__name__}({self.source.name})"
+
+    __repr__ = describe
+
+    def text(self, tx: Tracer, kind: str) -> str:
+        """str(self) or repr(self), as `kind` says."""
+        unsupported("format-of-runtime-value", value=self.describe())
+
+    def format(self, tx: Tracer, spec: str) -> str:
+        """format(self, spec)"""
+        if spec:
+            unsupported("format-of-runtime-value", value=self.describe())
+        return self.text(tx, "str")
+
+    # -- attributes ----------------------------------------------------------------------------------------------
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        unsupported("unsupported-attribute", value=self.describe(), name=name)
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+
+    def del_attr(self, tx: Tracer, name: str) -> None:
+        unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def resolve_call(
+        self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
+        """The callee that really runs: unwraps bound methods, partials and `__call__` so that an interpreter that
+        inlines the result directly can also resume inside it."""
+        return self, args, kwargs
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        unsupported("unsupported-call", value=self.describe())
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        return self.get_attr(tx, name).call(tx, args, kwargs)
+
+    # -- operators: None means NotImplemented --------------------------------------------------------------------
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        return None
+
+    def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        return None
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        return None
+
+    def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
+        return None
+
+    def truth(self, tx: Tracer) -> bool:
+        unsupported("unsupported-truth", value=self.describe())
+
+    # -- containers and iteration --------------------------------------------------------------------------------
+
+    def length(self, tx: Tracer) -> VariableTracker:
+        return self._special(tx, "__len__", [], "object of type {!r} has no len()")
+
+    def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
+        return self._special(tx, "__getitem__", [key], "{!r} object is not subscriptable")
+
+    def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        self._special(tx, "__setitem__", [key, value], "{!r} object does not support item assignment")
+
+    def del_item(self, tx: Tracer, key: VariableTracker) -> None:
+        self._special(tx, "__delitem__", [key], "{!r} object doesn't support item deletion")
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        cls = self.python_type()
+        if not defines(cls, "__contains__") and (defines(cls, "__iter__") or defines(cls, "__getitem__")):
+            return self.iterate(tx).contains(tx, item)
+        return self._special(tx, "__contains__", [item], "argument of type {!r} is not iterable")
+
+    def _special(self, tx: Tracer, name: str, args: list[VariableTracker], error: str) -> VariableTracker:
+        cls = self.python_type()
+        if not defines(cls, name):
+            tx.raise_error(TypeError, error.format(type_name(cls)))
+        return self.call_method(tx, name, args, {})
+
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        """iter(self)"""
+        unsupported("unsupported-iteration", value=self.describe())
+
+    def next(self, tx: Tracer) -> VariableTracker | None:
+        """next(self), None when exhausted."""
+        unsupported("unsupported-iteration", value=self.describe())
+
+    def unpack(self, tx: Tracer) -> list[VariableTracker]:
+        """list(self)"""
+        return self.iterate(tx).drain(tx)
+
+    def drain(self, tx: Tracer) -> list[VariableTracker]:
+        """What is left of an iterator, which is not asked for its own `__iter__`."""
+        items = []
+        while (item := self.next(tx)) is not None:
+            items.append(item)
+        return items
+
+    def measured(self, tx: Tracer) -> VariableTracker:
+        """iter(self), of what a list or a tuple is filled with: CPython asks it for its length beforehand."""
+        return self.iterate(tx)
+
+    def collect(self, tx: Tracer) -> list[VariableTracker]:
+        """As `unpack`, where CPython fills a list or a tuple."""
+        return self.unpack(tx)
+
+    # -- code generation -----------------------------------------------------------------------------------------
+
+    def reconstruct(self, cg: Any) -> None:
+        """Emits code that pushes the value. Values with a source are loaded from it instead, unless `is_new`."""
+        unsupported("cannot-reconstruct", value=self.describe())
+
+    def fill(self, cg: Any) -> None:
+        """Emits what `reconstruct` left out because it may refer back to the value itself (list items, attributes)."""
+
+    def children(self) -> Iterable[VariableTracker]:
+        """The tracked values that this one holds."""
+        return ()
+
+    def holdings(self) -> Iterable[Any]:
+        """As `children`, with what it holds and nobody has read yet."""
+        return self.children()
+
+
+class NullVariable(VariableTracker):
+    """The NULL that CPython keeps on the stack below a callee."""
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.asm.push_null()
+
+
+NULL = NullVariable()
+
+
+def held(value: VariableTracker) -> Any:
+    """What the methods of built-in classes see of a value: of an instance of a subclass, what it holds."""
+    storage = getattr(value, "storage", None)
+    return value if storage is None else storage
+
+
+def whole(value: VariableTracker) -> VariableTracker:
+    """The other way round: the object whose items `value` has, which iterators and views refer to."""
+    return value if value.holder is None else value.holder
+
+
+def no_keywords(tx: Tracer, name: str, kwargs: dict[str, Any]) -> None:
+    if kwargs:
+        tx.raise_error(TypeError, f"{name}() takes no keyword arguments")
+
+
+def invoke(model: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:
+    """model(*args, **kwargs). Arguments that do not fit its signature do not fit that of what it models either: CPython
+    runs the call and raises its own TypeError."""
+    try:
+        return model(*args, **kwargs)
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # raised by the call itself
+            unsupported("call-arguments", error=str(error))
+        raise
+
+
+def unreachable(what: object) -> NoReturn:
+    raise AssertionError(f"unreachable: {what}")

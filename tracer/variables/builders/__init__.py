@@ -1,0 +1,1 @@
+"""From values that existed before the frame ran to their tracked form."""

@@ -1,0 +1,52 @@
+"""From NumPy's arrays, scalars and dtypes that existed before the frame ran to their tracked form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracer import guards
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import ArrayTensorSource, Source
+from tracer.sources.reading import tensor_of_array
+from tracer.variables.builders.builder import VariableBuilder, opaque, tracks, tracks_subclasses
+from tracer.variables.functions.callables import CallableVariable
+from tracer.variables.tensors.arrays import NdarrayVariable, NumpyDtypeVariable
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+_NAMES = "bool int8 uint8 int16 int32 int64 float16 float32 float64 complex64 complex128"
+_SHARED_DTYPES = frozenset(map(np.dtype, _NAMES.split()))
+
+
+@tracks(np.ndarray)
+@tracks_subclasses(np.number, np.bool_)
+def _array(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    cls = type(value)
+    if not guards.is_shareable_array(value, cls, value.dtype) or value.dtype not in _SHARED_DTYPES:
+        return opaque(builder, value, source)
+    builder.guard(guards.ArrayMatch(source, cls, value.dtype.str))
+    tensor = tx.wrap(tensor_of_array(value), ArrayTensorSource(source))
+    del builder.trace.marks[tensor.source]  # type: ignore[arg-type]
+    variable = NdarrayVariable(tensor, cls, source)  # type: ignore[arg-type]
+    if not variable.is_scalar:
+        return builder.remember(value, variable)
+    builder.trace.input_tensors.pop()  # a number, whose identity nobody asks for
+    return variable
+
+
+@tracks(type(np.random.RandomState.rand))
+def _cython_function(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    """Methods of generators of random numbers."""
+    builder.guard(guards.IdMatch(source, value))
+    return builder.remember(value, CallableVariable(value, source))
+
+
+@tracks_subclasses(np.dtype)
+def _numpy_dtype(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    if value not in _SHARED_DTYPES:
+        return opaque(builder, value, source)
+    builder.guard(guards.IdMatch(source, value))
+    return NumpyDtypeVariable(value, source)

@@ -1,0 +1,296 @@
+"""From a value that existed before the frame ran to its tracked form and the guards that form relies on.
+
+A new kind of value is one function registered with `tracks` (exactly these types) or `tracks_subclasses` (the most
+derived registered base in the value's MRO wins). Here are constants, numbers
+and tensors; others are in `container_builders`, `callable_builders`, `object_builders` and so on.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer import guards, user_marks
+from tracer.graph.fakes.fake_tensors import expr_of, is_leaf, is_symbolic
+from tracer.protocol.inlining import is_own_guard
+from tracer.protocol.lookups import rely_on_bases, storage_base
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import GenericAttrSource, ObjectSource, Source, TensorSizeSource, TypeSource
+from tracer.sources.reading import is_a, type_dict
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.classes.enums import constant_of
+from tracer.variables.containers.dicts import MappingProxyVariable
+from tracer.variables.containers.lists import RangeVariable, SliceVariable
+from tracer.variables.functions.callables import CallableVariable
+from tracer.variables.functions.python_functions import UserFunctionVariable, is_nested_function
+from tracer.variables.objects.python_modules import PythonModuleVariable
+from tracer.variables.objects.untraceable import OpaqueVariable
+from tracer.variables.tensors.overrides import TensorSubclassVariable, is_traceable_subclass, overrides_functions
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.tensors.wrappers import WrapperVariable, is_wrapper
+from tracer.variables.values.constant import BY_IDENTITY, CONSTANT_TYPES, ConstantVariable
+from tracer.variables.values.dates import LibraryValueVariable
+from tracer.variables.values.patterns import PATTERN_TYPES, PatternVariable
+from tracer.variables.values.symbolic import SymNodeVariable
+
+if TYPE_CHECKING:
+    from tracer.interpreter.trace import Trace
+    from tracer.protocol.tracer import Tracer
+
+Build = Callable[["VariableBuilder", "Tracer", Any, Source], VariableTracker]
+_EXACT: dict[type, Build] = {}
+_SUBCLASSES: dict[type, Build] = {}
+
+
+def tracks(*types_: type) -> Callable[[Build], Build]:
+    def register(build: Build) -> Build:
+        for cls in types_:
+            if cls in _EXACT:
+                raise ValueError(f"{cls} is tracked twice")
+            _EXACT[cls] = build
+        return build
+
+    return register
+
+
+def tracks_subclasses(*bases: type) -> Callable[[Build], Build]:
+    def register(build: Build) -> Build:
+        for base in bases:
+            if base in _SUBCLASSES:
+                raise ValueError(f"subclasses of {base} are tracked twice")
+            _SUBCLASSES[base] = build
+        return build
+
+    return register
+
+
+def _builder_of(cls: type) -> Build:
+    """Not remembered: the bases of a class can be assigned, and the class can go away."""
+    exact = _EXACT.get(cls)
+    if exact is not None:
+        return exact
+    rely_on_bases(cls)
+    return next(_SUBCLASSES[base] for base in cls.__mro__ if base in _SUBCLASSES)
+
+
+def _identity(value: Any, source: Source | None) -> int:
+    """What is one value: the same object, but for a tensor that a function gave which always gives the same. That it is
+    an argument of this call, too, is chance."""
+    if is_a(value, torch.Tensor) and source is not None and isinstance(source.root(), ObjectSource):
+        return -id(value)
+    return id(value)
+
+
+class VariableBuilder:
+    """Wraps values for one trace; the same object reached twice is the same variable."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.arguments: tuple[Any, ...] = ()  # of the frame itself
+        self._by_identity: dict[int, tuple[Any, VariableTracker]] = {}
+        self._remembered: set[VariableTracker] = set()
+        self.proxies: dict[int, MappingProxyVariable] = {}  # by the id of the dict below, where that was not met yet
+
+    def __call__(self, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+        known = self._by_identity.get(_identity(value, source))
+        if known is not None:
+            self._guard_same(known[1], value, source)
+            return known[1]
+        self._is_one_of_many(type(value))  # to be known before anything is looked up on it
+        return _builder_of(type(value))(self, tx, value, source)
+
+    def remember(self, value: Any, variable: VariableTracker) -> Any:
+        self._by_identity[_identity(value, variable.source)] = (value, variable)
+        self._remembered.add(variable)
+        return variable
+
+    def is_by_identity(self, variable: VariableTracker) -> bool:
+        """Whether no other variable stands for the same object."""
+        return variable in self._remembered
+
+    def forget(self) -> None:
+        self.arguments = ()
+        self._by_identity.clear()
+        self._remembered.clear()
+        self.proxies.clear()
+
+    def known(self, value: Any) -> VariableTracker | None:
+        found = self._by_identity.get(id(value))
+        return None if found is None else found[1]
+
+    def existing(self) -> Iterable[VariableTracker]:
+        return (variable for _, variable in self._by_identity.values())
+
+    def _is_one_of_many(self, cls: type) -> bool:
+        """Whether a class is one of those that a function makes at each call, so that it is not to be guarded itself."""
+        alike = self.trace.findings.alike
+        if id(cls) not in alike and id(cls) not in self.trace.findings.classes and self.trace.policy.class_varies(cls):
+            plain = storage_base(cls) is object and not issubclass(cls, (torch.nn.Module, BaseException))
+            if plain and "__del__" not in type_dict(cls):
+                alike[id(cls)] = cls
+        return id(cls) in alike
+
+    def guard_class_of(self, value: Any, source: Source) -> None:
+        """The exact type of a value."""
+        cls = type(value)
+        if self._is_one_of_many(cls):
+            self.guard_class(cls, TypeSource(source))
+        else:
+            self.guard(guards.TypeMatch(source, cls))
+
+    def guard_class(self, cls: type, source: Source) -> ClassVariable:
+        """The class that is found at a source."""
+        known = self.known(cls)
+        if isinstance(known, ClassVariable) and known.source is not None:
+            self._guard_same(known, cls, source)
+            return known
+        alike = self.trace.findings.alike
+        template = guards.ClassTemplate(cls) if self._is_one_of_many(cls) else None
+        met = [] if template is None else [each for each in self.existing() if isinstance(each, ClassVariable)]
+        if template is None or any(template.fits(other.value) for other in met if id(other.value) not in alike):
+            alike.pop(id(cls), None)
+            self.guard(guards.IdMatch(source, cls))
+            rely_on_bases(cls)
+            return self.remember(cls, ClassVariable(cls, source))  # type: ignore[no-any-return]
+        self.guard(guards.ClassShape(source, template))
+        for other in met:
+            if id(other.value) in alike and other.source is not None and other.value is not cls:
+                self.guard(guards.Distinct((other.source, source)))
+        return self.remember(cls, ClassVariable(cls, source))  # type: ignore[no-any-return]
+
+    def _guard_same(self, variable: VariableTracker, value: Any, source: Source) -> None:
+        lasting = isinstance(variable, (UserFunctionVariable, ClassVariable, CallableVariable, PythonModuleVariable))
+        is_one_of_many = variable.source is not None and id(value) in self.trace.findings.alike
+        if lasting and not is_nested_function(value) and not is_one_of_many:
+            self.guard(guards.IdMatch(source, value))
+            if variable.source is None and isinstance(variable, ClassVariable):
+                variable.source = source  # met first as a base class, which nothing names
+        elif variable.source is not None and variable.source != source:
+            self.guard(guards.SameObject(variable.source, source))
+
+    def guard(self, guard: guards.Guard) -> None:
+        frame = self.trace.frame
+        if frame is None or not frame.is_polyfill or not is_own_guard(guard):
+            self.trace.guard(guard)
+
+
+# -- constants -------------------------------------------------------------------------------------------------------
+
+
+@tracks(*(CONSTANT_TYPES - {int, float, *BY_IDENTITY}))
+@tracks_subclasses(enum.Enum)
+def _constant(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.EqualsMatch(source, value))
+    return constant_of(value, source)
+
+
+@tracks(*BY_IDENTITY)
+def _by_identity(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.IdMatch(source, value))
+    return (PatternVariable if type(value) in PATTERN_TYPES else ConstantVariable)(value, source)
+
+
+@tracks(*guards.LIBRARY_VALUES)
+def _library_value(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    if not guards.is_guardable_constant(value) or not builder.trace.policy.value_is_known(source, value):
+        return opaque(builder, value, source)
+    builder.guard(guards.EqualsMatch(source, value))
+    return LibraryValueVariable(value, source)
+
+
+@tracks(int)
+def _int(builder: VariableBuilder, tx: Tracer, value: int, source: Source) -> VariableTracker:
+    if builder.trace.policy.int_is_dynamic(source, value):
+        symint = builder.trace.output.world.symint(value, source)
+        if is_symbolic(symint):
+            builder.guard(guards.TypeMatch(source, int))
+            node = builder.trace.output.add_symbol(expr_of(symint), source, value, symint)
+            return SymNodeVariable(node, symint, source)
+    builder.guard(guards.EqualsMatch(source, value))
+    return ConstantVariable(value, source)
+
+
+@tracks(float)
+def _float(builder: VariableBuilder, tx: Tracer, value: float, source: Source) -> VariableTracker:
+    if not builder.trace.policy.float_is_dynamic(source, value):
+        return _constant(builder, tx, value, source)
+    symfloat = builder.trace.output.world.symfloat(value, source)
+    builder.guard(guards.TypeMatch(source, float))
+    builder.guard(guards.OrdinaryFloat(source))
+    node = builder.trace.output.add_symbol(expr_of(symfloat), source, value, symfloat)
+    return SymNodeVariable(node, symfloat, source)
+
+
+@tracks(range)
+def _range(builder: VariableBuilder, tx: Tracer, value: range, source: Source) -> VariableTracker:
+    builder.guard(guards.EqualsMatch(source, value))
+    start, stop, step = (ConstantVariable(part) for part in (value.start, value.stop, value.step))
+    return RangeVariable(start, stop, step, source)
+
+
+@tracks(slice)
+def _slice(builder: VariableBuilder, tx: Tracer, value: slice, source: Source) -> VariableTracker:
+    builder.guard(guards.TypeMatch(source, slice))
+    start, stop, step = (tx.wrap(getattr(value, name), GenericAttrSource(source, name)) for name in ("start", "stop", "step"))
+    return SliceVariable(start, stop, step, source)
+
+
+# -- tensors ---------------------------------------------------------------------------------------------------------
+
+
+@tracks_subclasses(torch.Tensor)
+def _tensor(builder: VariableBuilder, tx: Tracer, value: torch.Tensor, source: Source) -> VariableTracker:
+    cls = type(value)
+    plain = cls in (torch.Tensor, torch.nn.Parameter)
+    if not plain and is_wrapper(value):
+        builder.trace.overrides.met_subclass |= overrides_functions(cls)
+        with torch._C.DisableTorchFunctionSubclass():
+            return _plain_tensor(builder, value, source, WrapperVariable)
+    if not (plain or is_traceable_subclass(cls)) or not _is_strided(value):
+        return opaque(builder, value, source)
+    if plain:
+        return _plain_tensor(builder, value, source, TensorVariable)
+    builder.trace.overrides.met_subclass = True
+    with torch._C.DisableTorchFunctionSubclass():
+        return _plain_tensor(builder, value, source, TensorSubclassVariable)
+
+
+def _is_strided(value: torch.Tensor) -> bool:
+    with torch._C.DisableTorchFunctionSubclass():
+        return value.layout is torch.strided and not value.is_quantized and not value.is_nested
+
+
+def _plain_tensor(builder: VariableBuilder, value: torch.Tensor, source: Source, make: type[TensorVariable]) -> VariableTracker:
+    cls, trace = type(value), builder.trace
+    policies, constraints = trace.policy.dims(source, value)
+    output = trace.output
+    with trace.torch_state.as_at_entry():
+        make_fake = output.world.fakify_wrapper if make is WrapperVariable else output.world.fakify
+        fake = make_fake(value, source, policies, constraints, trace.policy.strides(source, value))
+    for dim, size in enumerate(fake.shape):
+        if is_symbolic(size) and expr_of(size).is_Symbol:
+            output.add_symbol(expr_of(size), TensorSizeSource(source, dim), value.shape[dim], size)
+    node = output.add_input(source, value, fake)
+    dynamic = {dim for dim, size in enumerate(fake.shape) if is_symbolic(size)}
+    dynamic_strides = {dim for dim, stride in enumerate(fake.stride()) if is_symbolic(stride)}
+    with trace.torch_state.as_at_entry():
+        builder.guard(guards.TensorMatch(source, guards.tensor_spec(value, dynamic, dynamic_strides)))
+    variable = make(node, fake, source, cls)
+    output.track(fake, variable)
+    trace.input_tensors.append(variable)
+    if is_leaf(fake) is False:
+        trace.computed_inputs.append(variable)
+    trace.marks[source] = user_marks.dim_marks(value)
+    return builder.remember(value, variable)
+
+
+# -- containers ------------------------------------------------------------------------------------------------------
+
+
+def opaque(builder: VariableBuilder, value: Any, source: Source) -> VariableTracker:
+    """A value that can be passed on but not looked into."""
+    builder.guard(guards.TypeMatch(source, type(value)))
+    return builder.remember(value, OpaqueVariable(type(value), source))

@@ -1,0 +1,156 @@
+"""Tracked forms of functions, methods, classes, modules and cells that existed before the frame ran."""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer import _C, guards, user_marks
+from tracer.protocol.lookups import lookup
+from tracer.protocol.models import code_model_of, is_in_graph, model_of
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import GenericAttrSource, MethodFuncSource, MethodSelfSource, Source
+from tracer.sources.reading import is_a, type_mro
+from tracer.variables.builders.builder import VariableBuilder, opaque, tracks, tracks_subclasses
+from tracer.variables.classes.type_forms import FORM_BASES, FORM_TYPES, TypeFormVariable
+from tracer.variables.functions.callables import (
+    BoundMethodVariable,
+    BuiltinMethodVariable,
+    CallableVariable,
+    CompiledFunctionVariable,
+    PartialVariable,
+)
+from tracer.variables.functions.python_functions import UserFunctionVariable, cell_of, is_nested_function
+from tracer.variables.objects.python_modules import PythonModuleVariable
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+
+@tracks(types.FunctionType)
+def _function(builder: VariableBuilder, tx: Tracer, value: types.FunctionType, source: Source) -> VariableTracker:
+    if is_library_function(value):
+        builder.guard(guards.FunctionMatch(source, value))
+        return builder.remember(value, CallableVariable(value, source))
+    inner = value.__dict__.get(_COMPILED)
+    if inner is not None and not _is_disabled(value, inner):  # what torch.compile made
+        builder.guard(guards.IdMatch(source, value))
+        function = tx.wrap(inner, GenericAttrSource(source, _COMPILED))
+        return builder.remember(value, CompiledFunctionVariable(value, function, source))
+    nested = is_nested_function(value)
+    builder.guard(guards.CodeMatch(source, value) if nested else guards.FunctionMatch(source, value))
+    return builder.remember(value, UserFunctionVariable(value, source, any_of_its_code=nested))
+
+
+_COMPILED = "_torchdynamo_orig_callable"
+
+
+def _is_disabled(value: types.FunctionType, inner: Any) -> bool:
+    """torch.compile, once used, disables parts of optimizers for itself; what the user disables stays so."""
+    module = getattr(inner, "__module__", None) or ""
+    return bool(value.__dict__.get("_torchdynamo_disable")) and not module.startswith("torch.optim.")
+
+
+def is_library_function(value: types.FunctionType) -> bool:
+    """Whether a call of the function is not a matter of tracing through it."""
+    if user_marks.is_opaque(value) or user_marks.is_allowed(value) or user_marks.is_disallowed(value):
+        return True
+    return model_of(value) is not None or code_model_of(value) is not None or is_in_graph(value)
+
+
+@tracks(types.MethodType)
+def _method(builder: VariableBuilder, tx: Tracer, value: types.MethodType, source: Source) -> VariableTracker:
+    builder.guard(guards.TypeMatch(source, types.MethodType))
+    function = tx.wrap(value.__func__, MethodFuncSource(source))
+    bound = BoundMethodVariable(function, tx.wrap(value.__self__, MethodSelfSource(source)), source)
+    return builder.remember(value, bound)  # type: ignore[no-any-return]
+
+
+@tracks(
+    types.BuiltinFunctionType,
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.MethodWrapperType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    functools._lru_cache_wrapper,
+    type(torch.ops.aten.add),
+    type(torch.ops.aten.add.Tensor),
+    torch._C.ScriptFunction,
+)
+def _callable(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    owner = getattr(value, "__self__", None)
+    if isinstance(value, types.BuiltinFunctionType) and _is_method_of(owner, value.__name__):
+        builder.guard(guards.TypeMatch(source, type(value)))
+        builder.guard(guards.EqualsMatch(GenericAttrSource(source, "__name__"), value.__name__))
+        return BuiltinMethodVariable(tx.wrap(owner, GenericAttrSource(source, "__self__")), value.__name__, source)
+    if isinstance(value, types.MethodWrapperType):  # made at each access
+        builder.guard(guards.TypeMatch(source, types.MethodWrapperType))
+        builder.guard(guards.IdMatch(GenericAttrSource(source, "__self__"), owner))
+        builder.guard(guards.EqualsMatch(GenericAttrSource(source, "__name__"), value.__name__))
+        return CallableVariable(value, source)
+    builder.guard(guards.IdMatch(source, value))
+    return CallableVariable(value, source)
+
+
+def _is_method_of(owner: Any, name: str) -> bool:
+    """Whether a builtin is a method bound to an object, not a function that keeps a module or a record beside it."""
+    if owner is None or is_a(owner, (types.ModuleType, type)):
+        return False
+    return isinstance(getattr(type(owner), name, None), types.MethodDescriptorType)
+
+
+@tracks(_C.Dispatcher)
+def _compiled_function(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.IdMatch(source, value))
+    part = "_tracer_opaque" if hasattr(value, "_tracer_opaque") else "function"
+    function = tx.wrap(getattr(value, part), GenericAttrSource(source, part))
+    return builder.remember(value, CompiledFunctionVariable(value, function, source))
+
+
+@tracks(functools.partial)
+def _partial(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.TypeMatch(source, functools.partial))
+    function = tx.wrap(value.func, GenericAttrSource(source, "func"))
+    args = tx.wrap(value.args, GenericAttrSource(source, "args")).unpack(tx)
+    keywords = tx.wrap(value.keywords, GenericAttrSource(source, "keywords"))
+    kwargs = {key.constant(): item for key, item in keywords.pairs(tx)}  # type: ignore[attr-defined]
+    return builder.remember(value, PartialVariable(function, args, kwargs, functools.partial, source, value))
+
+
+@tracks_subclasses(type)
+def _class(builder: VariableBuilder, tx: Tracer, value: type, source: Source) -> VariableTracker:
+    if type_mro(value) is None:  # while its own mro() runs
+        return opaque(builder, value, source)
+    return builder.guard_class(value, source)
+
+
+@tracks(*FORM_TYPES)
+@tracks_subclasses(*FORM_BASES)
+def _type_form(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.IdMatch(source, value))
+    return builder.remember(value, TypeFormVariable(value, source))
+
+
+def _is_plain_module(value: types.ModuleType) -> bool:
+    """Whether a module was initialised, and reading its attributes runs no code of its class."""
+    namespace = types.ModuleType.__getattribute__(value, "__dict__") or {}
+    reads = lookup(type(value), "__getattribute__")[1]
+    return type(namespace.get("__name__")) is str and not isinstance(reads, types.FunctionType)
+
+
+@tracks_subclasses(types.ModuleType)
+def _module(builder: VariableBuilder, tx: Tracer, value: types.ModuleType, source: Source) -> VariableTracker:
+    if not _is_plain_module(value):
+        return opaque(builder, value, source)
+    builder.guard(guards.FunctionMatch(source, value))
+    return builder.remember(value, PythonModuleVariable(value, source))
+
+
+@tracks(types.CellType)
+def _cell(builder: VariableBuilder, tx: Tracer, value: types.CellType, source: Source) -> VariableTracker:
+    return builder.remember(value, cell_of(value, source))

@@ -1,0 +1,173 @@
+"""Tracked forms of tuples, lists, dicts and sets that existed before the frame ran."""
+
+from __future__ import annotations
+
+import collections
+import gc
+import linecache
+import sys
+import types
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer import guards
+from tracer.effects import deferred_calls
+from tracer.graph_breaks import unsupported
+from tracer.guards.constants import is_guardable_constant
+from tracer.protocol.lazy import Unwrapped
+from tracer.protocol.lookups import lookup
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import DictKeySource, DictValueSource, GenericAttrSource, ItemSource, Source
+from tracer.sources.reading import is_a
+from tracer.variables.builders.builder import VariableBuilder, opaque, tracks, tracks_subclasses
+from tracer.variables.builders.callables import is_library_function
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.dict_reads import ReadByKey
+from tracer.variables.containers.dicts import DictVariable, MappingProxyVariable
+from tracer.variables.containers.lists import ListVariable, NamedTupleVariable, SizeVariable, TupleVariable
+from tracer.variables.containers.sets import FrozenSetVariable, SetVariable
+from tracer.variables.containers.tuples import acts_as_tuple
+from tracer.variables.functions.callables import CallableVariable
+from tracer.variables.functions.python_functions import UserFunctionVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.objects.python_modules import LoadedModulesVariable
+from tracer.variables.values.constant import is_constant_value
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+_MOST_KEYS = 10_000  # of a dict or set that is looked into: its guard compares all of them at every call
+
+
+def _items(value: Any, source: Source) -> list[Unwrapped]:
+    return [Unwrapped(item, ItemSource(source, index)) for index, item in enumerate(value)]
+
+
+@tracks(tuple)
+def _tuple(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.TypeMatch(source, tuple))
+    builder.guard(guards.LengthMatch(source, len(value)))
+    return builder.remember(value, TupleVariable(_items(value, source), source))
+
+
+@tracks(list)
+def _list(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    def read() -> list[Any]:
+        if builder.trace.effects.calls and value is deferred_calls.list_of_warnings():
+            unsupported("side-effect-call", name="reading recorded warnings", value="after a warning")
+        builder.guard(guards.LengthMatch(source, len(value)))
+        return _items(value, source)
+
+    builder.guard(guards.TypeMatch(source, list))
+    return builder.remember(value, ListVariable.unread(read, source))
+
+
+@tracks(torch.Size)
+def _size(builder: VariableBuilder, tx: Tracer, value: torch.Size, source: Source) -> VariableTracker:
+    builder.guard(guards.TypeMatch(source, torch.Size))
+    builder.guard(guards.LengthMatch(source, len(value)))
+    return builder.remember(value, SizeVariable([tx.wrap(item, ItemSource(source, i)) for i, item in enumerate(value)], source))
+
+
+@tracks_subclasses(tuple)
+def _tuple_subclass(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    cls = type(value)
+    builder.guard(guards.TypeMatch(source, cls))
+    builder.guard(guards.LengthMatch(source, tuple.__len__(value)))
+    if hasattr(cls, "n_sequence_fields") or hasattr(cls, "_fields") and acts_as_tuple(cls):
+        return builder.remember(value, NamedTupleVariable(_items(tuple.__iter__(value), source), cls, source))
+    storage = TupleVariable(_items(tuple.__iter__(value), source), source)
+    return builder.remember(value, UserObjectVariable(cls, value, source, storage))
+
+
+@tracks(dict, collections.OrderedDict, collections.defaultdict)
+def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    if value is sys.modules:
+        builder.guard(guards.IdMatch(source, value))
+        return builder.remember(value, LoadedModulesVariable(source))
+    if len(value) > _MOST_KEYS or any(value is changed for changed in _CHANGED_BY_TRACING):
+        return opaque(builder, value, source)
+    builder.guard(guards.TypeMatch(source, type(value)))
+    if type(value) is dict and id(value) not in builder.proxies and ReadByKey.suits(held := dict(value)):
+        return builder.remember(value, DictVariable(ReadByKey(held, source, builder.guard), source))
+    variable = builder.remember(value, DictVariable({}, source, type(value)))
+    fill_dict(builder, tx, variable, value, source)
+    if id(value) in builder.proxies:
+        builder.proxies.pop(id(value)).show(variable)
+    if isinstance(value, collections.defaultdict) and value.default_factory is not None:
+        variable.default_factory = tx.wrap(value.default_factory, GenericAttrSource(source, "default_factory"))
+    return variable
+
+
+_CHANGED_BY_TRACING = (linecache.cache, weakref.finalize._registry)  # type: ignore[attr-defined]
+
+
+def fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, value: Any, source: Source) -> None:
+    ordered = issubclass(type(value), collections.OrderedDict)  # its order is not that of the dict below it
+    keys = list(collections.OrderedDict.keys(value) if ordered else dict.keys(value))
+    if ordered and not all(map(is_guardable_constant, keys)):
+        unsupported("unguardable", value="an OrderedDict whose keys are not all str, int and the like")
+    # not by key, which may be an object whose hash runs code of the program, or has changed
+    items = [dict.__getitem__(value, key) for key in keys] if ordered else list(dict.values(value))
+    of_proxy = variable.cls is types.MappingProxyType
+    builder.guard(guards.DictKeysMatch(source, tuple(keys), ordered_dict=ordered and not of_proxy))
+    for index, key in enumerate(keys):
+        item = items[index]
+        plain = is_constant_value(key) and type(key) not in guards.LIBRARY_VALUES
+        tracked = tx.literal(key) if plain else tx.wrap(key, DictKeySource(source, index))
+        item_source = ItemSource(source, key) if plain else DictValueSource(source, index)
+        variable.entries[tracked.hash_key(tx)] = (tracked, Unwrapped(item, item_source))
+
+
+@tracks(set, frozenset)
+def _set(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    if len(value) > _MOST_KEYS:
+        return opaque(builder, value, source)
+    if not all(map(is_guardable_constant, value)):
+        return _set_of_callables(builder, tx, value, source)
+    builder.guard(guards.TypeMatch(source, type(value)))
+    builder.guard(guards.SetMatch(source, frozenset(value)))
+    make = SetVariable if type(value) is set else FrozenSetVariable
+    return builder.remember(value, make({item: tx.literal(item) for item in value}, source))
+
+
+def _set_of_callables(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    """A frozenset of functions and classes, which neither it nor they can be exchanged in."""
+    if type(value) is not frozenset or not all(is_constant_value(item) or _hashed_by_identity(item) for item in value):
+        return opaque(builder, value, source)
+    builder.guard(guards.IdMatch(source, value))
+    entries = {item: tx.literal(item) if is_constant_value(item) else _lasting(item) for item in value}
+    return builder.remember(value, FrozenSetVariable(entries, source))
+
+
+def _hashed_by_identity(value: Any) -> bool:
+    if is_a(value, type):
+        return lookup(type(value), "__hash__")[0] in (type, object)
+    return type(value) in (types.FunctionType, types.BuiltinFunctionType)
+
+
+def _lasting(value: Any) -> VariableTracker:
+    if is_a(value, type):
+        return ClassVariable(value)
+    if type(value) is types.FunctionType and not is_library_function(value):
+        return UserFunctionVariable(value, None)
+    return CallableVariable(value)
+
+
+@tracks(types.MappingProxyType)
+def _mapping_proxy(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    underlying = gc.get_referents(value)[0]
+    if type(underlying) not in (dict, collections.OrderedDict):
+        return opaque(builder, value, source)
+    builder.guard(guards.TypeMatch(source, types.MappingProxyType))
+    below = builder.known(underlying)
+    if isinstance(below, DictVariable):
+        return builder.remember(value, MappingProxyVariable(below, source))
+    variable = builder.proxies[id(underlying)] = builder.remember(value, MappingProxyVariable(DictVariable({}), source))
+    fill_dict(builder, tx, variable, underlying, source)
+    return variable
+
+
+# -- callables -------------------------------------------------------------------------------------------------------

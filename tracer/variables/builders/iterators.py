@@ -1,0 +1,64 @@
+"""From an iterator of a builtin that existed before the frame ran to its tracked form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tracer import guards
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import ItemSource, IteratorPartsSource
+from tracer.sources.builtin_iterators import (
+    BACKWARD_ITERATORS,
+    COMPOSED_ITERATORS,
+    FORWARD_ITERATORS,
+    items_left,
+    iterator_parts,
+)
+from tracer.variables.builders.builder import VariableBuilder, opaque, tracks
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.iterators.builtin_iterators import (
+    FilterIterator,
+    IteratorVariable,
+    MapIterator,
+    ZipIterator,
+)
+from tracer.variables.iterators.existing_iterators import EnumerateStream, StreamVariable, replays_by_asking
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+    from tracer.sources import Source
+
+
+@tracks(*FORWARD_ITERATORS, *BACKWARD_ITERATORS)
+def _stream(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    try:
+        items_left(value)
+    except TypeError:
+        return opaque(builder, value, source)
+    builder.guard(guards.TypeMatch(source, type(value)))
+    return builder.remember(value, StreamVariable(value, source))  # type: ignore[no-any-return]
+
+
+@tracks(*COMPOSED_ITERATORS)
+def _composed_iterator(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    try:
+        parts = iterator_parts(value)
+    except TypeError:  # a strict zip
+        return opaque(builder, value, source)
+    builder.guard(guards.TypeMatch(source, type(value)))
+    all_parts = IteratorPartsSource(source)
+    builder.guard(guards.LengthMatch(all_parts, len(parts)))
+    wrapped = [tx.wrap(part, ItemSource(all_parts, index)) for index, part in enumerate(parts)]
+    made: IteratorVariable
+    if type(value) is zip:
+        made = ZipIterator(wrapped, False, TupleVariable)
+    elif type(value) is map:
+        made = MapIterator(wrapped[0], wrapped[1:])
+    elif type(value) is filter:
+        made = FilterIterator(wrapped[0], wrapped[1])
+    elif replays_by_asking(wrapped[0]):
+        made = EnumerateStream(source, *wrapped)
+    else:
+        return opaque(builder, value, source)
+    made.source = source
+    return builder.remember(value, made)  # type: ignore[no-any-return]

@@ -1,0 +1,135 @@
+"""From objects of classes that existed before the frame ran to their tracked form. Importing this registers it."""
+
+from __future__ import annotations
+
+import collections
+import threading
+import types
+import weakref
+from typing import Any
+
+import torch
+
+from tracer import _C, guards
+from tracer.protocol.lazy import Unwrapped
+from tracer.protocol.lookups import storage_base
+from tracer.protocol.tracer import Tracer
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import GenericAttrSource, ItemSource, Source
+from tracer.sources.reading import is_heap_type
+from tracer.variables.builders.builder import VariableBuilder, opaque, tracks, tracks_subclasses
+from tracer.variables.builders.containers import fill_dict
+from tracer.variables.containers.deques import DequeVariable
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import ListVariable
+from tracer.variables.functions.callables import CallableVariable
+from tracer.variables.objects.exception_groups import ExceptionGroupVariable
+from tracer.variables.objects.exceptions import ExceptionVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.objects.untraceable import ThreadLocalVariable
+from tracer.variables.values.constant import ConstantVariable
+
+
+@tracks_subclasses(BaseException)
+def _exception(builder: VariableBuilder, tx: Tracer, value: BaseException, source: Source) -> VariableTracker:
+    builder.guard(guards.TypeMatch(source, type(value)))
+    kind = ExceptionGroupVariable if isinstance(value, BaseExceptionGroup) else ExceptionVariable
+    return builder.remember(value, kind(type(value), value, source))
+
+
+_OPAQUE = (
+    types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType, types.TracebackType,
+    property, staticmethod, classmethod, torch.Generator, torch.storage.UntypedStorage,
+)  # fmt: skip
+
+
+@tracks(*_OPAQUE)
+def _opaque(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    return opaque(builder, value, source)
+
+
+@tracks_subclasses(types.SimpleNamespace)
+def _namespace(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.TypeMatch(source, type(value)))
+    return builder.remember(value, UserObjectVariable(type(value), value, source))  # type: ignore[no-any-return]
+
+
+@tracks_subclasses(object)
+def _object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    cls = type(value)
+    if not is_heap_type(cls):  # a type written in C that nobody models
+        return _c_object(builder, tx, value, source)
+    builder.guard_class_of(value, source)
+    if issubclass(cls, torch.nn.Module):
+        builder.trace.modules.add(source)
+    base = storage_base(cls)
+    make = next((make for known, make in _STORAGES.items() if issubclass(base, known)), None)
+    if (base is not object and make is None) or not _is_named_by_text(value):
+        return opaque(builder, value, source)
+    variable = builder.remember(value, UserObjectVariable(cls, value, source))
+    if make is not None:
+        variable.storage = make(builder, tx, value, source)
+    return variable  # type: ignore[no-any-return]
+
+
+def _is_named_by_text(value: Any) -> bool:
+    """Whether the keys of the object's dict are text: looking something up runs the code of any others."""
+    attributes = _C.instance_dict(value)
+    return attributes is None or all(type(key) is str for key in attributes)
+
+
+def _c_object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    if callable(value) and type(value) not in weakref.ProxyTypes:  # those ask what they stand for
+        builder.guard(guards.IdMatch(source, value))
+        return builder.remember(value, CallableVariable(value, source))  # type: ignore[no-any-return]
+    return opaque(builder, value, source)
+
+
+# -- what instances of subclasses of built-in classes hold -------------------------------------------------------------
+
+
+def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    storage = DictVariable({}, source, storage_base(type(value)))
+    fill_dict(builder, tx, storage, value, source)
+    return storage
+
+
+def _list(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.LengthMatch(source, list.__len__(value)))
+    return ListVariable([Unwrapped(item, ItemSource(source, i)) for i, item in enumerate(list.__iter__(value))], source)
+
+
+def _deque(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.LengthMatch(source, collections.deque.__len__(value)))
+    most = _maxlen(value)
+    builder.guard(guards.EqualsMatch(GenericAttrSource(source, "maxlen"), most))
+    items = [Unwrapped(item, ItemSource(source, i)) for i, item in enumerate(collections.deque.__iter__(value))]
+    return DequeVariable(items, source, most)
+
+
+def _maxlen(value: Any) -> Any:
+    return collections.deque.__dict__["maxlen"].__get__(value)
+
+
+def _plain(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    base = storage_base(type(value))
+    plain = guards.PLAIN_VALUES[base](value)
+    builder.guard(guards.PlainValueMatch(source, base, plain))
+    return ConstantVariable(plain)
+
+
+_STORAGES = {
+    dict: _dict, list: _list, collections.deque: _deque, **dict.fromkeys(guards.PLAIN_VALUES, _plain),
+}  # fmt: skip
+
+
+@tracks(threading.local)
+def _thread_local(builder: VariableBuilder, tx: Tracer, value: threading.local, source: Source) -> VariableTracker:
+    builder.guard(guards.IdMatch(source, value))
+    return builder.remember(value, ThreadLocalVariable(value, source))
+
+
+@tracks_subclasses(threading.local)
+def _special_thread_local(builder: VariableBuilder, tx: Tracer, value: threading.local, source: Source) -> VariableTracker:
+    """One whose class has code of its own, which each thread runs at its first use."""
+    return opaque(builder, value, source)

@@ -1,0 +1,1 @@
+"""Classes, existing and made by the program, enums, and the forms of annotations."""

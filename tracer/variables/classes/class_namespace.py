@@ -1,0 +1,71 @@
+"""`cls.__dict__` and `vars(cls)`: what a class has itself under a name. What looks at all names breaks the graph."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer.graph_breaks import unsupported
+from tracer.protocol.lookups import lookup, refuse_changed_class
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.values.constant import NONE, boolean
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+
+class ClassNamespaceVariable(VariableTracker):
+    def __init__(self, cls: Any) -> None:
+        self.cls = cls
+
+    def python_type(self) -> type:
+        return types.MappingProxyType
+
+    def describe(self) -> str:
+        return f"ClassNamespaceVariable({self.cls.value.__qualname__})"
+
+    __repr__ = describe
+
+    def identity(self) -> Any:
+        return object()  # each look makes another proxy
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.cls,)
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def find(self, tx: Tracer, key: VariableTracker) -> VariableTracker | None:
+        name = key.constant() if key.is_constant() else None
+        if type(name) is not str:
+            unsupported("unsupported-subscript", value=self.describe(), key=key.describe())
+        cls = self.cls.value
+        refuse_changed_class(tx, cls, name)
+        return tx.class_attr(cls, name, self.cls) if lookup(cls, name)[0] is cls else None  # type: ignore[no-any-return]
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        return boolean(self.find(tx, item) is not None)
+
+    def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
+        return self.find(tx, key) or tx.raise_error(KeyError, key.constant())
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name in ("get", "__contains__", "__getitem__"):
+            return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+        return super().get_attr(tx, name)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name == "get" and len(args) in (1, 2) and not kwargs:
+            return self.find(tx, args[0]) or (*args, NONE)[1]
+        if name == "__contains__":
+            return self.contains(tx, *args)
+        if name == "__getitem__":
+            return self.get_item(tx, *args)
+        unsupported("unsupported-method", value=self.describe(), name=name)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load(self.cls)
+        cg.load_attr("__dict__")

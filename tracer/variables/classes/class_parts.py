@@ -1,0 +1,193 @@
+"""What the library puts into classes that the trace made: read off the prototype while tracing, and off the class itself by
+the output code."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer.graph_breaks import unsupported
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import ModuleGlobalsSource
+from tracer.sources.reading import type_dict
+from tracer.variables.classes.type_forms import FORM_BASES, FORM_TYPES, TypeFormVariable
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.tuples import TupleVariable
+from tracer.variables.functions.python_functions import CellVariable, FunctionVariable, UserFunctionVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.values.constant import ConstantVariable, is_constant_value
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+    from tracer.variables.classes.classes import ClassVariable
+
+
+_FORMS = (*FORM_TYPES, *FORM_BASES)
+_REPR_ONCE = dataclasses._recursive_repr(lambda self: "").__code__  # type: ignore[attr-defined]
+
+
+def part_of(tx: Tracer, cls: ClassVariable, name: str, value: Any) -> VariableTracker:
+    """An attribute that the library gave a class."""
+    known = tx.trace.stand_ins.get(id(value))
+    if known is not None:
+        return known[1]  # type: ignore[no-any-return]
+    if type(value) is tuple and value and all(is_constant_value(item) or isinstance(item, _FORMS) for item in value):
+        return ClassTupleVariable(cls, name, [meaning(tx, item) for item in value])
+    if name == "__doc__":  # is made from what the prototype does not have
+        return ClassPartVariable(cls, name, type(value))
+    if is_constant_value(value):
+        return ConstantVariable(value)
+    if type(value) is types.FunctionType:
+        if "<locals>" not in value.__qualname__ and value.__closure__ is None and value.__defaults__ is None:
+            return UserFunctionVariable(value, None)
+        return MadeFunctionVariable(cls, name, value.__wrapped__ if value.__code__ is _REPR_ONCE else value)  # type: ignore[attr-defined]
+    if name == "__dataclass_fields__":
+        return FieldsVariable(tx, cls, value)
+    return ClassPartVariable(cls, name, type(value))
+
+
+class ClassPartVariable(VariableTracker):
+    """What the library put into a class that the trace made."""
+
+    def __init__(self, cls: ClassVariable, name: str, kind: type) -> None:
+        self.of = cls
+        self.name = name
+        self.kind = kind
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.of,)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(_read_part, lambda: cg.load(self.of), lambda: cg.load_const(self.name))
+
+
+class ClassTupleVariable(TupleVariable):
+    """A tuple that the library put into a class that the trace made."""
+
+    def __init__(self, cls: ClassVariable, name: str, items: list[VariableTracker]) -> None:
+        super().__init__(items)
+        self.part = ClassPartVariable(cls, name, tuple)
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (*super().children(), self.part)
+
+    def reconstruct(self, cg: Any) -> None:
+        self.part.reconstruct(cg)
+
+
+def _read_part(cls: type, name: str) -> Any:
+    return type_dict(cls)[name]
+
+
+class MadeFunctionVariable(FunctionVariable):
+    """A function that the library made for the class."""
+
+    def __init__(self, cls: ClassVariable, name: str, value: types.FunctionType) -> None:
+        self.part = ClassPartVariable(cls, name, types.FunctionType)
+        self.value = value
+        self.code = value.__code__
+        self.globals = value.__globals__
+        self.name = value.__name__
+        self.qualname = value.__qualname__
+
+    def describe(self) -> str:
+        return f"MadeFunctionVariable({self.value.__qualname__})"
+
+    __repr__ = describe
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.part,)
+
+    def defaults(self, tx: Tracer) -> list[VariableTracker]:
+        return [meaning(tx, value) for value in self.value.__defaults__ or ()]
+
+    def kwdefaults(self, tx: Tracer) -> dict[str, VariableTracker]:
+        return {name: meaning(tx, value) for name, value in (self.value.__kwdefaults__ or {}).items()}
+
+    def closure(self, tx: Tracer) -> list[CellVariable]:
+        return [CellVariable(meaning(tx, cell.cell_contents)) for cell in self.value.__closure__ or ()]
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name in ("__name__", "__qualname__", "__module__"):
+            return ConstantVariable(getattr(self.value, name))
+        return super().get_attr(tx, name)
+
+    def reconstruct(self, cg: Any) -> None:
+        self.part.reconstruct(cg)
+
+
+def meaning(tx: Tracer, value: Any) -> VariableTracker:
+    """The tracked form of a value that the library keeps of a prototype."""
+    known = tx.trace.stand_ins.get(id(value))
+    if known is not None:
+        return known[1]  # type: ignore[no-any-return]
+    if is_constant_value(value):
+        return ConstantVariable(value)
+    if isinstance(value, type):
+        return tx.class_variable(value)  # type: ignore[no-any-return]
+    if isinstance(value, _FORMS):
+        return TypeFormVariable(value)
+    name = _names_in_dataclasses().get(id(value))
+    if name is None:
+        unsupported("makes-a-class", function=f"An object of type {type(value).__name__} that the library keeps of what")
+    return tx.wrap(value, ModuleGlobalsSource("dataclasses", name))
+
+
+def _names_in_dataclasses() -> dict[int, str]:
+    plain = (types.FunctionType, types.ModuleType)
+    return {id(value): name for name, value in vars(dataclasses).items() if not isinstance(value, plain)}
+
+
+class FieldsVariable(DictVariable):
+    """__dataclass_fields__"""
+
+    def __init__(self, tx: Tracer, cls: ClassVariable, fields: dict[str, Any]) -> None:
+        made = {name: FieldVariable(cls, name, field) for name, field in fields.items()}
+        super().__init__({name: (ConstantVariable(name), field) for name, field in made.items()})
+        self.part = ClassPartVariable(cls, "__dataclass_fields__", dict)
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.part,)
+
+    def _mutate(self, tx: Tracer, keys: bool) -> None:
+        unsupported("unsupported-method", value="__dataclass_fields__", name="__setitem__")
+
+    def reconstruct(self, cg: Any) -> None:
+        self.part.reconstruct(cg)
+
+    def fill(self, cg: Any) -> None:
+        """It is as the library filled it."""
+
+
+class FieldVariable(UserObjectVariable):
+    """One of the fields of a dataclass that the trace made."""
+
+    def __init__(self, cls: ClassVariable, name: str, field: Any) -> None:
+        super().__init__(dataclasses.Field)
+        self.of = cls
+        self.name = name
+        self.field = field
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.of,)
+
+    def slot(self, tx: Tracer, name: str) -> VariableTracker | None:
+        return meaning(tx, getattr(self.field, name))
+
+    def default_set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(_read_field, lambda: cg.load(self.of), lambda: cg.load_const(self.name))
+
+    def fill(self, cg: Any) -> None:
+        """It is as the library filled it."""
+
+
+def _read_field(cls: Any, name: str) -> Any:
+    return cls.__dataclass_fields__[name]

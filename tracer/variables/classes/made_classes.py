@@ -1,0 +1,306 @@
+"""Classes that the traced program made by a class statement, and what it put into their namespaces: static methods, class
+methods, properties.
+
+While tracing, a *prototype* stands for such a class: a real class with the same bases, in whose namespace a function of the
+same code stands for each function, and a placeholder for what has no value yet, so that CPython's own rules of lookup serve.
+None of it runs. The output code makes the class anew, if the program still has it then.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer.graph_breaks import unsupported
+from tracer.protocol.lookups import MISSING, is_data_descriptor, lookup, storage_base
+from tracer.protocol.variable import VariableTracker
+from tracer.sources.reading import is_heap_type
+from tracer.variables.classes.class_making import bare_class, done_to
+from tracer.variables.classes.class_parts import part_of
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.classes.type_forms import TypeFormVariable
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.tuples import TupleVariable
+from tracer.variables.functions.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
+from tracer.variables.functions.python_functions import (
+    FunctionVariable,
+    NestedFunctionVariable,
+    UserFunctionVariable,
+)
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.values.constant import NONE
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+
+class StaticMethodVariable(VariableTracker):
+    """staticmethod(function)"""
+
+    cls: type = staticmethod
+
+    def __init__(self, function: VariableTracker) -> None:
+        self.function = function
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.function,)
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        return self.function if name in ("__func__", "__wrapped__") else super().get_attr(tx, name)
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return self.function.call(tx, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(self.cls, lambda: cg.load(self.function))
+
+
+class ClassMethodVariable(StaticMethodVariable):
+    """classmethod(function)"""
+
+    cls = classmethod
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        tx.raise_error(TypeError, "'classmethod' object is not callable")
+
+
+class PropertyVariable(VariableTracker):
+    """property(fget, fset, fdel)"""
+
+    PARTS = {"fget": "getter", "fset": "setter", "fdel": "deleter"}
+
+    def __init__(self, parts: dict[str, VariableTracker]) -> None:
+        self.parts = {name: parts.get(name, NONE) for name in self.PARTS}
+
+    def python_type(self) -> type:
+        return property
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def children(self) -> Iterable[VariableTracker]:
+        return self.parts.values()
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name in self.parts:
+            return self.parts[name]
+        if name in self.PARTS.values():
+            return BuiltinMethodVariable(self, name)
+        return super().get_attr(tx, name)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        part = next((part for part, method in self.PARTS.items() if method == name), None)
+        if part is None or kwargs or len(args) != 1:
+            return super().call_method(tx, name, args, kwargs)
+        return PropertyVariable({**self.parts, part: args[0]})
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(property, *[lambda part=part: cg.load(part) for part in self.parts.values()])  # type: ignore[misc]
+
+
+class Placeholder:
+    """Stands in the namespace of a prototype for a value that is not known while tracing."""
+
+
+class MadeClassVariable(ClassVariable):
+    """A class that the trace made; `value` is its prototype."""
+
+    def __init__(
+        self,
+        prototype: type,
+        metaclass: VariableTracker,
+        bases: list[VariableTracker],
+        namespace: dict[str, VariableTracker],
+        make: Callable[..., type] = bare_class,
+    ) -> None:
+        super().__init__(prototype)
+        self.metaclass = metaclass
+        self.bases = bases
+        self.namespace = namespace
+        self.make = make  # called with metaclass, name, bases and namespace
+        self.steps: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []  # what the library does to it then
+        self.stored: dict[str, VariableTracker | None] = {}  # after it was made; None where it was deleted
+
+    def children(self) -> Iterable[VariableTracker]:
+        stored = [value for value in self.stored.values() if value is not None]
+        return (self.metaclass, *self.bases, *self.namespace.values(), *stored)
+
+    def is_known_to_its_bases(self) -> bool:
+        """Whether a base is a class of the program, which can ask for its `__subclasses__()`."""
+        return any(is_heap_type(base) for base in self.value.__bases__)
+
+    def store(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        is_described = is_data_descriptor(lookup(type(self.value), name)[1]) and name not in _SETTABLE
+        if name in _FIXED or is_described or self.changes_stores(name, value):
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        known = prototype(tx, name, value)
+        tx.effects.mutate(self)
+        type.__setattr__(self.value, name, known)
+        self.stored[name] = value
+
+    def del_attr(self, tx: Tracer, name: str) -> None:
+        if lookup(type(self.value), "__delattr__")[0] is not type or name.startswith("__"):
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        if name not in self.value.__dict__:
+            tx.raise_error(AttributeError, name)
+        tx.effects.mutate(self)
+        type.__delattr__(self.value, name)
+        self.stored[name] = None
+
+    def run(self, tx: Tracer, step: Callable[..., Any], *args: Any) -> None:
+        """The library does something to the class: now to the prototype, and to the class when it is made."""
+        before = dict(self.value.__dict__)
+        step(self.value, *args)
+        self.steps.append((step, args))
+        self.adopt(tx, before)
+
+    def adopt(self, tx: Tracer, before: dict[str, Any]) -> None:
+        """What the library put into the prototype is found there from now on."""
+        for name, value in self.value.__dict__.items():
+            if before.get(name, MISSING) is not value and id(value) not in tx.trace.stand_ins:
+                tx.trace.stand_ins[id(value)] = (value, part_of(tx, self, name, value))
+
+    def reconstruct(self, cg: Any) -> None:
+        if not self.steps:
+            self._load_made(cg)
+            return
+        steps = tuple(self.steps)
+        cg.call_object(done_to, lambda: self._load_made(cg), lambda: cg.load_object(steps))
+
+    def _load_made(self, cg: Any) -> None:
+        cg.call_object(
+            self.make,
+            lambda: cg.load(self.metaclass),
+            lambda: cg.load_const(self.value.__name__),
+            lambda: cg.build_sequence("BUILD_TUPLE", self.bases),
+            lambda: self._load_namespace(cg),
+        )
+
+    def _load_namespace(self, cg: Any) -> None:
+        for name, value in self.namespace.items():
+            cg.load_const(name)
+            cg.load(value)
+        cg.asm.emit("BUILD_MAP", len(self.namespace))
+
+    def fill(self, cg: Any) -> None:
+        for name, value in self.stored.items():
+            loads = [functools.partial(cg.load, self), functools.partial(cg.load_const, name)]
+            if value is not None:
+                loads.append(functools.partial(cg.load, value))
+            elif name not in self.namespace:
+                continue
+            cg.call_object(type.__delattr__ if value is None else type.__setattr__, *loads)
+            cg.asm.pop()
+
+
+_FIXED = (
+    "__slots__", "__class__", "__bases__", "__mro__", "__dict__", "__name__", "__new__", "__init_subclass__", "__set_name__",
+    "__del__", "__class_getitem__", "__classcell__", "__weakref__", "__prepare__", "__instancecheck__", "__subclasscheck__",
+)  # fmt: skip
+_SETTABLE = ("__doc__", "__annotations__", "__abstractmethods__")
+
+
+# -- prototypes --------------------------------------------------------------------------------------------------------
+
+_KNOWN_DESCRIPTORS = (FunctionVariable, CallableVariable, BoundMethodVariable, BuiltinMethodVariable)
+_DESCRIPTOR_METHODS = ("__get__", "__set__", "__delete__", "__set_name__")
+
+
+def prototype(tx: Tracer, name: str, value: VariableTracker) -> Any:
+    """What stands for an attribute `name` in the namespace of a prototype."""
+    if isinstance(value, StaticMethodVariable):
+        return value.cls(prototype(tx, name, value.function))  # type: ignore[call-arg]
+    if isinstance(value, PropertyVariable):
+        return property(*(prototype(tx, name, part) for part in value.parts.values()))
+    stand_in = _stand_in(tx, value)
+    if isinstance(stand_in, Placeholder):
+        if any(lookup(value.python_type(), method)[1] is not MISSING for method in _DESCRIPTOR_METHODS):
+            unsupported("makes-a-class", function=f"A class statement with {value.describe()} for a descriptor")
+        if name.startswith("__") and name not in _OPEN:
+            unsupported("makes-a-class", function=f"A class statement with {value.describe()} for {name}")
+    tx.trace.stand_ins[id(stand_in)] = (stand_in, value)
+    return stand_in
+
+
+_OPEN = ("__annotations__", "__orig_bases__", "__doc__")  # which may be anything
+
+
+def _stand_in(tx: Tracer, value: VariableTracker) -> Any:
+    if value.is_constant():
+        return value.constant()
+    if isinstance(value, (ClassVariable, TypeFormVariable)):
+        return value.value
+    if type(value) is TupleVariable:
+        return tuple([_stand_in(tx, item) for item in value.items(tx)])
+    if isinstance(value, DictVariable) and value.cls is dict and value.source is None:
+        return {key.constant(): _stand_in(tx, item) for key, item in value.pairs(tx) if key.is_constant()}
+    if isinstance(value, NestedFunctionVariable):
+        cells = tuple([types.CellType() for _ in value.code.co_freevars])
+        function = types.FunctionType(value.code, value.globals, value.name, None, cells)
+        abstract = tx.effects.attribute(value, "__isabstractmethod__")
+        if abstract is not None:
+            function.__isabstractmethod__ = abstract.is_constant() and abstract.constant()  # type: ignore[attr-defined]
+        return function
+    if isinstance(value, (UserFunctionVariable, CallableVariable)):
+        return value.value
+    if isinstance(value, UserObjectVariable) and value.value is dataclasses.KW_ONLY:
+        return value.value
+    if isinstance(value, UserObjectVariable) and value.cls is dataclasses.Field and value.value is None:
+        return _field(tx, value)
+    if isinstance(value, UserObjectVariable) and value.cls is dataclasses.InitVar and value.value is None:
+        return dataclasses.InitVar(_known(tx, tx.effects.attribute(value, "type")))
+    if isinstance(value, UserObjectVariable) and any(
+        isinstance(lookup(value.cls, method)[1], types.FunctionType) for method in _DESCRIPTOR_METHODS
+    ):
+        return _hollow(value)
+    return Placeholder()
+
+
+def _field(tx: Tracer, value: UserObjectVariable) -> Any:
+    """A field of a dataclass, of stand-ins."""
+    taken = ("default", "default_factory", "init", "repr", "hash", "compare", "kw_only")
+    parts = {name: tx.effects.attribute(value, name) for name in taken}
+    if not all(isinstance(part, VariableTracker) for part in parts.values()):
+        return Placeholder()
+    made: Any = dataclasses.Field(metadata=None, **{name: _field_part(tx, part) for name, part in parts.items()})  # type: ignore[arg-type]
+    made.metadata = _known(tx, tx.effects.attribute(value, "metadata"))
+    return made
+
+
+def _field_part(tx: Tracer, part: VariableTracker) -> Any:
+    if part.python_type() is type(dataclasses.MISSING):
+        return dataclasses.MISSING
+    return _known(tx, part)
+
+
+def _known(tx: Tracer, part: Any) -> Any:
+    """What stands for a value, which is found again by it."""
+    stand_in = _stand_in(tx, part)
+    tx.trace.stand_ins[id(stand_in)] = (stand_in, part)
+    return stand_in
+
+
+def _hollow(value: UserObjectVariable) -> Any:
+    """An object of the class of a descriptor, which tells what kind of a descriptor it is."""
+    if value.storage is not None or lookup(value.cls, "__del__")[1] is not MISSING or storage_base(value.cls) is not object:
+        unsupported("makes-a-class", function=f"A class statement with {value.describe()} for a descriptor")
+    return object.__new__(value.cls)
+
+
+def let_go(cls: type) -> None:
+    """Takes a prototype out of the subclasses of its bases, which the program can see as long as it lives."""
+    try:
+        cls.__bases__ = (type("Prototype", (storage_base(cls),), {}),)
+    except TypeError:  # laid out in another way
+        pass

@@ -1,0 +1,471 @@
+"""dict, OrderedDict, defaultdict and mappingproxy. Their methods are in `dict_methods`, views in `views`."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer.effects.lifetimes import give_up
+from tracer.graph_breaks import unsupported
+from tracer.guards import can_be_key
+from tracer.protocol.lazy import Unwrapped
+from tracer.protocol.lookups import defines, lookup, type_name
+from tracer.protocol.models import Models
+from tracer.protocol.variable import VariableTracker, held, invoke
+from tracer.variables.containers.dict_reads import ReadByKey
+from tracer.variables.containers.dict_views import DictIterator
+from tracer.variables.values.constant import NONE, ConstantVariable, boolean
+from tracer.variables.values.identities import refuse_unknown
+from tracer.variables.values.text import form, formatted
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+    from tracer.sources import Source
+
+Pair = tuple[VariableTracker, Any]
+
+
+def entries_are_copied(cls: type) -> bool:
+    """Whether C copies the entries of an instance of a subclass of dict; otherwise it asks for `keys()` and for each item."""
+    return lookup(cls, "__iter__")[1] is dict.__dict__["__iter__"]
+
+
+class DictVariable(VariableTracker):
+    """A dict: `entries` maps the hash key of each key to (key, value), in insertion order. As long as it has an `unread`, it was
+    read and stored in by key alone; who looks at `entries` relies on all of them.
+
+    `version` changes with the keys. Of a dict that existed before the frame, `original` holds the keys that it had and
+    `changed` those that got a new value, with the old one."""
+
+    methods = Models("dict method")
+
+    def __init__(
+        self,
+        entries: dict[Any, Pair] | ReadByKey,
+        source: Source | None = None,
+        cls: type = dict,
+        default_factory: VariableTracker | None = None,
+    ) -> None:
+        self.unread: ReadByKey | None = None
+        if isinstance(entries, ReadByKey):
+            self.unread = entries
+        else:
+            self.entries = entries
+        self.source = source
+        self.cls = cls
+        self.default_factory = default_factory
+        self.version = 0
+        self.original: dict[Any, VariableTracker] | None = None
+        self.changed: dict[Any, Any] = {}
+
+    @functools.cached_property
+    def entries(self) -> dict[Any, Pair]:
+        assert self.unread is not None
+        unread, self.unread = self.unread, None
+        if self.changed:
+            self.original = unread.keys()  # type: ignore[assignment]
+        return unread.whole()
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def describe(self) -> str:
+        return f"DictVariable(length={len(self.entries) if self.unread is None else 'unread'})"
+
+    __repr__ = describe
+
+    def value(self, tx: Tracer, key: Any) -> VariableTracker:
+        entries: Any = self.entries if self.unread is None else self.unread.met
+        tracked, value = entries[key]
+        if type(value) is Unwrapped:
+            value = tx.wrap(value.value, value.source)
+            entries[key] = tracked, value
+        return value  # type: ignore[no-any-return]
+
+    def keys(self) -> list[VariableTracker]:
+        return [pair[0] for pair in self.entries.values()]
+
+    def values(self, tx: Tracer) -> list[VariableTracker]:
+        return [self.value(tx, key) for key in self.entries]
+
+    def pairs(self, tx: Tracer) -> list[tuple[VariableTracker, VariableTracker]]:
+        return list(zip(self.keys(), self.values(tx)))
+
+    def children(self) -> Iterable[VariableTracker]:
+        pairs = self.entries.values() if self.unread is None else filter(None, self.unread.met.values())
+        for key, value in pairs:
+            yield key
+            if isinstance(value, VariableTracker):
+                yield value
+        if self.default_factory is not None:
+            yield self.default_factory
+
+    def holdings(self) -> Iterable[Any]:
+        return itertools.chain.from_iterable(self.entries.values()) if self.unread is None else self.unread.holdings()
+
+    def graph_arg(self) -> Any:
+        result = {}
+        for key, value in self.entries.values():
+            if isinstance(value, Unwrapped) or not key.is_constant():
+                unsupported("not-a-graph-argument", value=self.describe())
+            result[key.constant()] = value.graph_arg()
+        return result
+
+    def form(self, tx: Tracer) -> Any:
+        items = [(form(tx, key), form(tx, value)) for key, value in self.pairs(tx)]
+        if self.cls is collections.defaultdict:
+            unsupported("format-of-runtime-value", value=self.describe())
+        proxy = self.cls is types.MappingProxyType
+        return types.MappingProxyType(dict(items)) if proxy else self.cls(items)
+
+    def text(self, tx: Tracer, kind: str) -> str:
+        return repr(form(tx, self))
+
+    @property
+    def real_keys(self) -> bool:
+        """Whether CPython's sets take it for a plain dict, whose size they know beforehand."""
+        if self.cls is not dict:
+            raise AttributeError("real_keys")
+        return True
+
+    # -- protocol ------------------------------------------------------------------------------------------------
+
+    def truth(self, tx: Tracer) -> bool:
+        return self.reaches(1)
+
+    def reaches(self, count: int) -> bool:
+        """len(self) >= count"""
+        return len(self.entries) >= count if self.unread is None else self.unread.reaches(count)
+
+    def length(self, tx: Tracer) -> VariableTracker:
+        return ConstantVariable(len(self.entries))
+
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        return DictIterator(self, "keys")
+
+    def reverse_iterate(self, tx: Tracer) -> VariableTracker:
+        return DictIterator(self, "keys", backwards=True)
+
+    def unpack(self, tx: Tracer) -> list[VariableTracker]:
+        return self.keys()
+
+    def hash_key(self, tx: Tracer) -> Any:
+        tx.raise_error(TypeError, f"unhashable type: {type_name(self.cls)!r}")
+
+    def key_of(self, tx: Tracer, key: VariableTracker) -> Any:
+        """What `entries` has the key under."""
+        hashed = key.hash_key(tx)
+        if tx.trace.ids_are_keys:
+            refuse_unknown(hashed, self.entries)
+        return hashed
+
+    def has(self, hashed: Any) -> bool:
+        """Whether there is an entry for what `key_of` gave."""
+        if self.unread is not None and can_be_key(hashed):
+            return self.unread.look(hashed)
+        return hashed in self.entries
+
+    def find(self, tx: Tracer, key: VariableTracker) -> VariableTracker | None:
+        hashed = self.key_of(tx, key)
+        return self.value(tx, hashed) if self.has(hashed) else None
+
+    def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
+        found = self.find(tx, key)
+        if found is not None:
+            return found
+        if self.default_factory is not None:
+            value = self.default_factory.call(tx, [], {})
+            self.set_item(tx, key, value)
+            return value
+        self.missing(tx, key)
+        raise AssertionError
+
+    def missing(self, tx: Tracer, key: VariableTracker) -> None:
+        tx.raise_value(tx.new_exception(KeyError, key))
+
+    def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        hashed = self.key_of(tx, key)
+        old = self._store(tx, hashed, (key, value))
+        before = self.changed.setdefault(hashed, None if old is None else old[1])
+        if value is before:
+            del self.changed[hashed]
+
+    def _store(self, tx: Tracer, hashed: Any, pair: Pair) -> Pair | None:
+        """What the key had before."""
+        tx.effects.mutate(self)
+        if self.unread is not None and can_be_key(hashed):
+            old = self.unread.store(hashed, pair)
+            self.version += old is None
+        else:
+            old = self.entries.get(hashed)
+            self._mutate(tx, keys=old is None)
+            self.entries[hashed] = pair if old is None else (old[0], pair[1])
+        if old is not None:
+            give_up((old[1],), "an item of a dict")
+        return old
+
+    def del_item(self, tx: Tracer, key: VariableTracker) -> None:
+        hashed = self.key_of(tx, key)
+        if hashed not in self.entries:
+            self.missing(tx, key)
+        give_up(self.entries[hashed], "an item of a dict")
+        self._mutate(tx, keys=True)
+        del self.entries[hashed]
+
+    def clear(self, tx: Tracer) -> None:
+        give_up(self.holdings(), "the items of a dict")
+        self._mutate(tx, keys=True)
+        self.entries.clear()
+
+    def reorder(self, tx: Tracer, entries: dict[Any, Pair]) -> None:
+        """The same entries in another order."""
+        self._mutate(tx, keys=True)
+        self.entries.clear()
+        self.entries.update(entries)
+
+    def _mutate(self, tx: Tracer, keys: bool) -> None:
+        if self.cls is types.MappingProxyType:
+            unsupported("mutation-of-input", value="a mappingproxy")
+        tx.effects.mutate(self)
+        entries = self.entries  # which may set `original`
+        if self.source is not None and self.original is None:
+            self.original = {hashed: pair[0] for hashed, pair in entries.items()}
+        if keys:
+            self.version += 1
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        return boolean(self.has(self.key_of(tx, item)))
+
+    def update(self, tx: Tracer, pairs: Iterable[tuple[VariableTracker, VariableTracker]]) -> None:
+        for key, value in pairs:
+            self.set_item(tx, key, value)
+
+    def copy(self, tx: Tracer) -> DictVariable:
+        self.values(tx)
+        return DictVariable(dict(self.entries), cls=self.cls, default_factory=self.default_factory)
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if op == "%" and reflected and other.is_constant() and isinstance(other.constant(), str):
+            return formatted(tx, lambda text, value: text % value, [other, self], {})
+        if not isinstance(other, DictVariable) and getattr(held(other), "cls", None) is dict:
+            if not entries_are_copied(other.python_type()):
+                unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
+            other = held(other)
+        if op != "|" or reflected or not isinstance(other, DictVariable):
+            return None
+        if types.MappingProxyType in (self.cls, other.cls):
+            return None
+        result = self.copy(tx)
+        if other.cls is not dict and self.cls is dict:  # the method of the right operand's class comes first
+            result = DictVariable(result.entries, cls=other.cls, default_factory=other.default_factory)
+        result.update(tx, other.pairs(tx))
+        return result
+
+    def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        if op != "|" or self.cls is types.MappingProxyType:
+            return None
+        update_from(tx, self, other)
+        return self
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        other = held(other)
+        if op not in ("==", "!=") or not isinstance(other, DictVariable):
+            return None
+        equal = len(self.entries) == len(other.entries) and all(
+            key in other.entries and tx.same_or_equal(self.value(tx, key), other.value(tx, key)) for key in list(self.entries)
+        )
+        if equal and self.cls is other.cls is collections.OrderedDict:
+            equal = list(self.entries) == list(other.entries)
+        return boolean(equal is (op == "=="))
+
+    # -- methods -------------------------------------------------------------------------------------------------
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "default_factory" and self.cls is collections.defaultdict:
+            return self.default_factory or NONE
+        if name == "__class__":
+            return tx.class_variable(self.cls, self)
+        stored = tx.effects.attribute(self, name)
+        if stored is not None:
+            return stored
+        if name == "__dict__" and self.cls is collections.OrderedDict:
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        if hasattr(self.cls, name):
+            return tx.bound_builtin_method(self, name)
+        tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        """An OrderedDict takes attributes; one that existed before may have some already."""
+        if self.cls is not collections.OrderedDict or self.source is not None or hasattr(self.cls, name):
+            super().set_attr(tx, name, value)
+        tx.effects.store_attribute(self, name, value)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        model = self.methods.get(name)
+        if not hasattr(self.cls, name):
+            tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        if model is None:
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        return invoke(model, (tx, self, *args), kwargs)
+
+    # -- code ----------------------------------------------------------------------------------------------------
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.cls is dict and not cg.reaches_itself(self):
+            self._build(cg)
+        elif self.cls is collections.defaultdict:
+            cg.call_object(self.cls, lambda: cg.load(self.default_factory or NONE))
+        else:
+            cg.call_object(self.cls)
+
+    def fill(self, cg: Any) -> None:
+        if self.entries and (self.cls is not dict or cg.reaches_itself(self)):
+            cg.call_object(self._base().update, lambda: cg.load(self), lambda: self._build(cg))
+            cg.asm.emit("POP_TOP")
+
+    def _base(self) -> Any:
+        """The class whose methods change the dict without running those of a subclass."""
+        return collections.OrderedDict if issubclass(self.cls, collections.OrderedDict) else dict
+
+    def replayed(self) -> Iterable[VariableTracker | Unwrapped]:
+        deleted, stored = self._difference()
+        return (*deleted, *(part for pair in stored for part in pair))
+
+    def replay(self, cg: Any) -> None:
+        """Deletes the keys that are gone or stand elsewhere, then stores what is new, so that iterators that are alive
+        see no more change than there was."""
+        deleted, stored = self._difference()
+        for key in deleted:
+            cg.call_object(self._base().__delitem__, lambda: cg.load(self), lambda key=key: cg.load(key))
+            cg.asm.emit("POP_TOP")
+        for key, value in stored:
+            cg.call_object(
+                self._base().__setitem__,
+                lambda: cg.load(self),
+                lambda key=key: cg.load(key),
+                lambda value=value: cg.load(value),
+            )
+            cg.asm.emit("POP_TOP")
+
+    def _difference(self) -> tuple[list[VariableTracker], list[Pair]]:
+        """The keys to delete and the pairs to store."""
+        if self.unread is not None:
+            return [], self.unread.stored(self.changed)
+        original = self.original or {}
+        kept = self._keys_in_place(list(original))
+        deleted = [key for hashed, key in original.items() if hashed not in kept]
+        stored = [pair for hashed, pair in self.entries.items() if hashed not in kept or hashed in self.changed]
+        return deleted, stored
+
+    def _keys_in_place(self, before: list[Any]) -> set[Any]:
+        """The keys that can stay where they are: those now first, as long as they come in the old order."""
+        kept: set[Any] = set()
+        position = 0
+        for hashed in self.entries:
+            while position < len(before) and before[position] != hashed:
+                position += 1
+            if position == len(before) or self._is_other_key(hashed):
+                break
+            kept.add(hashed)
+        return kept
+
+    def _is_other_key(self, hashed: Any) -> bool:
+        """Whether a key has been replaced by one that is equal and of another type."""
+        old, new = (self.original or {})[hashed], self.entries[hashed][0]
+        return old is not new and old.is_constant() and new.is_constant() and type(old.constant()) is not type(new.constant())
+
+    def _build(self, cg: Any) -> None:
+        cg.asm.emit("BUILD_MAP", 0)
+        for key, value in self.entries.values():
+            cg.load(key)
+            cg.load(value)
+            cg.asm.emit("MAP_ADD", 1)
+
+
+class MappingProxyVariable(DictVariable):
+    """types.MappingProxyType(underlying): another view of the same entries. Of an existing proxy the dict below is
+    tracked too if it was met."""
+
+    def __init__(self, underlying: DictVariable, source: Source | None = None) -> None:
+        self.underlying = underlying
+        super().__init__(underlying.entries, source, types.MappingProxyType)
+
+    @property
+    def version(self) -> int:
+        return self.underlying.version
+
+    @version.setter
+    def version(self, value: int) -> None:
+        """It changes with the dict below."""
+
+    def show(self, underlying: DictVariable) -> None:
+        """From here on it shows `underlying`, which has the same entries."""
+        self.underlying = underlying
+        self.entries = underlying.entries
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.underlying,)
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if isinstance(other, MappingProxyVariable):
+            other = other.underlying
+        if not isinstance(other, DictVariable):
+            return None
+        return other.binary(tx, op, self.underlying, False) if reflected else self.underlying.binary(tx, op, other, False)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(types.MappingProxyType, lambda: cg.load(self.underlying))
+
+    def fill(self, cg: Any) -> None:
+        pass
+
+
+def pairs_of(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTracker, VariableTracker]]:
+    """The pairs that dict(value) would hold: of a mapping, or of an iterable of pairs."""
+    mapping = mapping_pairs(tx, value)
+    return list(_each_pair(tx, value)) if mapping is None else mapping
+
+
+def mapping_pairs(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTracker, VariableTracker]] | None:
+    """Those of a mapping, in order; None where it is none."""
+    if isinstance(value, DictVariable):
+        return value.pairs(tx)
+    return tx.as_mapping(value)  # type: ignore[no-any-return]
+
+
+def _each_pair(tx: Tracer, value: VariableTracker) -> Iterable[tuple[VariableTracker, VariableTracker]]:
+    """Those for a dict, which says of each that is none where it stands."""
+    iterator, position = value.iterate(tx), 0
+    while (item := iterator.next(tx)) is not None:
+        if item.is_constant() and not defines(item.python_type(), "__iter__"):
+            tx.raise_error(TypeError, f"cannot convert dictionary update sequence element #{position} to a sequence")
+        pair = item.unpack(tx)
+        if len(pair) != 2:
+            tx.raise_error(ValueError, f"dictionary update sequence element #{position} has length {len(pair)}; 2 is required")
+        yield pair[0], pair[1]
+        position += 1
+
+
+def _each_ordered_pair(tx: Tracer, value: VariableTracker) -> Iterable[tuple[VariableTracker, VariableTracker]]:
+    """Those for an OrderedDict, whose words are other ones (CPython's Objects/odictobject.c, mutablemapping_add_pairs)."""
+    iterator = value.iterate(tx)
+    while (item := iterator.next(tx)) is not None:
+        pair = item.unpack(tx)
+        if len(pair) > 2:
+            tx.raise_error(ValueError, "too many values to unpack (expected 2)")
+        if len(pair) < 2:
+            tx.raise_error(ValueError, f"need more than {len(pair)} value{'' if pair else 's'} to unpack")
+        yield pair[0], pair[1]
+
+
+def update_from(tx: Tracer, target: DictVariable, value: VariableTracker) -> None:
+    """dict.update(target, value): pairs are stored as they come."""
+    mapping = mapping_pairs(tx, value)
+    each_pair = _each_ordered_pair if target.cls is collections.OrderedDict else _each_pair
+    target.update(tx, each_pair(tx, value) if mapping is None else mapping)

@@ -1,0 +1,158 @@
+"""The methods of sets and frozensets. Importing this registers them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.lists import ListVariable, TupleVariable
+from tracer.variables.containers.sets import FrozenSetVariable, SetVariable, elements, entries_of, is_set, searched_key
+from tracer.variables.values.constant import NONE, ConstantVariable, boolean
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+
+def _combining(name: str) -> Any:
+    def method(tx: Tracer, self: SetVariable, /, *others: VariableTracker) -> VariableTracker:
+        return self.combined(tx, name, others)
+
+    return method
+
+
+def _combining_with_one(name: str) -> Any:
+    def method(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
+        return self.combined(tx, name, [other])
+
+    return method
+
+
+def _issubset(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
+    return self.compare(tx, "<=", SetVariable(entries_of(tx, elements(tx, other)))) or NONE
+
+
+def _issuperset(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
+    return boolean(all(key in self.entries for key in _keys_one_by_one(tx, other)))
+
+
+def _keys_one_by_one(tx: Tracer, other: VariableTracker) -> Iterator[Any]:
+    """Nothing is asked for an item behind the one that settles the question."""
+    if isinstance(other, SetVariable):
+        yield from other.entries
+        return
+    iterator = other.iterate(tx)
+    while (item := iterator.next(tx)) is not None:
+        yield item.hash_key(tx)
+
+
+def _dunder_compare(op: str) -> Any:
+    def method(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
+        return self.compare(tx, op, other) or ConstantVariable(NotImplemented)
+
+    return method
+
+
+def _isdisjoint(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
+    return boolean(not any(key in self.entries for key in _keys_one_by_one(tx, other)))
+
+
+def _copy(tx: Tracer, self: SetVariable, /) -> VariableTracker:
+    return self if type(self) is FrozenSetVariable else self.combined(tx, "copy", [])
+
+
+def _operator(op: str) -> Any:
+    def method(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
+        return self.binary(tx, op, other, False) or ConstantVariable(NotImplemented)
+
+    return method
+
+
+def _reduce(tx: Tracer, self: SetVariable, /, *protocol: VariableTracker) -> VariableTracker:
+    return TupleVariable([tx.class_variable(self.cls), TupleVariable([ListVariable(self.ordered(tx))]), NONE])
+
+
+for _table in (SetVariable.methods, FrozenSetVariable.methods):
+    for _name in ("union", "intersection", "difference"):
+        _table(_name)(_combining(_name))
+    _table("symmetric_difference")(_combining_with_one("symmetric_difference"))
+    _table("issubset")(_issubset)
+    _table("issuperset")(_issuperset)
+    for _name, _op in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
+        _table(f"__{_name}__")(_dunder_compare(_op))
+    _table("isdisjoint")(_isdisjoint)
+    _table("copy", "__copy__")(_copy)
+    _table("__len__")(lambda tx, self, /: self.length(tx))
+    _table("__iter__")(lambda tx, self, /: self.iterate(tx))
+    _table("__contains__")(lambda tx, self, item, /: self.contains(tx, item))
+    _table("__repr__", "__str__")(lambda tx, self, /: ConstantVariable(self.text(tx, "repr")))
+    for _name, _op in (("or", "|"), ("and", "&"), ("sub", "-"), ("xor", "^")):
+        _table(f"__{_name}__")(_operator(_op))
+    _table("__reduce__", "__reduce_ex__")(_reduce)
+
+_set = SetVariable.methods
+
+
+@_set("update")
+def _update(tx: Tracer, self: SetVariable, /, *others: VariableTracker) -> VariableTracker:
+    for other in others:
+        if is_set(other) or hasattr(other, "real_keys"):
+            self.combine(tx, "update", other)
+            continue
+        iterator = other.iterate(tx)
+        while (item := iterator.next(tx)) is not None:
+            self.add(tx, item)
+    return NONE
+
+
+@_set("difference_update")
+def _difference_update(tx: Tracer, self: SetVariable, /, *others: VariableTracker) -> VariableTracker:
+    for other in others:
+        self.combine(tx, "difference_update", other)
+    return NONE
+
+
+@_set("intersection_update")
+def _intersection_update(tx: Tracer, self: SetVariable, /, *others: VariableTracker) -> VariableTracker:
+    self.combine(tx, "intersection_update", *others)
+    return NONE
+
+
+@_set("symmetric_difference_update")
+def _symmetric_difference_update(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
+    self.combine(tx, "symmetric_difference_update", other)
+    return NONE
+
+
+@_set("add")
+def _add(tx: Tracer, self: SetVariable, item: VariableTracker, /) -> VariableTracker:
+    self.add(tx, item)
+    return NONE
+
+
+@_set("discard")
+def _discard(tx: Tracer, self: SetVariable, item: VariableTracker, /) -> VariableTracker:
+    self.discard(tx, searched_key(tx, self.entries, item))
+    return NONE
+
+
+@_set("remove")
+def _remove(tx: Tracer, self: SetVariable, item: VariableTracker, /) -> VariableTracker:
+    key = searched_key(tx, self.entries, item)
+    if key not in self.entries:
+        tx.raise_value(tx.new_exception(KeyError, item))
+    self.discard(tx, key)
+    return NONE
+
+
+@_set("clear")
+def _clear(tx: Tracer, self: SetVariable, /) -> VariableTracker:
+    self.clear(tx)
+    return NONE
+
+
+@_set("pop")
+def _pop(tx: Tracer, self: SetVariable, /) -> VariableTracker:
+    if not self.entries:
+        tx.raise_error(KeyError, "pop from an empty set")
+    return self.pop(tx)

@@ -1,0 +1,453 @@
+"""set and frozenset. Their methods are in `set_methods`.
+
+The order of a set is a matter of hashes and of its history. A set whose elements have the same hash at every call keeps
+a `twin`: a real set of their hash keys, on which CPython does each operation too. Iteration follows the twin; without
+one (tensors, new objects) it breaks the graph. The output code makes a set by its `history`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tracer import guards
+from tracer.effects.lifetimes import give_up
+from tracer.graph_breaks import unsupported
+from tracer.protocol.lookups import rely_on_process
+from tracer.protocol.models import Models
+from tracer.protocol.variable import VariableTracker, held, invoke, whole
+from tracer.sources.reading import is_a
+from tracer.variables.containers import set_history
+from tracer.variables.containers.set_history import Changed, Existing, History, Listed, Made, Step
+from tracer.variables.iterators.builtin_iterators import IteratorVariable
+from tracer.variables.values.constant import ConstantVariable, boolean
+from tracer.variables.values.identities import refuse_unknown
+from tracer.variables.values.text import form
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+    from tracer.sources import Source
+
+Entries = dict[Any, VariableTracker]
+BY_INSERTION = object()  # a twin made by inserting one element after the other
+
+
+def is_fixed(item: VariableTracker) -> bool:
+    """Whether the hash of an element is the same at every call that the entry serves."""
+    return item.is_constant() or is_a(item.identity(), (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType))
+
+
+def real_elements(entries: Entries) -> list[Any] | None:
+    """The hash keys, if CPython hashes them as it would hash the elements."""
+    return list(entries) if all(map(is_fixed, entries.values())) else None
+
+
+def entries_of(tx: Tracer, items: Iterable[VariableTracker]) -> Entries:
+    entries: Entries = {}
+    for item in items:
+        entries.setdefault(key_of(tx, entries, item), item)
+    return entries
+
+
+class InOrder:
+    """Formats as a set whose elements come in an order that was seen."""
+
+    def __init__(self, cls: type, items: list[Any]) -> None:
+        self._cls = cls
+        self._items = items
+
+    def __repr__(self) -> str:
+        text = f"{{{', '.join(map(repr, self._items))}}}"
+        return text if self._cls is set else f"{self._cls.__name__}({text})"
+
+
+class SetVariable(VariableTracker):
+    """A set: `entries` maps the hash key of each element to the element."""
+
+    cls: type = set
+    methods = Models("set method")
+
+    def __init__(
+        self, entries: Entries, source: Source | None = None, twin: Any = BY_INSERTION, history: History | None = None
+    ) -> None:
+        self.entries = entries
+        self.source = source
+        if twin is BY_INSERTION:
+            elements = real_elements(entries) if source is None else None
+            twin = None if elements is None else self.cls(iter(elements))
+        self.twin = twin
+        if history is None:
+            history = Made(self.cls, Listed(tuple(entries.values()))) if source is None else Existing(self)
+        self.history = history
+        self.changed_at = 0  # the step of the first change, where it is known
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def describe(self) -> str:
+        return f"{type(self).__name__}(length={len(self.entries)})"
+
+    __repr__ = describe
+
+    def children(self) -> Iterable[VariableTracker]:
+        needed = dict.fromkeys((*self.entries.values(), *set_history.values_in(self.history)))
+        needed.pop(self, None)
+        return needed
+
+    def truth(self, tx: Tracer) -> bool:
+        return bool(self.entries)
+
+    def length(self, tx: Tracer) -> VariableTracker:
+        return ConstantVariable(len(self.entries))
+
+    def form(self, tx: Tracer) -> Any:
+        items = self.ordered(tx)
+        if len(items) < 2:
+            return self.cls(form(tx, item) for item in items)
+        return InOrder(self.cls, [form(tx, item) for item in items]) if self.twin is None else self.twin
+
+    def text(self, tx: Tracer, kind: str) -> str:
+        return repr(form(tx, self))
+
+    # -- order ---------------------------------------------------------------------------------------------------
+
+    def ordered(self, tx: Tracer) -> list[VariableTracker]:
+        """The elements in the order in which CPython would iterate."""
+        if len(self.entries) < 2:
+            return list(self.entries.values())
+        if isinstance(self.history, Existing):
+            members = tuple(item.constant() for item in self.entries.values())
+            tx.guard(guards.SetOrderMatch(self.history.value.source, members))
+            return list(self.entries.values())
+        if self.twin is None:
+            unsupported("set-order", value=self.describe())
+        if not all(isinstance(key, (int, float)) for key in self.twin):
+            rely_on_process("the order of a set differs between processes")
+        return [self.entries[key] for key in self.twin]
+
+    def unpack(self, tx: Tracer) -> list[VariableTracker]:
+        return self.ordered(tx)
+
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        return SetIterator(self, self.ordered(tx))
+
+    # -- protocol ------------------------------------------------------------------------------------------------
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        return boolean(searched_key(tx, self.entries, item) in self.entries)
+
+    def hash_key(self, tx: Tracer) -> Any:
+        tx.raise_error(TypeError, f"unhashable type: {self.cls.__name__!r}")
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        other = held(other)
+        if op not in METHODS or reflected or not isinstance(other, SetVariable):
+            return None
+        return self.combined(tx, METHODS[op], [other])
+
+    def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        if self.cls is not set or op not in METHODS or not isinstance(other, SetVariable):
+            return None
+        self.combine(tx, IN_PLACE[METHODS[op]], other)
+        return self
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        theirs = set_form(tx, other)
+        if theirs is None:
+            return None
+        left, right = self.entries.keys(), theirs.entries.keys()
+        results = {"==": left == right, "!=": left != right, "<=": left <= right, "<": left < right,
+                   ">=": left >= right, ">": left > right}  # fmt: skip
+        return boolean(results[op])
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "__class__":
+            return tx.class_variable(self.cls, self)
+        if hasattr(self.cls, name):
+            return tx.bound_builtin_method(self, name)
+        tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        model = self.methods.get(name)
+        if model is None or not hasattr(self.cls, name):
+            self.get_attr(tx, name)
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        return invoke(model, (tx, self, *args), kwargs)
+
+    # -- changes -------------------------------------------------------------------------------------------------
+
+    def changed(self, tx: Tracer, method: str, *operands: set_history.Operand | VariableTracker) -> None:
+        """Called before each change, with the call that repeats it."""
+        tx.effects.mutate(self)
+        if isinstance(self.history, Existing):
+            self.changed_at = tx.break_step()
+        self.history = Step(self.history, method, operands)
+
+    def recorded(self, tx: Tracer) -> History:
+        """The history for another set that is made from this one."""
+        if self.source is None or isinstance(self.history, Existing):
+            return self.history
+        return Changed(tx.break_step())
+
+    def add(self, tx: Tracer, item: VariableTracker) -> None:
+        key = key_of(tx, self.entries, item)
+        if key in self.entries:
+            return
+        self.changed(tx, "add", item)
+        self.entries[key] = item
+        if self.twin is not None:
+            if is_fixed(item):
+                self.twin.add(key)
+            else:
+                self.twin = None
+
+    def discard(self, tx: Tracer, key: Any) -> None:
+        if key in self.entries:
+            give_up((self.entries[key],), "an element of a set")
+            self.changed(tx, "discard", self.entries[key])
+            del self.entries[key]
+            if self.twin is not None:
+                self.twin.discard(key)
+
+    def pop(self, tx: Tracer) -> VariableTracker:
+        """One element of a set that has some."""
+        if len(self.entries) > 1 and self.source is not None:
+            unsupported("set-order", value=self.describe())
+        item = self.ordered(tx)[0]
+        give_up((item,), "an element of a set")
+        self.changed(tx, "pop")
+        del self.entries[item.hash_key(tx)]
+        if self.twin is not None:
+            self.twin.pop()
+        return item
+
+    def clear(self, tx: Tracer) -> None:
+        give_up(self.entries.values(), "the elements of a set")
+        self.changed(tx, "clear")
+        self.entries.clear()
+        if self.twin is None and self.source is None:
+            self.twin = set()
+        elif self.twin is not None:
+            self.twin.clear()
+
+    # -- combinations --------------------------------------------------------------------------------------------
+
+    def combined(self, tx: Tracer, method: str, others: Iterable[VariableTracker]) -> SetVariable:
+        """self.method(*others), which is a new set"""
+        others = list(others)
+        if any(other is self for other in others) and method in ("union", "intersection"):
+            others = self._but_itself(others)
+        operands = [operand_of(tx, other) for other in others]
+        entries = dict(self.entries)
+        for operand in operands:
+            entries = ENTRIES[method](entries, operand)
+        twin = None
+        if self.twin is not None and all(operand.real is not None for operand in operands):
+            twin = getattr(self.twin, method)(*[operand.real for operand in operands])
+        return type(self)(entries, None, twin, Step(self.recorded(tx), method, tuple(operand.history for operand in operands)))
+
+    def combine(self, tx: Tracer, method: str, *others: VariableTracker) -> None:
+        """self.method(*others), which changes it"""
+        operands = [operand_of(tx, other) for other in others]
+        if any(other is self for other in others):
+            self._but_itself(others)
+            if method in ("difference_update", "symmetric_difference_update"):
+                self.clear(tx)
+            elif method == "intersection_update":
+                unsupported("set-order", value="a set intersected with itself")
+            return
+        self.changed(tx, method, *[operand.history for operand in operands])
+        for operand in operands:
+            self.entries = ENTRIES[_MAKING[method]](self.entries, operand)
+        if self.twin is not None and all(operand.real is not None for operand in operands):
+            getattr(self.twin, method)(*[operand.real for operand in operands])
+        else:
+            self.twin = None
+
+    def _but_itself(self, others: Sequence[VariableTracker]) -> list[VariableTracker]:
+        """A set united or intersected with itself is copied."""
+        if len(others) > 1:
+            unsupported("set-order", value="a set combined with itself and others")
+        return []
+
+    # -- code ----------------------------------------------------------------------------------------------------
+
+    def reconstruct(self, cg: Any) -> None:
+        set_history.Maker(cg).make(self.history)
+
+    def replay(self, cg: Any) -> None:
+        """The changes again, one by one."""
+        self.repeat_changes(cg, lambda: cg.load(self))
+
+    def repeat_changes(self, cg: Any, load: Callable[[], None]) -> None:
+        """What was done to this set since it was made or found, on the one that `load` pushes."""
+        set_history.Maker(cg).repeat(self.history, load)
+
+
+METHODS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
+IN_PLACE = {
+    "union": "update",
+    "intersection": "intersection_update",
+    "difference": "difference_update",
+    "symmetric_difference": "symmetric_difference_update",
+}
+_MAKING = {change: method for method, change in IN_PLACE.items()}
+
+
+class FrozenSetVariable(SetVariable):
+    cls = frozenset
+    methods = Models("frozenset method")
+
+    def is_constant(self) -> bool:
+        return all(item.is_constant() for item in self.entries.values())
+
+    def constant(self) -> Any:
+        if self.twin is not None:
+            return self.twin
+        return frozenset(item.constant() for item in self.entries.values())
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return frozenset(self.entries)
+
+
+class SetIterator(IteratorVariable):
+    """iter(set): a change of size meanwhile raises as in CPython, any other change breaks the graph."""
+
+    cls = type(iter(frozenset[int]()))
+
+    def __init__(self, owner: SetVariable, items: list[VariableTracker]) -> None:
+        self.owner = owner
+        self.items = items
+        self.keys = list(owner.entries)
+        self.position = 0
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        if self.position < 0:
+            return None
+        if len(self.owner.entries) != len(self.keys):
+            self.position = -1
+            tx.raise_error(RuntimeError, "Set changed size during iteration")
+        if list(self.owner.entries) != self.keys:
+            unsupported("set-order", value="a set that changes during iteration")
+        if self.position == len(self.items):
+            self.position = -1
+            return None
+        self.position += 1
+        return self.items[self.position - 1]
+
+    def container(self) -> VariableTracker | None:
+        return self.owner
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (whole(self.owner), *self.items)
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.position == 0 and list(self.owner.entries) == self.keys:
+            iterate = set.__iter__ if self.owner.cls is set else frozenset.__iter__
+            cg.call_object(iterate, lambda: cg.load(whole(self.owner)))
+            return
+        unsupported("cannot-reconstruct", value="a half-consumed iterator over a set")
+
+
+# -- operations --------------------------------------------------------------------------------------------------------
+
+
+def searched_key(tx: Tracer, entries: Entries, item: VariableTracker) -> Any:
+    """The hash key under which an item is looked for: a set is looked for as a frozenset."""
+    if type(item) is SetVariable:
+        return frozenset(item.entries)
+    return key_of(tx, entries, item)
+
+
+def key_of(tx: Tracer, entries: Entries, item: VariableTracker) -> Any:
+    hashed = item.hash_key(tx)
+    if tx.trace.ids_are_keys:
+        refuse_unknown(hashed, entries)
+    return hashed
+
+
+def set_form(tx: Tracer, value: VariableTracker) -> SetVariable | None:
+    """What a set is compared with: a set, a frozenset, or the elements of a view of keys or items."""
+    value = held(value)
+    if isinstance(value, SetVariable):
+        return value
+    as_set = getattr(value, "as_set", None)
+    return None if as_set is None else as_set(tx)
+
+
+@dataclasses.dataclass
+class Operand:
+    """What a set is combined with: `real`, where hashes are known, is what its twin is combined with."""
+
+    entries: Entries
+    real: Any
+    history: set_history.Operand
+    is_set: bool = False
+
+
+def is_set(value: VariableTracker) -> bool:
+    """Whether CPython takes it for a set: also an instance of a subclass, whatever its own __iter__ does."""
+    return isinstance(_storage_of(value), SetVariable)
+
+
+def _storage_of(value: VariableTracker) -> Any:
+    return value if isinstance(value, SetVariable) else getattr(value, "storage", None)
+
+
+def operand_of(tx: Tracer, value: VariableTracker) -> Operand:
+    found = _storage_of(value)
+    if isinstance(found, SetVariable):
+        return Operand(found.entries, found.twin, found.recorded(tx), is_set=True)
+    return listed(entries_of(tx, value.unpack(tx)), dict if getattr(value, "real_keys", False) else None)
+
+
+def listed(entries: Entries, base: type[dict[Any, Any]] | None, view: str | None = None) -> Operand:
+    """What is no set: an iterable, the keys of a dict, or its view."""
+    real: Any = real_elements(entries)
+    if real is not None and base is not None:
+        real = base.fromkeys(real)
+    return Operand(entries, real, Listed(tuple(entries.values()), base, view))
+
+
+def _united(mine: Entries, other: Operand) -> Entries:
+    return {**mine, **{key: item for key, item in other.entries.items() if key not in mine}}
+
+
+def _common(mine: Entries, other: Operand) -> Entries:
+    """CPython takes the elements of the smaller set, or those of what is no set."""
+    if other.is_set and len(other.entries) > len(mine):
+        return {key: item for key, item in mine.items() if key in other.entries}
+    return {key: item for key, item in other.entries.items() if key in mine}
+
+
+def _remaining(mine: Entries, other: Operand) -> Entries:
+    return {key: item for key, item in mine.items() if key not in other.entries}
+
+
+def _not_common(mine: Entries, other: Operand) -> Entries:
+    return {**_remaining(mine, other), **{key: item for key, item in other.entries.items() if key not in mine}}
+
+
+ENTRIES: dict[str, Callable[[Entries, Operand], Entries]] = {
+    "union": _united, "intersection": _common, "difference": _remaining, "symmetric_difference": _not_common,
+}  # fmt: skip
+
+
+def made_of(tx: Tracer, value: VariableTracker | None, make: type[SetVariable]) -> SetVariable:
+    """set(value) or frozenset(value)"""
+    if value is None:
+        return make({})
+    if make is FrozenSetVariable and type(value) is FrozenSetVariable:
+        return value
+    operand = operand_of(tx, value)
+    twin = None if operand.real is None else make.cls(operand.real)
+    return make(dict(operand.entries), None, twin, Made(make.cls, operand.history))
+
+
+def elements(tx: Tracer, value: VariableTracker) -> list[VariableTracker]:
+    """The elements of an iterable that goes into a set, where order does not matter."""
+    return list(value.entries.values()) if isinstance(value, SetVariable) else value.unpack(tx)

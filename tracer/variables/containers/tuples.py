@@ -1,0 +1,218 @@
+"""tuple, torch.Size and named tuples."""
+
+from __future__ import annotations
+
+import collections
+import copyreg
+import types
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer.graph_breaks import unsupported
+from tracer.protocol.lookups import C_METHOD_TYPES, has_from_python, lookup, rely_on_process
+from tracer.protocol.models import Models
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import ModuleGlobalsSource
+from tracer.sources.reading import field_index, is_a
+from tracer.variables.containers.sequence_base import Item, SequenceVariable
+from tracer.variables.values.constant import OPERATORS, UNARY_DUNDER, ConstantVariable
+from tracer.variables.values.text import Rendered, form
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+    from tracer.sources import Source
+
+
+class TupleVariable(SequenceVariable):
+    cls = tuple
+    methods = Models("tuple method")
+
+    def is_constant(self) -> bool:
+        return all(isinstance(item, VariableTracker) and item.is_constant() for item in self._items)
+
+    def constant(self) -> Any:
+        return tuple(item.constant() for item in self._realized())
+
+    def form(self, tx: Tracer) -> Any:
+        return tuple(form(tx, item) for item in self.items(tx))
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return tuple(item.hash_key(tx) for item in self.items(tx))
+
+    def like(self, items: list[VariableTracker]) -> VariableTracker:
+        """A slice of everything is the very tuple."""
+        whole = len(items) == len(self._items) and all(map(_is, items, self._items))
+        return self if whole and type(self) is TupleVariable else type(self)(items)
+
+    def joined(self, items: list[VariableTracker]) -> VariableTracker:
+        return TupleVariable(items)
+
+    def concatenated(self, tx: Tracer, other: SequenceVariable) -> VariableTracker:
+        """Nothing added to a tuple is the very tuple. A tuple and a torch.Size make a torch.Size, which takes ints alone."""
+        if isinstance(other, SizeVariable) or isinstance(self, SizeVariable):
+            items = self.items(tx) + other.items(tx)
+            if any(item.python_type() is not int for item in items):
+                unsupported("call-arguments", error="a torch.Size of other things than ints")
+            return SizeVariable(items)
+        if type(self) is TupleVariable and not other._items:
+            return self
+        return other if type(other) is TupleVariable and not self._items else super().concatenated(tx, other)
+
+    def multiplied(self, tx: Tracer, times: int) -> VariableTracker:
+        return self if type(self) is TupleVariable and times == 1 else super().multiplied(tx, times)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.build_sequence("BUILD_TUPLE", self._items)
+
+
+def _is(left: object, right: object) -> bool:
+    return left is right
+
+
+@TupleVariable.methods("__hash__")
+def _hash(tx: Tracer, self: TupleVariable, /) -> VariableTracker:
+    if not self.is_constant():
+        unsupported("unhashable-in-trace", value=self.describe())
+    rely_on_process("hashes of texts and objects differ between processes")
+    return ConstantVariable(hash(self.constant()))
+
+
+class SizeVariable(TupleVariable):
+    """torch.Size"""
+
+    cls = torch.Size
+    methods = Models("torch.Size method")
+
+    def constant(self) -> Any:
+        return torch.Size(super().constant())
+
+    def form(self, tx: Tracer) -> Any:
+        return torch.Size(super().form(tx))
+
+    def like(self, items: list[VariableTracker]) -> VariableTracker:
+        return SizeVariable(items)
+
+    def joined(self, items: list[VariableTracker]) -> VariableTracker:
+        return SizeVariable(items)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(torch.Size, lambda: cg.build_sequence("BUILD_TUPLE", self._items))
+
+
+@SizeVariable.methods("numel")
+def _numel(tx: Tracer, self: SizeVariable, /) -> VariableTracker:
+    product: VariableTracker = ConstantVariable(1)
+    for item in self.items(tx):
+        product = tx.binary("*", product, item)
+    return product
+
+
+_MODELLED = ("_replace", "_asdict")
+_SPECIAL = (
+    "__getattribute__", "__getattr__", "__setattr__", "__delattr__", "__init__", "__len__", "__length_hint__", "__bool__",
+    "__iter__", "__reversed__", "__contains__", "__getitem__", "__setitem__", "__delitem__", "__hash__", "__call__", "__index__",
+    "__int__", "__float__", "__complex__", "__abs__", "__round__", "__enter__", "__exit__", "__format__",
+    *sorted(OPERATORS), *UNARY_DUNDER.values(), *(name.replace("__", "__i", 1) for name in sorted(OPERATORS)),
+)  # fmt: skip
+
+
+def acts_as_tuple(cls: type) -> bool:
+    """Whether the operators, attributes and so on of a named tuple class are those that `collections.namedtuple` gives it."""
+    return not any(has_from_python(cls, name) for name in _SPECIAL)
+
+
+def is_generated(static: Any) -> bool:
+    """Whether it is a function that `collections.namedtuple` has made for a class."""
+    return is_a(static, types.FunctionType) and static.__globals__ is vars(collections)
+
+
+class NamedTupleVariable(TupleVariable):
+    """An instance of a structure that torch returns, or of a `collections.namedtuple` class that acts as a tuple; other ones are
+    objects with a tuple in them."""
+
+    methods = Models("named tuple method")
+
+    def __init__(self, items: Iterable[Item], cls: type, source: Source | None = None) -> None:
+        super().__init__(items, source)
+        self.cls = cls  # type: ignore[assignment]
+
+    def is_constant(self) -> bool:
+        return False
+
+    @property
+    def fields(self) -> Sequence[str]:
+        names = getattr(self.cls, "_fields", None)
+        if names is None:  # a structseq, such as torch.return_types.max
+            names = list(self.cls.__match_args__)  # type: ignore[attr-defined]
+        return names
+
+    def form(self, tx: Tracer) -> Any:
+        """A real instance, which CPython can both take apart and print."""
+        items = super().form(tx)
+        if not hasattr(self.cls, "_fields"):
+            return self.cls(items)
+        if not is_generated(lookup(self.cls, "__repr__")[1]) or has_from_python(self.cls, "__str__"):
+            return Rendered(tx, self)
+        return tuple.__new__(self.cls, items)  # type: ignore[arg-type]
+
+    def text(self, tx: Tracer, kind: str) -> str:
+        name = "__str__" if kind == "str" and has_from_python(self.cls, "__str__") else "__repr__"
+        return self.get_attr(tx, name).call(tx, [], {}).constant()  # type: ignore[no-any-return]
+
+    def like(self, items: list[VariableTracker]) -> VariableTracker:
+        return TupleVariable(items)
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        static = lookup(self.cls, name)[1]
+        index = field_index(static)
+        if index is not None:
+            return self.item(tx, index)
+        if name in self.fields and is_a(static, types.MemberDescriptorType):  # of a structseq
+            return self.item(tx, list(self.fields).index(name))
+        if name == "__class__":
+            return tx.class_variable(self.cls, self)
+        return tx.named_tuple_attr(self, name)
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if name in self.fields:
+            tx.raise_error(AttributeError, "can't set attribute")
+        super().set_attr(tx, name, value)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        static = lookup(self.cls, name)[1]
+        if not isinstance(static, C_METHOD_TYPES) and not (name in _MODELLED and is_generated(static)):
+            return self.get_attr(tx, name).call(tx, args, kwargs)
+        return super().call_method(tx, name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        if hasattr(self.cls, "_make"):
+            items = self._items
+            cg.call_object(tuple.__new__, lambda: cg.load_class(self.cls), lambda: cg.build_sequence("BUILD_TUPLE", items))
+        else:
+            cg.call_object(self.cls, lambda: cg.build_sequence("BUILD_TUPLE", self._items))
+
+
+@NamedTupleVariable.methods("_replace")
+def _replace(tx: Tracer, self: NamedTupleVariable, /, **kwargs: VariableTracker) -> VariableTracker:
+    unknown = [name for name in kwargs if name not in self.fields]
+    if unknown:
+        tx.raise_error(ValueError, f"Got unexpected field names: {unknown!r}")
+    items = [kwargs.get(name) or item for name, item in zip(self.fields, self.items(tx))]
+    return NamedTupleVariable(items, self.cls)
+
+
+@NamedTupleVariable.methods("_asdict")
+def _asdict(tx: Tracer, self: NamedTupleVariable, /) -> VariableTracker:
+    return tx.new_dict(dict(zip(self.fields, self.items(tx))))
+
+
+@NamedTupleVariable.methods("__reduce__", "__reduce_ex__")
+def _reduce(tx: Tracer, self: NamedTupleVariable, /, *protocol: VariableTracker) -> VariableTracker:
+    if not hasattr(self.cls, "_fields"):
+        unsupported("unsupported-method", value=self.describe(), name="__reduce_ex__")
+    new = tx.wrap(copyreg.__newobj__, ModuleGlobalsSource("copyreg", "__newobj__"))  # type: ignore[attr-defined]
+    return TupleVariable([new, TupleVariable([tx.class_variable(self.cls, self), *self.items(tx)])])

@@ -1,0 +1,43 @@
+"""The `ctx` of an `autograd.Function` that is traced through."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tracer.graph_breaks import unsupported
+from tracer.protocol.lookups import lookup
+from tracer.protocol.variable import VariableTracker
+from tracer.sources.reading import is_a
+from tracer.variables.functions.callables import BoundMethodVariable
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+
+class FunctionContextVariable(VariableTracker):
+    """What C keeps in slots of its own (`to_save`, `dirty_tensors`, ...) is an attribute like any other here."""
+
+    def __init__(self, cls: type, attributes: dict[str, VariableTracker]) -> None:
+        self.cls = cls
+        self.attributes = attributes
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def children(self) -> Iterable[VariableTracker]:
+        return self.attributes.values()
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        value = self.attributes.get("to_save" if name == "saved_tensors" else name)
+        if value is not None:
+            return value
+        owner, static = lookup(self.cls, name)
+        if is_a(static, types.FunctionType):
+            return BoundMethodVariable(tx.class_attr(owner, name, None), self)
+        unsupported("unsupported-attribute", value=self.describe(), name=name)
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        tx.effects.mutate(self)
+        self.attributes[name] = value

@@ -1,0 +1,295 @@
+"""What is called without being a Python function itself: bound methods, builtins and C functions, partial objects."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer.graph_breaks import unsupported
+from tracer.protocol.lookups import defines
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import AttrSource, GenericAttrSource
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.values.constant import ConstantVariable
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+    from tracer.sources import Source
+
+_PACKET: Any = type(torch.ops.aten.add)  # the overloads of an operator
+_BINDING = (types.WrapperDescriptorType, types.MethodDescriptorType)  # as functions do
+READABLE = frozenset(("__name__", "__qualname__", "__module__", "__doc__"))  # of every function
+
+
+class BoundMethodVariable(VariableTracker):
+    """A function bound to an object."""
+
+    def __init__(self, function: VariableTracker, owner: VariableTracker, source: Source | None = None) -> None:
+        self.function = function
+        self.owner = owner
+        self.source = source
+
+    def python_type(self) -> type:
+        return types.MethodType
+
+    def describe(self) -> str:
+        return f"BoundMethodVariable({self.function.describe()})"
+
+    __repr__ = describe
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def hash_key(self, tx: Tracer) -> Any:
+        owner = tx.trace.hashed.by_identity(self.owner)  # whatever the owner's hash is
+        return ("method", id(owner), self.function.hash_key(tx))
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        if op in ("==", "!=") and isinstance(other, BoundMethodVariable):
+            same = tx.is_same(self.owner, other.owner) and tx.is_same(self.function, other.function)
+            return ConstantVariable(same is (op == "=="))
+        return None
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.function, self.owner)
+
+    def resolve_call(
+        self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
+        return self.function.resolve_call(tx, [self.owner, *args], kwargs)
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return self.function.call(tx, [self.owner, *args], kwargs)
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "__self__":
+            return self.owner
+        if name == "__func__":
+            return self.function
+        if name in ("__call__", "__get__"):
+            return tx.bound_builtin_method(self, name)
+        return self.function.get_attr(tx, name)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name == "__call__":
+            return self.call(tx, args, kwargs)
+        if name == "__get__":
+            return self
+        return super().call_method(tx, name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.source is None and self.function.python_type() in _BOUND_AS_METHODS:
+            cg.call_object(types.MethodType, lambda: cg.load(self.function), lambda: cg.load(self.owner))
+        else:
+            unsupported("cannot-reconstruct", value=self.describe())
+
+
+_BOUND_AS_METHODS = (types.FunctionType, functools._lru_cache_wrapper)
+
+
+def bound_by_get(
+    tx: Tracer, function: VariableTracker, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+) -> VariableTracker:
+    """function.__get__(owner, cls): of no owner, the function itself."""
+    if kwargs or not 1 <= len(args) <= 2:
+        unsupported("call-arguments", error="__get__ of a function")
+    if not args[0].is_none():
+        owner = getattr(function.identity(), "__objclass__", object)
+        if owner not in args[0].python_type().__mro__:
+            unsupported("call-arguments", error="__get__ of a method for an object of another class")
+        return BoundMethodVariable(function, args[0])
+    if len(args) == 1 or args[1].is_none():
+        tx.raise_error(TypeError, "__get__(None, None) is invalid")
+    return function
+
+
+class BuiltinMethodVariable(VariableTracker):
+    """A method of a built-in type, bound to a tracked value that models it (`[].append`)."""
+
+    def __init__(self, owner: VariableTracker, name: str, source: Source | None = None) -> None:
+        self.owner = owner
+        self.name = name
+        self.source = source
+
+    def python_type(self) -> type:
+        return types.BuiltinMethodType
+
+    def describe(self) -> str:
+        return f"BuiltinMethodVariable({self.owner.describe()}.{self.name})"
+
+    __repr__ = describe
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.owner,)
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "__self__":
+            return self.owner
+        if name == "__name__":
+            return ConstantVariable(self.name)
+        unsupported("unsupported-attribute", value=self.describe(), name=name)
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return tx.call_builtin_method(self.owner, self.name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load(self.owner)
+        cg.load_attr(self.name)
+
+
+class CallableVariable(VariableTracker):
+    """A callable without Python code that can be traced: a builtin, a C function, a torch operation. What a call means
+    is the library's business."""
+
+    def __init__(self, value: Any, source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return f"CallableVariable({getattr(self.value, '__qualname__', self.value)!s})"
+
+    __repr__ = describe
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def identity(self) -> Any:
+        return self.value
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self.value
+
+    def graph_arg(self) -> Any:
+        return self.value
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return tx.call_library(self, args, kwargs)
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name in READABLE:
+            return ConstantVariable(getattr(self.value, name, None))
+        if name == "__get__" and isinstance(self.value, _BINDING):
+            return tx.bound_builtin_method(self, name)
+        if isinstance(self.value, _PACKET) and name in self.value.overloads():
+            return CallableVariable(getattr(self.value, name))
+        if self.source is not None and not hasattr(type(self.value), "__getattr__"):
+            missing = object()
+            value = getattr(self.value, name, missing)
+            if value is missing:
+                tx.raise_error(AttributeError, f"{type(self.value).__name__!r} object has no attribute {name!r}")
+            return tx.wrap(value, GenericAttrSource(self.source, name))
+        unsupported("unsupported-attribute", value=self.describe(), name=name)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name == "__call__":
+            return self.call(tx, args, kwargs)
+        if name == "__get__" and isinstance(self.value, _BINDING):
+            return bound_by_get(tx, self, args, kwargs)
+        found = self.get_attr(tx, name)
+        if isinstance(found, BuiltinMethodVariable) and found.owner.identity() is self.value:  # which would ask here again
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        return found.call(tx, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_object(self.value)
+
+
+class CompiledFunctionVariable(CallableVariable):
+    """A function that the user decorated for itself, called by traced code: it is traced through like any other."""
+
+    def __init__(self, value: Any, function: VariableTracker, source: Source | None = None) -> None:
+        super().__init__(value, source)
+        self.function = function
+
+    def resolve_call(
+        self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
+        return self.function.resolve_call(tx, args, kwargs)
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return self.function.call(tx, args, kwargs)
+
+
+class PartialVariable(VariableTracker):
+    """functools.partial(function, *args, **kwargs)"""
+
+    def __init__(
+        self,
+        function: VariableTracker,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+        cls: type,
+        source: Source | None = None,
+        value: functools.partial[Any] | None = None,
+    ) -> None:
+        self.value = value
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.cls = cls
+        self.source = source
+        self._args_tuple: VariableTracker | None = None
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.function, *self.args, *self.kwargs.values())
+
+    def resolve_call(
+        self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
+        return self.function.resolve_call(tx, [*self.args, *args], {**self.kwargs, **kwargs})
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return self.function.call(tx, [*self.args, *args], {**self.kwargs, **kwargs})
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "func":
+            return self.function
+        if name == "args":
+            self._args_tuple = self._args_tuple or TupleVariable(self.args)
+            return self._args_tuple
+        if name == "keywords":  # a copy: the dict of the object itself could be changed
+            return tx.new_dict(dict(self.kwargs))
+        pending = tx.effects.attribute(self, name)
+        if pending is not None:
+            return pending
+        if name == "__class__":
+            return tx.class_variable(self.cls)
+        if defines(self.cls, name) or tx.effects.is_deleted(self, name):
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        if self.value is not None and self.source is not None:
+            if name in self.value.__dict__:
+                return tx.wrap(self.value.__dict__[name], AttrSource(self.source, name))
+            tx.guard_absent(self, name)
+        tx.raise_error(AttributeError, f"'functools.partial' object has no attribute {name!r}")
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if name in ("func", "args", "keywords"):
+            tx.raise_error(AttributeError, "readonly attribute")
+        tx.effects.store_attribute(self, name, value)
+
+    def reconstruct(self, cg: Any) -> None:
+        loads = [lambda v=v: cg.load(v) for v in (self.function, *self.args)]
+        cg.call_object(self.cls, *loads, **{k: (lambda v=v: cg.load(v)) for k, v in self.kwargs.items()})

@@ -1,0 +1,372 @@
+"""Python functions, existing or made in the trace, and their closure cells."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer.graph_breaks import unsupported
+from tracer.guards.references import lasts
+from tracer.protocol.lazy import Unwrapped
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import (
+    AttrSource,
+    CellContentsSource,
+    ClosureCellSource,
+    DefaultSource,
+    GenericAttrSource,
+    KwDefaultSource,
+    ObjectSource,
+)
+from tracer.sources.reading import is_a
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.functions.callables import READABLE, BoundMethodVariable, bound_by_get
+from tracer.variables.values.constant import ConstantVariable
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+    from tracer.sources import Source
+
+_MISSING = object()
+
+
+def _of_every_function(name: str) -> Any:
+    """What the class of functions has under `name`; the class' own class has attributes that functions lack."""
+    for base in types.FunctionType.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return _MISSING
+
+
+def _is_settable(name: str, value: VariableTracker) -> bool:
+    """Whether a function takes the value for an attribute that every function has."""
+    if name in ("__name__", "__qualname__"):
+        return value.is_constant() and type(value.constant()) is str
+    return name in ("__doc__", "__module__") or name == "__annotations__" and value.python_type() is dict
+
+
+def _attribute_of_every_function(tx: Tracer, function: FunctionVariable, name: str) -> VariableTracker | None:
+    """A method of functions, bound; None if functions have no such attribute."""
+    static = _of_every_function(name)
+    if static is _MISSING:
+        return None
+    if name == "__class__":
+        return tx.class_variable(types.FunctionType)
+    if is_a(static, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+        return tx.bound_builtin_method(function, name)
+    unsupported("unsupported-attribute", value=function.describe(), name=name)
+
+
+class CellVariable(VariableTracker):
+    """A closure cell. `contents` is None while the cell is empty."""
+
+    def __init__(self, contents: VariableTracker | Unwrapped | None = None, source: Source | None = None) -> None:
+        self.contents = contents
+        self.source = source
+
+    def read(self, tx: Tracer) -> VariableTracker | None:
+        if isinstance(self.contents, Unwrapped):
+            self.contents = tx.wrap(self.contents.value, self.contents.source)
+        return self.contents
+
+    def write(self, tx: Tracer, value: VariableTracker | None) -> None:
+        tx.effects.mutate(self)
+        self.contents = value
+
+    def python_type(self) -> type:
+        return types.CellType
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name != "cell_contents":
+            return super().get_attr(tx, name)
+        return self.read(tx) or tx.raise_error(ValueError, "Cell is empty")
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if name != "cell_contents":
+            super().set_attr(tx, name, value)
+        self.write(tx, value)
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.contents,) if isinstance(self.contents, VariableTracker) else ()
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(types.CellType)
+
+    def fill(self, cg: Any) -> None:
+        if self.contents is not None:
+            self.replay(cg)
+
+    def replay(self, cg: Any) -> None:
+        if self.contents is None:
+            cg.load(self)
+            cg.asm.emit("DELETE_ATTR", "cell_contents")
+            return
+        cg.load(self.contents)
+        cg.load(self)
+        cg.asm.emit("STORE_ATTR", "cell_contents")
+
+
+class FunctionVariable(VariableTracker):
+    """Something with Python code that can be traced through."""
+
+    code: types.CodeType
+    globals: dict[str, Any]
+    name: str
+
+    def python_type(self) -> type:
+        return types.FunctionType
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def defaults(self, tx: Tracer) -> list[VariableTracker]:
+        raise NotImplementedError
+
+    def kwdefaults(self, tx: Tracer) -> dict[str, VariableTracker]:
+        raise NotImplementedError
+
+    def closure(self, tx: Tracer) -> list[CellVariable]:
+        raise NotImplementedError
+
+    def globals_source(self, tx: Tracer) -> Source | None:
+        """How guards reach the function object whose globals are read, None for a function of the root frame."""
+        return self.source
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return tx.inline(self, args, kwargs)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name == "__call__":
+            return self.call(tx, args, kwargs)
+        if name == "__get__":
+            return bound_by_get(tx, self, args, kwargs)
+        return super().call_method(tx, name, args, kwargs)
+
+
+class UserFunctionVariable(FunctionVariable):
+    """A Python function that existed before the frame ran. `any_of_its_code`: a guard asks for its code, not for it."""
+
+    def __init__(self, value: types.FunctionType, source: Source | None, any_of_its_code: bool = False) -> None:
+        self.value = value
+        self.source = source
+        self.any_of_its_code = any_of_its_code
+        self.code = value.__code__
+        self.globals = value.__globals__
+        self.name = value.__name__
+
+    def describe(self) -> str:
+        return f"UserFunctionVariable({self.value.__qualname__})"
+
+    __repr__ = describe
+
+    def hash_key(self, tx: Tracer) -> Any:
+        tx.guard_identity(self)
+        return self.value
+
+    def identity(self) -> Any:
+        return self.value
+
+    def defaults(self, tx: Tracer) -> list[VariableTracker]:
+        found = self.value.__defaults__ or ()
+        return [tx.wrap(value, DefaultSource(self._own_source(), i)) for i, value in enumerate(found)]
+
+    def kwdefaults(self, tx: Tracer) -> dict[str, VariableTracker]:
+        return {
+            name: tx.wrap(value, KwDefaultSource(self._own_source(), name))
+            for name, value in (self.value.__kwdefaults__ or {}).items()
+        }
+
+    def closure(self, tx: Tracer) -> list[CellVariable]:
+        found = self.value.__closure__ or ()
+        return [tx.cell(cell, ClosureCellSource(self._own_source(), i)) for i, cell in enumerate(found)]
+
+    def _own_source(self) -> Source:
+        if self.source is None:
+            unsupported("unsupported-call", value=f"{self.value.__qualname__}, which cannot be reached again")
+        return self.source
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        pending = tx.effects.attribute(self, name)
+        if pending is not None:
+            return pending
+        if name in READABLE:
+            return self._text(tx, name)
+        if name == "__code__":
+            return ConstantVariable(self.code)
+        if name == "__dict__":
+            return tx.instance_dict(self, self.value)
+        source = self._own_source()
+        if name in ("__defaults__", "__kwdefaults__", "__annotations__", "__closure__"):
+            return tx.wrap(getattr(self.value, name), GenericAttrSource(source, name))
+        if name in self.value.__dict__:
+            return tx.wrap(self.value.__dict__[name], AttrSource(source, name))
+        found = _attribute_of_every_function(tx, self, name)
+        if found is not None:
+            return found
+        tx.guard_absent(self, name)
+        tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
+
+    def _text(self, tx: Tracer, name: str) -> VariableTracker:
+        """One of its names, or its docstring: guarded, but where nobody is expected to change it."""
+        text = getattr(self.value, name)
+        if self.source is None or lasts(self.value):
+            return ConstantVariable(text)
+        return tx.wrap(text, GenericAttrSource(self.source, name))
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if _of_every_function(name) is not _MISSING and not _is_settable(name, value):
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        tx.effects.store_attribute(self, name, value)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_object(self.value)
+
+
+class NestedFunctionVariable(FunctionVariable):
+    """A function that the traced code made."""
+
+    def __init__(
+        self,
+        code: types.CodeType,
+        globals_: dict[str, Any],
+        globals_owner: FunctionVariable | None,
+        qualname: str,
+        defaults: VariableTracker | None,
+        kwdefaults: VariableTracker | None,
+        annotations: VariableTracker | None,
+        closure: list[CellVariable],
+    ) -> None:
+        self.code = code
+        self.globals = globals_
+        self.globals_owner = globals_owner
+        self.name = code.co_name
+        self.qualname = qualname
+        self._defaults = defaults
+        self._kwdefaults = kwdefaults
+        self._annotations = annotations
+        self._closure = closure
+        self._closure_tuple = TupleVariable(closure) if closure else ConstantVariable(None)
+
+    def describe(self) -> str:
+        return f"NestedFunctionVariable({self.qualname})"
+
+    __repr__ = describe
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self
+
+    def defaults(self, tx: Tracer) -> list[VariableTracker]:
+        return [] if self._defaults is None else self._defaults.unpack(tx)
+
+    def kwdefaults(self, tx: Tracer) -> dict[str, VariableTracker]:
+        if not isinstance(self._kwdefaults, DictVariable):
+            return {}
+        return {key.constant(): value for key, value in self._kwdefaults.pairs(tx)}
+
+    def closure(self, tx: Tracer) -> list[CellVariable]:
+        return self._closure
+
+    def globals_source(self, tx: Tracer) -> Source | None:
+        return None if self.globals_owner is None else self.globals_owner.globals_source(tx)
+
+    def children(self) -> Iterable[VariableTracker]:
+        parts = (self._defaults, self._kwdefaults, self._annotations, *self._closure)
+        return (part for part in parts if part is not None)
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        pending = tx.effects.attribute(self, name)
+        if pending is not None:
+            return pending
+        if name == "__dict__":
+            return tx.instance_dict(self, None)
+        if name == "__defaults__":
+            return self._defaults or ConstantVariable(None)
+        if name == "__kwdefaults__":
+            return self._kwdefaults or ConstantVariable(None)
+        if name == "__closure__":
+            return self._closure_tuple
+        if name == "__annotations__":
+            return self._annotations_dict()
+        plain = {
+            "__name__": self.name,
+            "__qualname__": self.qualname,
+            "__module__": self.globals.get("__name__"),
+            "__doc__": self.code.co_consts[0] if self.code.co_consts and isinstance(self.code.co_consts[0], str) else None,
+            "__code__": self.code,
+        }
+        if name in plain:
+            return ConstantVariable(plain[name])
+        found = _attribute_of_every_function(tx, self, name)
+        if found is not None:
+            return found
+        tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
+
+    def _annotations_dict(self) -> VariableTracker:
+        if self._annotations is None:
+            self._annotations = DictVariable({})
+        elif isinstance(self._annotations, TupleVariable):  # (name, annotation, name, annotation, ...)
+            flat = list(self._annotations.children())
+            self._annotations = DictVariable(
+                {key.constant(): (key, value) for key, value in zip(flat[::2], flat[1::2], strict=True)}
+            )
+        return self._annotations
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if _of_every_function(name) is not _MISSING and not _is_settable(name, value):
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        tx.effects.store_attribute(self, name, value)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(
+            types.FunctionType,
+            lambda: cg.load_const(self.code),
+            lambda: cg.load_globals(self.globals),
+            lambda: cg.load_const(self.name),
+            lambda: cg.load(self._defaults or ConstantVariable(None)),
+            lambda: cg.build_sequence("BUILD_TUPLE", self._closure) if self._closure else cg.load_const(None),
+        )
+
+    def fill(self, cg: Any) -> None:
+        stores: list[tuple[str, VariableTracker]] = []
+        if self.qualname != self.name:
+            stores.append(("__qualname__", ConstantVariable(self.qualname)))
+        if self._kwdefaults is not None:
+            stores.append(("__kwdefaults__", self._kwdefaults))
+        if self._annotations is not None:
+            stores.append(("__annotations__", self._annotations_dict()))
+        for name, value in stores:
+            cg.load(value)
+            cg.load(self)
+            cg.asm.emit("STORE_ATTR", name)
+
+
+def cell_of(cell: types.CellType, source: Source) -> CellVariable:
+    """The tracked form of an existing cell."""
+    try:
+        contents: Any = Unwrapped(cell.cell_contents, CellContentsSource(source))
+    except ValueError:  # empty
+        contents = None
+    return CellVariable(contents, source)
+
+
+def is_nested_function(value: Any) -> bool:
+    """Whether a function is one of the many that a `def` inside of a function makes."""
+    return is_a(value, types.FunctionType) and "<locals>" in value.__qualname__
+
+
+def as_written(function: Any) -> UserFunctionVariable:
+    """A function of a library that is traced through where it is not asked what it is: no guard reads it."""
+    return UserFunctionVariable(function, ObjectSource(function, f"{function.__module__}.{function.__qualname__}"))
+
+
+def instead_of(value: VariableTracker, function: Any, other: types.FunctionType) -> VariableTracker:
+    """What is called in place of `function`: `value` may be that, or a method that it is bound to."""
+    if value.identity() is function:
+        return as_written(other)
+    if isinstance(value, BoundMethodVariable) and value.function.identity() is function:
+        return BoundMethodVariable(instead_of(value.function, function, other), value.owner)
+    return value

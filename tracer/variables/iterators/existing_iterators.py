@@ -1,0 +1,112 @@
+"""Iterators of builtins that existed before the frame ran, such as that of a loop in which the graph broke.
+
+The trace reads the items ahead and takes nothing; the output code takes as many as the program did. How many were taken
+before is not guarded, so that one entry serves every turn of a loop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tracer import guards
+from tracer.graph_breaks import unsupported
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import ItemSource, UpcomingSource
+from tracer.sources.builtin_iterators import items_left, iterated, take_from, upcoming
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.iterators.builtin_iterators import IteratorVariable, ZipIterator
+from tracer.variables.values.constant import ONE
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+    from tracer.sources import Source
+
+_PAIRS: type = type(iter({}.items()))
+
+
+class StreamVariable(IteratorVariable):
+    """An iterator over a list, tuple, str, range, dict or set."""
+
+    def __init__(self, value: Any, source: Source) -> None:
+        self.value = value
+        self.source: Source = source
+        self.ahead = 0  # items that the program took
+        self.exhausted = False
+        self.through_others = 0  # of `ahead`, those that an enumerate takes which is replayed itself
+        self.exhausted_by_another = False
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def identity(self) -> Any:
+        return self.value
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        trace: Any = tx.trace  # type: ignore[attr-defined]
+        container = trace.builder.known(iterated(self.value))
+        if container in tx.effects.mutated or getattr(container, "storage", None) in tx.effects.mutated:
+            unsupported("unsupported-iteration", value=self.describe())
+        if self.exhausted:
+            return None
+        if self.ahead == items_left(self.value):
+            tx.guard(guards.ItemsLeft(self.source, self.ahead, exactly=True))
+            self.exhausted = True
+            self.exhausted_by_another = trace.enumerating > 0
+            return None
+        tx.guard(guards.ItemsLeft(self.source, self.ahead + 1, exactly=False))
+        self.through_others += trace.enumerating > 0
+        self.ahead += 1
+        source = UpcomingSource(self.source, self.ahead - 1)
+        item = upcoming(self.value, self.ahead - 1)
+        if type(self.value) is _PAIRS:  # a pair is a new tuple
+            return TupleVariable([tx.wrap(part, ItemSource(source, index)) for index, part in enumerate(item)])
+        return tx.wrap(item, source)
+
+    def replay(self, cg: Any) -> None:
+        _take(cg, self, self.ahead - self.through_others, self.exhausted and not self.exhausted_by_another)
+
+
+class EnumerateStream(IteratorVariable):
+    """An enumerate over such an iterator, or over a zip of such: to count on, the real one must be asked for items."""
+
+    cls = enumerate
+
+    def __init__(self, source: Source, iterator: VariableTracker, count: VariableTracker) -> None:
+        self.source: Source = source
+        self.iterator = iterator
+        self.count = count
+        self.taken = 0
+        self.exhausted = False
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        trace: Any = tx.trace  # type: ignore[attr-defined]
+        trace.enumerating += 1
+        try:
+            item = self.iterator.next(tx)
+        finally:
+            trace.enumerating -= 1
+        if item is None:
+            self.exhausted = trace.enumerating == 0
+            return None
+        if trace.enumerating == 0:
+            self.taken += 1
+        count, self.count = self.count, tx.binary("+", self.count, ONE)
+        return TupleVariable([count, item])
+
+    def replay(self, cg: Any) -> None:
+        _take(cg, self, self.taken, self.exhausted)
+
+
+def _take(cg: Any, iterator: VariableTracker, count: int, exhaust: bool) -> None:
+    if count or exhaust:
+        cg.call_object(take_from, lambda: cg.load(iterator), lambda: cg.load_const(count), lambda: cg.load_const(exhaust))
+        cg.asm.pop()
+
+
+def replays_by_asking(iterator: VariableTracker) -> bool:
+    """Whether asking the real iterator for items runs no code of the program."""
+    if isinstance(iterator, StreamVariable):
+        return True
+    if isinstance(iterator, EnumerateStream):
+        return replays_by_asking(iterator.iterator)
+    return isinstance(iterator, ZipIterator) and all(map(replays_by_asking, iterator.iterators))

@@ -1,0 +1,263 @@
+"""Generators that the traced code made: a suspended frame, run by whoever asks for the next item."""
+
+from __future__ import annotations
+
+import copy
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer.errors import Unsupported
+from tracer.graph.output_graph import Refusal
+from tracer.graph_breaks import unsupported
+from tracer.protocol.variable import ObservedException, VariableTracker, no_keywords
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.iterators.builtin_iterators import IteratorVariable
+from tracer.variables.objects.exceptions import HandledBefore
+from tracer.variables.values.constant import NONE, ConstantVariable
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+
+_CLOSING = Refusal("abandoned-generator", "closing it has an effect")
+_YIELD_FROM = 2  # the argument of RESUME behind a `yield from`
+
+
+class GeneratorVariable(IteratorVariable):
+    """`frame` is the translator of the generator's body."""
+
+    cls = types.GeneratorType
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+        frame.direct = False  # whoever resumes it does more than pass on what it returns
+        self.started = False
+        self.finished = False
+        self.running = False
+        self.handled: VariableTracker | None = None  # what its body handles while it is suspended
+        self.rebuilt = False  # whether the output code makes it anew, where it stands
+
+    def describe(self) -> str:
+        return f"GeneratorVariable({self.frame.code.co_qualname})"
+
+    __repr__ = describe
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        return self.resume(tx, NONE)[0]
+
+    def resume(
+        self, tx: Tracer, sent: VariableTracker, thrown: ObservedException | None = None
+    ) -> tuple[VariableTracker | None, VariableTracker]:
+        """(item, NONE), or (None, return value) when the body returns."""
+        if self.finished:
+            if thrown is not None:
+                raise thrown
+            return None, NONE
+        if self.running:
+            tx.raise_error(ValueError, "generator already executing")
+        frame = self.frame
+        frame.parent = tx
+        frame.depth = tx.depth + 1  # type: ignore[attr-defined]
+        if self.started:
+            frame.push(sent)
+        elif thrown is not None:
+            self.finished = True
+            raise thrown
+        else:
+            caller = tx.parent  # type: ignore[attr-defined]
+            tx.trace.generators.append((self, 0 if caller is None else caller.break_step()))  # type: ignore[attr-defined]
+        self.started = self.running = True
+        trace = tx.trace  # type: ignore[attr-defined]
+        handled_outside = frame.handled_outside = trace.handled
+        if self.handled is not None:
+            trace.handled = self.handled
+            if thrown is not None:
+                tx.link_to_handled(thrown.value)
+        try:
+            value = frame.run(thrown)
+            self.handled = trace.handled if any(isinstance(slot, HandledBefore) for slot in frame.stack) else None
+        except ObservedException as raised:
+            self.finished = True
+            if tx.is_exception(raised.value, StopIteration):
+                self._raise_stopped(tx, raised.value)
+            raise
+        finally:
+            self.running = False
+            trace.handled = handled_outside
+        if frame.yielded:
+            return value, NONE
+        self.finished = True
+        return None, value
+
+    # -- throw and close -----------------------------------------------------------------------------------------
+
+    def throw(
+        self, tx: Tracer, raised: ObservedException, given: list[VariableTracker]
+    ) -> tuple[VariableTracker | None, VariableTracker]:
+        """As `resume`. What the generator delegates to with `yield from` gets the exception first; `given` are the arguments
+        with which the program threw it."""
+        delegate = self._delegate()
+        if delegate is None:
+            return self.resume(tx, NONE, raised)
+        self.running = True
+        try:
+            if tx.is_exception(raised.value, GeneratorExit):
+                _close(tx, delegate)
+                raise raised
+            item, returned = _throw(tx, delegate, raised, given)
+        except ObservedException as inner:
+            self.running = False
+            return self.resume(tx, NONE, inner)
+        finally:
+            self.running = False
+        if item is not None:
+            return item, NONE
+        frame = self.frame  # the delegate is done: the generator goes on behind its `yield from`
+        frame.stack.pop()
+        send = frame.program.instructions[frame.program.instructions[frame.pc + 1].target]
+        frame.pc = send.target
+        return self.resume(tx, returned)
+
+    def _delegate(self) -> VariableTracker | None:
+        """The iterator of the `yield from` in which the generator is suspended."""
+        if not self.started or self.finished or self.running:
+            return None
+        following = self.frame.program.instructions[self.frame.pc]
+        waits = following.opname == "RESUME" and following.arg >= _YIELD_FROM
+        return self.frame.stack[-1] if waits else None  # type: ignore[no-any-return]
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        no_keywords(tx, f"generator.{name}", kwargs)
+        if name == "send" and len(args) == 1:
+            if not self.started and not self.finished and not (args[0].is_constant() and args[0].constant() is None):
+                tx.raise_error(TypeError, "can't send non-None value to a just-started generator")
+            return self._item_or_stop(tx, self.resume(tx, args[0]))
+        if name == "__next__" and not args:
+            return self._item_or_stop(tx, self.resume(tx, NONE))
+        if name == "close" and not args:
+            return self.close(tx)
+        if name == "throw" and 1 <= len(args) <= 3:
+            return self._item_or_stop(tx, self.throw(tx, ObservedException(_exception_of(tx, *args)), args))
+        return super().call_method(tx, name, args, kwargs)
+
+    def names(self) -> tuple[str, str]:
+        """The `__name__` and `__qualname__` that the generator has of its function."""
+        function, code = self.frame.function, self.frame.code
+        if function is None:
+            return code.co_name, code.co_qualname
+        value = getattr(function, "value", None)
+        return (function.name, function.qualname) if value is None else (value.__name__, value.__qualname__)
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name in ("__name__", "__qualname__"):
+            stored = None if self.frame.function is None else tx.effects.attribute(self.frame.function, name)
+            return ConstantVariable(self.names()[name == "__qualname__"]) if stored is None else stored
+        if name.startswith("gi_"):
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        return super().get_attr(tx, name)
+
+    def _raise_stopped(self, tx: Tracer, cause: VariableTracker) -> None:
+        error = tx.new_exception(RuntimeError, ConstantVariable("generator raised StopIteration"))
+        error.set_cause(tx, cause)
+        error.set_field(tx, "__context__", cause)
+        raise ObservedException(error)
+
+    def closes_quietly(self) -> bool:
+        """Whether nothing is to be seen of it when it is given up as it stands. Where it is suspended in a try or with
+        block, a copy of it is closed on trial."""
+        if not self.started or self.finished or self.rebuilt or self.frame.inst.handler is None:
+            return True
+        double = GeneratorVariable(copy.copy(self.frame))
+        double.frame.stack, double.frame.locals = list(self.frame.stack), dict(self.frame.locals)
+        double.started = True
+        tx = self.frame.parent
+        try:
+            with tx.trace.trial(_CLOSING):
+                double.close(tx)
+        except (ObservedException, Unsupported, RecursionError):
+            return False
+        return True
+
+    def close(self, tx: Tracer) -> VariableTracker:
+        if not self.started or self.finished:
+            self.finished = True
+            return NONE
+        try:
+            leaving = tx.new_exception(GeneratorExit)
+            tx.link_to_handled(leaving)
+            item, _ = self.throw(tx, ObservedException(leaving), [leaving])
+        except ObservedException as raised:
+            if tx.is_exception(raised.value, (GeneratorExit, StopIteration)):
+                return NONE
+            raise
+        if item is not None:
+            tx.raise_error(RuntimeError, "generator ignored GeneratorExit")
+        return NONE
+
+    def _item_or_stop(self, tx: Tracer, outcome: tuple[VariableTracker | None, VariableTracker]) -> VariableTracker:
+        item, returned = outcome
+        if item is not None:
+            return item
+        if returned.is_none():
+            tx.raise_error(StopIteration)
+        tx.raise_value(tx.new_exception(StopIteration, returned))
+        raise AssertionError
+
+    def children(self) -> Iterable[VariableTracker]:
+        if self.finished:
+            return ()
+        frame = self.frame
+        parts = [*frame.stack, *frame.locals.values(), *frame.cells.values(), self.handled]
+        if not self.started and frame.function is not None:
+            parts.append(frame.function)
+        return [part for part in parts if isinstance(part, VariableTracker)]
+
+    # -- code ----------------------------------------------------------------------------------------------------
+
+    def reconstruct(self, cg: Any) -> None:
+        self.rebuilt = True
+        cg.build_generator(self)
+
+
+def _throw(
+    tx: Tracer, iterator: VariableTracker, raised: ObservedException, given: list[VariableTracker]
+) -> tuple[VariableTracker | None, VariableTracker]:
+    """Passes an exception on to what a generator delegates to."""
+    if isinstance(iterator, GeneratorVariable):
+        return iterator.throw(tx, raised, given)
+    if not hasattr(iterator.python_type(), "throw"):
+        raise raised
+    try:
+        return iterator.call_method(tx, "throw", given, {}), NONE
+    except ObservedException as stopped:
+        if not tx.is_exception(stopped.value, StopIteration):
+            raise
+        return None, stopped.value.get_attr(tx, "value")
+
+
+def _close(tx: Tracer, iterator: VariableTracker) -> None:
+    if isinstance(iterator, GeneratorVariable):
+        iterator.close(tx)
+    elif hasattr(iterator.python_type(), "close"):
+        iterator.call_method(tx, "close", [], {})
+
+
+def _exception_of(tx: Tracer, exception: VariableTracker, *more: VariableTracker) -> VariableTracker:
+    """The instance that throw(type, value, traceback) raises."""
+    value = more[0] if more and not (more[0].is_constant() and more[0].constant() is None) else None
+    cls = exception.identity()
+    if isinstance(cls, type) and issubclass(cls, BaseException):
+        if value is None:
+            return tx.exception_instance(exception)
+        if issubclass(value.python_type(), cls):
+            return value
+        return exception.call(tx, value.unpack(tx) if isinstance(value, TupleVariable) else [value], {})
+    if not issubclass(exception.python_type(), BaseException):
+        name = exception.python_type().__name__
+        tx.raise_error(TypeError, f"exceptions must be classes or instances deriving from BaseException, not {name}")
+    if value is not None:
+        tx.raise_error(TypeError, "instance exception may not have a separate value")
+    return exception

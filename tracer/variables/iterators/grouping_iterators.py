@@ -1,0 +1,141 @@
+"""The iterators of itertools that hold on to items: product and the like, tee, groupby."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer.graph_breaks import unsupported
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.iterators.builtin_iterators import IteratorVariable, skipped
+from tracer.variables.values.constant import NONE
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+Value = VariableTracker
+
+
+class PoolIterator(IteratorVariable):
+    """product, combinations, permutations and combinations_with_replacement: `left` are the tuples still to come."""
+
+    def __init__(self, cls: type, pools: list[list[Value]], options: dict[str, int], tuples: list[TupleVariable]) -> None:
+        self.cls = cls
+        self.pools = pools
+        self.options = options
+        self.tuples = tuples
+        self.position = 0
+
+    def advance(self, tx: Tracer) -> Value | None:
+        if self.position >= len(self.tuples):
+            return None
+        self.position += 1
+        return self.tuples[self.position - 1]
+
+    def children(self) -> Iterable[Value]:
+        return [item for pool in self.pools for item in pool]
+
+    def reconstruct(self, cg: Any) -> None:
+        loads = [lambda pool=pool: cg.build_sequence("BUILD_TUPLE", pool) for pool in self.pools]
+        named = {name: (lambda number=number: cg.load_const(number)) for name, number in self.options.items()}
+        if not self.position:
+            cg.call_object(self.cls, *loads, **named)
+        else:
+            cg.call_object(skipped, lambda: cg.call_object(self.cls, *loads, **named), lambda: cg.load_const(self.position))
+
+
+class TeeIterator(IteratorVariable):
+    """One of the iterators of itertools.tee: what was taken from the source is in `buffer`, which they share."""
+
+    cls = itertools._tee  # type: ignore[attr-defined]
+
+    def __init__(self, iterator: Value, buffer: list[Value]) -> None:
+        self.iterator = iterator
+        self.buffer = buffer
+        self.position = 0
+
+    def advance(self, tx: Tracer) -> Value | None:
+        if self.position == len(self.buffer):
+            item = self.iterator.next(tx)
+            if item is None:
+                return None
+            self.buffer.append(item)
+        self.position += 1
+        return self.buffer[self.position - 1]
+
+    def children(self) -> Iterable[Value]:
+        return (self.iterator, *self.buffer)
+
+    def reconstruct(self, cg: Any) -> None:
+        unsupported("cannot-reconstruct", value="an iterator of itertools.tee")
+
+
+class GroupByIterator(IteratorVariable):
+    """itertools.groupby: `current` is the item ahead, `key` its key; `wanted` the key of the group that was given."""
+
+    cls = itertools.groupby
+
+    def __init__(self, iterator: Value, function: Value | None) -> None:
+        self.iterator = iterator
+        self.function = function
+        self.current: Value | None = None
+        self.key: Value | None = None
+        self.wanted: Value | None = None
+        self.group: GroupIterator | None = None
+
+    def step(self, tx: Tracer) -> bool:
+        """Takes the next item; False at the end."""
+        item = self.iterator.next(tx)
+        if item is None:
+            return False
+        self.current = item
+        self.key = item if self.function is None else self.function.call(tx, [item], {})
+        return True
+
+    def advance(self, tx: Tracer) -> Value | None:
+        self.group = None
+        while self.key is None or (self.wanted is not None and tx.same_or_equal(self.wanted, self.key)):
+            if not self.step(tx):
+                return None
+        self.wanted = self.key
+        self.group = GroupIterator(self, self.key)
+        return TupleVariable([self.key, self.group])
+
+    def children(self) -> Iterable[Value]:
+        return [v for v in (self.iterator, self.function, self.current, self.key) if v is not None]
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.key is not None:
+            unsupported("cannot-reconstruct", value="a half-consumed itertools.groupby")
+        cg.call_object(itertools.groupby, lambda: cg.load(self.iterator), lambda: cg.load(self.function or NONE))
+
+
+class GroupIterator(IteratorVariable):
+    """One group: valid until the next one is asked for."""
+
+    cls = itertools._grouper  # type: ignore[attr-defined]
+
+    def __init__(self, parent: GroupByIterator, key: Value) -> None:
+        self.parent = parent
+        self.key = key
+
+    def advance(self, tx: Tracer) -> Value | None:
+        parent = self.parent
+        if parent.group is not self:
+            return None
+        if parent.current is None and not parent.step(tx):
+            return None
+        if parent.key is None:  # the key function has drawn from this group itself
+            unsupported("unsupported-iteration", value=self.describe())
+        if not tx.same_or_equal(self.key, parent.key):
+            return None
+        item, parent.current, parent.key = parent.current, None, None
+        return item
+
+    def children(self) -> Iterable[Value]:
+        return (self.parent, self.key)
+
+    def reconstruct(self, cg: Any) -> None:
+        unsupported("cannot-reconstruct", value="a group of itertools.groupby")

@@ -1,0 +1,379 @@
+"""The iterators of itertools that take from other iterators. Each can be rebuilt, half consumed, around those."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.iterators.builtin_iterators import FilterIterator, IteratorVariable, next_of_each, skipped
+from tracer.variables.values.constant import NONE
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+Value = VariableTracker
+
+
+def _empty(cg: Any) -> None:
+    cg.asm.emit("BUILD_TUPLE", 0)
+
+
+class ChainIterator(IteratorVariable):
+    """itertools.chain: `active` is the iterator in use, `sources` gives the iterables that follow."""
+
+    cls = itertools.chain
+
+    def __init__(self, sources: Value) -> None:
+        self.sources: Value | None = sources
+        self.active: Value | None = None
+
+    def advance(self, tx: Tracer) -> Value | None:
+        while self.sources is not None:
+            if self.active is None:
+                following = self.sources.next(tx)
+                if following is None:
+                    self.sources = None
+                    return None
+                self.active = following.iterate(tx)
+            item = self.active.next(tx)
+            if item is not None:
+                return item
+            self.active = None
+        return None
+
+    def children(self) -> Iterable[Value]:
+        return [value for value in (self.sources, self.active) if value is not None]
+
+    def reconstruct(self, cg: Any) -> None:
+        rest = (lambda: _empty(cg)) if self.sources is None else (lambda: cg.load(self.sources))
+        if self.active is None:
+            cg.call_object(itertools.chain.from_iterable, rest)
+            return
+        first = self.active
+        cg.call_object(
+            itertools.chain.from_iterable,
+            lambda: cg.call_object(itertools.chain, lambda: cg.build_sequence("BUILD_TUPLE", [first]), rest),
+        )
+
+
+class SliceIterator(IteratorVariable):
+    """itertools.islice: `taken` items were taken from the iterator, the next one given is at `following`."""
+
+    cls = itertools.islice
+
+    def __init__(self, iterator: Value, start: int, stop: int | None, step: int) -> None:
+        self.iterator: Value | None = iterator
+        self.following = start
+        self.stop = stop
+        self.step = step
+        self.taken = 0
+
+    def advance(self, tx: Tracer) -> Value | None:
+        if self.iterator is None:
+            return None
+        while self.taken < self.following:
+            if self.iterator.next(tx) is None:
+                self.iterator = None
+                return None
+            self.taken += 1
+        if self.stop is not None and self.taken >= self.stop:
+            self.iterator = None
+            return None
+        item = self.iterator.next(tx)
+        if item is None:
+            self.iterator = None
+            return None
+        self.taken += 1
+        self.following += self.step
+        if self.stop is not None:
+            self.following = min(self.following, self.stop)
+        return item
+
+    def children(self) -> Iterable[Value]:
+        return () if self.iterator is None else (self.iterator,)
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.iterator is None:
+            cg.call_object(itertools.islice, lambda: _empty(cg), lambda: cg.load_const(0))
+            return
+        bounds = (self.following - self.taken, None if self.stop is None else self.stop - self.taken, self.step)
+        loads = [lambda bound=bound: cg.load_const(bound) for bound in bounds]
+        cg.call_object(itertools.islice, lambda: cg.load(self.iterator), *loads)
+
+
+class CountIterator(IteratorVariable):
+    """itertools.count"""
+
+    cls = itertools.count
+
+    def __init__(self, current: Value, step: Value) -> None:
+        self.current = current
+        self.step = step
+
+    def advance(self, tx: Tracer) -> Value | None:
+        item = self.current
+        self.current = tx.binary("+", item, self.step)
+        return item
+
+    def children(self) -> Iterable[Value]:
+        return (self.current, self.step)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(itertools.count, lambda: cg.load(self.current), lambda: cg.load(self.step))
+
+
+class RepeatIterator(IteratorVariable):
+    """itertools.repeat; `left` is None without end"""
+
+    cls = itertools.repeat
+
+    def __init__(self, item: Value, left: int | None) -> None:
+        self.item = item
+        self.left = left
+
+    def advance(self, tx: Tracer) -> Value | None:
+        if self.left is not None:
+            if self.left <= 0:
+                return None
+            self.left -= 1
+        return self.item
+
+    def children(self) -> Iterable[Value]:
+        return (self.item,)
+
+    def reconstruct(self, cg: Any) -> None:
+        loads = [lambda: cg.load(self.item)]
+        if self.left is not None:
+            loads.append(lambda: cg.load_const(self.left))
+        cg.call_object(itertools.repeat, *loads)
+
+
+class CycleIterator(IteratorVariable):
+    """itertools.cycle: items are saved in the first round, then given again."""
+
+    cls = itertools.cycle
+
+    def __init__(self, iterator: Value) -> None:
+        self.iterator: Value | None = iterator
+        self.saved: list[Value] = []
+        self.position = 0
+
+    def advance(self, tx: Tracer) -> Value | None:
+        if self.iterator is not None:
+            item = self.iterator.next(tx)
+            if item is not None:
+                self.saved.append(item)
+                return item
+            self.iterator = None
+        if not self.saved:
+            return None
+        item = self.saved[self.position]
+        self.position = (self.position + 1) % len(self.saved)
+        return item
+
+    def children(self) -> Iterable[Value]:
+        return self.saved if self.iterator is None else (self.iterator, *self.saved)
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.iterator is not None:
+            saved = lambda: cg.build_sequence("BUILD_TUPLE", self.saved)  # noqa: E731
+            begun = lambda: cg.call_object(itertools.chain, saved, lambda: cg.load(self.iterator))  # noqa: E731
+            cg.call_object(skipped, lambda: cg.call_object(itertools.cycle, begun), lambda: cg.load_const(len(self.saved)))
+            return
+        items = [*self.saved[self.position :], *self.saved[: self.position]]
+        cg.call_object(itertools.cycle, lambda: cg.build_sequence("BUILD_TUPLE", items))
+
+
+class AccumulateIterator(IteratorVariable):
+    """itertools.accumulate; `total` is None before the first item"""
+
+    cls = itertools.accumulate
+
+    def __init__(self, iterator: Value, function: Value | None, initial: Value | None) -> None:
+        self.iterator = iterator
+        self.function = function
+        self.initial = initial
+        self.total: Value | None = None
+
+    def advance(self, tx: Tracer) -> Value | None:
+        if self.initial is not None:
+            self.total, self.initial = self.initial, None
+            return self.total
+        item = self.iterator.next(tx)
+        if item is None:
+            return None
+        if self.total is None:
+            self.total = item
+        elif self.function is None:
+            self.total = tx.binary("+", self.total, item)
+        else:
+            self.total = self.function.call(tx, [self.total, item], {})
+        return self.total
+
+    def children(self) -> Iterable[Value]:
+        return [v for v in (self.iterator, self.function, self.initial, self.total) if v is not None]
+
+    def reconstruct(self, cg: Any) -> None:
+        loads = [lambda: cg.load(self.iterator), lambda: cg.load(self.function or NONE)]
+        named = {} if self.initial is None else {"initial": lambda: cg.load(self.initial)}
+        cg.call_object(itertools.accumulate, *loads, **named)
+        if self.total is not None:
+            cg.asm.emit("COPY", 1)
+            cg.load_attr("__setstate__")
+            cg.call_top(lambda: cg.load(self.total))
+            cg.asm.emit("POP_TOP")
+
+
+class ZipLongestIterator(IteratorVariable):
+    """itertools.zip_longest: an exhausted iterator is None."""
+
+    cls = itertools.zip_longest
+
+    def __init__(self, iterators: list[Value], fill: Value) -> None:
+        self.iterators: list[Value | None] = list(iterators)
+        self.fill_value = fill
+
+    def advance(self, tx: Tracer) -> Value | None:
+        if all(iterator is None for iterator in self.iterators):
+            return None
+        items = []
+        for position, iterator in enumerate(self.iterators):
+            item = None if iterator is None else iterator.next(tx)
+            if item is None:
+                self.iterators[position] = None
+                if all(other is None for other in self.iterators):
+                    return None
+            items.append(self.fill_value if item is None else item)
+        return TupleVariable(items)
+
+    def children(self) -> Iterable[Value]:
+        return [*(iterator for iterator in self.iterators if iterator is not None), self.fill_value]
+
+    def reconstruct(self, cg: Any) -> None:
+        loads = [(lambda: _empty(cg)) if it is None else (lambda it=it: cg.load(it)) for it in self.iterators]
+        cg.call_object(itertools.zip_longest, *loads, fillvalue=lambda: cg.load(self.fill_value))
+
+
+class FilterFalseIterator(FilterIterator):
+    cls = itertools.filterfalse
+    keeps = False
+
+
+class WhileIterator(IteratorVariable):
+    """itertools.takewhile and dropwhile; `decided` once the predicate was false"""
+
+    def __init__(self, cls: type, predicate: Value, iterator: Value) -> None:
+        self.cls = cls
+        self.predicate = predicate
+        self.iterator = iterator
+        self.decided = False
+
+    def advance(self, tx: Tracer) -> Value | None:
+        takes = self.cls is itertools.takewhile
+        if self.decided:
+            return None if takes else self.iterator.next(tx)
+        while (item := self.iterator.next(tx)) is not None:
+            if self.predicate.call(tx, [item], {}).truth(tx):
+                if takes:
+                    return item
+                continue
+            self.decided = True
+            return None if takes else item
+        return None
+
+    def children(self) -> Iterable[Value]:
+        return (self.predicate, self.iterator)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(self.cls, lambda: cg.load(self.predicate), lambda: cg.load(self.iterator))
+        if self.decided:
+            cg.asm.emit("COPY", 1)
+            cg.load_attr("__setstate__")
+            cg.call_top(lambda: cg.load_const(1))
+            cg.asm.emit("POP_TOP")
+
+
+class StarMapIterator(IteratorVariable):
+    """itertools.starmap"""
+
+    cls = itertools.starmap
+
+    def __init__(self, function: Value, iterator: Value) -> None:
+        self.function = function
+        self.iterator = iterator
+
+    def advance(self, tx: Tracer) -> Value | None:
+        item = self.iterator.next(tx)
+        return None if item is None else self.function.call(tx, item.unpack(tx), {})
+
+    def children(self) -> Iterable[Value]:
+        return (self.function, self.iterator)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(itertools.starmap, lambda: cg.load(self.function), lambda: cg.load(self.iterator))
+
+
+class CompressIterator(IteratorVariable):
+    """itertools.compress"""
+
+    cls = itertools.compress
+
+    def __init__(self, data: Value, selectors: Value) -> None:
+        self.iterators = [data, selectors]
+
+    def advance(self, tx: Tracer) -> Value | None:
+        while (pair := next_of_each(tx, self.iterators)) is not None:
+            if pair[1].truth(tx):
+                return pair[0]
+        return None
+
+    def children(self) -> Iterable[Value]:
+        return self.iterators
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_object(itertools.compress, *(lambda it=it: cg.load(it) for it in self.iterators))
+
+
+class PairwiseIterator(IteratorVariable):
+    """itertools.pairwise; `old` is the item that the next pair begins with"""
+
+    cls = itertools.pairwise
+
+    def __init__(self, iterator: Value) -> None:
+        self.iterator: Value | None = iterator
+        self.old: Value | None = None
+
+    def advance(self, tx: Tracer) -> Value | None:
+        if self.iterator is None:
+            return None
+        if self.old is None:
+            self.old = self.iterator.next(tx)
+        old = self.old
+        if old is None or self.iterator is None:  # drawing the item may have come back here
+            self.iterator = self.old = None
+            return None
+        new = self.iterator.next(tx)
+        if new is None:
+            self.iterator = self.old = None
+            return None
+        self.old = new
+        return TupleVariable([old, new])  # type: ignore[list-item]
+
+    def children(self) -> Iterable[Value]:
+        return [value for value in (self.iterator, self.old) if value is not None]
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.old is None or self.iterator is None:
+            load = (lambda: _empty(cg)) if self.iterator is None else (lambda: cg.load(self.iterator))
+            cg.call_object(itertools.pairwise, load)
+            return
+        old = self.old
+        cg.call_object(
+            itertools.pairwise,
+            lambda: cg.call_object(
+                itertools.chain, lambda: cg.build_sequence("BUILD_TUPLE", [old]), lambda: cg.load(self.iterator)
+            ),
+        )

@@ -1,0 +1,215 @@
+"""Exception groups: how they are made, taken apart (`split`, `subgroup`, `derive`), matched by `except*`, and what is raised
+again behind its clauses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from tracer.graph_breaks import unsupported
+from tracer.protocol.lookups import defines
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.lists import ListVariable, TupleVariable
+from tracer.variables.functions.python_functions import FunctionVariable
+from tracer.variables.objects.exceptions import ExceptionVariable
+from tracer.variables.values.constant import NONE, ConstantVariable
+from tracer.variables.values.text import form
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+_FIXED = ("message", "exceptions")
+_METADATA = ("__traceback__", "__cause__", "__context__")
+_Matches = Callable[[VariableTracker], bool]
+_Halves = tuple[VariableTracker | None, VariableTracker | None]
+
+
+class ExceptionGroupVariable(ExceptionVariable):
+    """A group. What it holds is fixed when it is made, whatever happens to `args` later."""
+
+    def base_method(
+        self, tx: Tracer, base: type, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if base is BaseExceptionGroup and name in ("split", "subgroup", "derive") and len(args) == 1 and not kwargs:
+            if name == "derive":
+                return tx.class_variable(BaseExceptionGroup).call(tx, [self.field(tx, "message"), args[0]], {})
+            found, rest = _split(tx, self, _matcher(tx, args[0]), keep_rest=name == "split")
+            halves = [NONE if half is None else half for half in (found, rest)]
+            return halves[0] if name == "subgroup" else TupleVariable(halves)
+        return super().base_method(tx, base, name, args, kwargs)
+
+    def initialize(self, tx: Tracer, base: type, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> None:
+        if kwargs:
+            unsupported("call-arguments", error=f"{base.__name__} takes no arguments by name")
+        self.set_field(tx, "args", TupleVariable(args))
+
+    def _base_text(self, tx: Tracer, base: type, name: str) -> str:
+        if base is not BaseExceptionGroup:
+            return super()._base_text(tx, base, name)
+        count = len(self.exceptions(tx))
+        return f"{form(tx, self.field(tx, 'message'))} ({count} sub-exception{'s' if count != 1 else ''})"
+
+    def exceptions(self, tx: Tracer) -> list[VariableTracker]:
+        return self.field(tx, "exceptions").unpack(tx)
+
+    def reconstruct(self, cg: Any) -> None:
+        loads = [lambda name=name: cg.load(self.fields[name]) for name in _FIXED]
+        cg.call_object(BaseExceptionGroup.__new__, lambda: cg.load_class(self.cls), *loads)
+
+    def fill(self, cg: Any) -> None:
+        assert self.storage is not None
+        cg.change_attribute(self, "args", self.storage)
+        super().fill(cg)
+
+    def changeable_fields(self) -> dict[str, VariableTracker]:
+        return {name: value for name, value in self.fields.items() if name not in _FIXED}
+
+
+def is_group(value: VariableTracker) -> TypeGuard[ExceptionGroupVariable]:
+    return isinstance(value, ExceptionGroupVariable)
+
+
+# -- making ------------------------------------------------------------------------------------------------------------
+
+
+def new_group(tx: Tracer, cls: type, args: list[VariableTracker]) -> ExceptionGroupVariable:
+    """BaseExceptionGroup.__new__(cls, message, exceptions)"""
+    if len(args) != 2:
+        tx.raise_error(TypeError, f"BaseExceptionGroup.__new__() takes exactly 2 arguments ({len(args)} given)")
+    message, given = args
+    if not issubclass(message.python_type(), str):
+        tx.raise_error(TypeError, f"BaseExceptionGroup.__new__() argument 1 must be str, not {message.python_type().__name__}")
+    if not defines(given.python_type(), "__getitem__") or issubclass(given.python_type(), dict):
+        tx.raise_error(TypeError, "second argument (exceptions) must be a sequence")
+    held = given.unpack(tx)
+    if not held:
+        tx.raise_error(ValueError, "second argument (exceptions) must be a non-empty sequence")
+    for position, each in enumerate(held):
+        if not isinstance(each, ExceptionVariable):
+            tx.raise_error(ValueError, f"Item {position} of second argument (exceptions) is not an exception")
+    if not all(issubclass(each.python_type(), Exception) for each in held):
+        if cls is ExceptionGroup:
+            tx.raise_error(TypeError, "Cannot nest BaseExceptions in an ExceptionGroup")
+        if issubclass(cls, Exception):
+            tx.raise_error(TypeError, f"Cannot nest BaseExceptions in {cls.__name__!r}")
+    elif cls is BaseExceptionGroup:
+        cls = ExceptionGroup
+    made = ExceptionGroupVariable(cls, args=args)
+    exceptions = given if given.python_type() is tuple else TupleVariable(held)
+    made.fields.update(message=message, exceptions=exceptions)
+    return made
+
+
+def _group_of(tx: Tracer, exceptions: VariableTracker) -> VariableTracker:
+    """What the interpreter itself makes: without a message."""
+    return new_group(tx, BaseExceptionGroup, [ConstantVariable(""), exceptions])
+
+
+# -- taking apart ------------------------------------------------------------------------------------------------------
+
+
+def _matcher(tx: Tracer, condition: VariableTracker) -> _Matches:
+    """What `split` and `subgroup` ask of each exception."""
+    if isinstance(condition, FunctionVariable):
+        return lambda error: condition.call(tx, [error], {}).truth(tx)
+    classes = _classes(tx, condition)
+    if classes is None:
+        tx.raise_error(TypeError, "expected a function, exception type or tuple of exception types")
+    return lambda error: tx.is_exception(error, classes)
+
+
+def _classes(tx: Tracer, pattern: VariableTracker) -> tuple[type[BaseException], ...] | None:
+    """The classes of exceptions that `pattern` is or holds; None where it is something else."""
+    parts = pattern.items(tx) if isinstance(pattern, TupleVariable) else [pattern]
+    classes = tuple([part.value for part in parts if isinstance(part, ClassVariable)])
+    if len(classes) < len(parts) or not all(issubclass(cls, BaseException) for cls in classes):
+        return None
+    return classes
+
+
+def _split(tx: Tracer, error: VariableTracker, matches: _Matches, keep_rest: bool) -> _Halves:
+    """(what matches, the rest), in groups of the same nesting."""
+    if matches(error):
+        return error, None
+    if not is_group(error):
+        return None, error if keep_rest else None
+    halves = [_split(tx, each, matches, keep_rest) for each in error.exceptions(tx)]
+    found = [half for half, _ in halves if half is not None]
+    rest = [half for _, half in halves if half is not None]
+    return _subset(tx, error, found), _subset(tx, error, rest)
+
+
+def _subset(tx: Tracer, group: ExceptionGroupVariable, exceptions: list[VariableTracker]) -> VariableTracker | None:
+    """A group like `group` of some of its exceptions: as its `derive` makes it, with its traceback, context, cause and notes."""
+    if not exceptions:
+        return None
+    made = tx.read_attribute(group, "derive").call(tx, [ListVariable(exceptions)], {})
+    if not is_group(made):
+        tx.raise_error(TypeError, "derive must return an instance of BaseExceptionGroup")
+    traceback = group.field(tx, "__traceback__")
+    if not traceback.is_none():
+        made.set_field(tx, "__traceback__", traceback)
+    made.set_field(tx, "__context__", group.field(tx, "__context__"))
+    made.set_cause(tx, group.field(tx, "__cause__"))
+    notes = group.instance_attr(tx, "__notes__")
+    if notes is not None:
+        if not isinstance(notes, (ListVariable, TupleVariable)):
+            unsupported("unsupported-method", value=group.describe(), name="split")
+        made.default_set_attr(tx, "__notes__", ListVariable(notes.unpack(tx)))
+    return made
+
+
+# -- except* -----------------------------------------------------------------------------------------------------------
+
+
+def match_star(tx: Tracer, error: VariableTracker, pattern: VariableTracker) -> tuple[VariableTracker, VariableTracker]:
+    """(rest, match) of `except* pattern`; the match is None where it has none."""
+    classes = _classes(tx, pattern)
+    if classes is None:
+        tx.raise_error(TypeError, "catching classes that do not inherit from BaseException is not allowed")
+    if any(issubclass(cls, BaseExceptionGroup) for cls in classes):
+        tx.raise_error(TypeError, "catching ExceptionGroup with except* is not allowed. Use except instead.")
+    if error.is_none():
+        return NONE, NONE
+    if tx.is_exception(error, classes):
+        return NONE, error if is_group(error) else _group_of(tx, TupleVariable([error]))
+    if not is_group(error):
+        return error, NONE
+    parts = tx.read_attribute(error, "split").call(tx, [pattern], {})
+    if not isinstance(parts, TupleVariable) or len(parts.unpack(tx)) != 2:
+        unsupported("unsupported-method", value=error.describe(), name="split")
+    match, rest = parts.unpack(tx)
+    return rest, match
+
+
+def raised_behind_star(tx: Tracer, error: VariableTracker, raised: list[VariableTracker]) -> VariableTracker:
+    """What the clauses of `except*` leave to be raised, None if nothing: `raised` are the exceptions that they raised, those
+    that they raised again as they were, and what none of them took."""
+    if not raised:
+        return NONE
+    if not is_group(error):  # one clause wrapped it
+        return raised[0]
+    present = [each for each in raised if not each.is_none()]
+    again = [each for each in present if _is_part_of(tx, each, error)]
+    anew = [each for each in present if each not in again]
+    kept = {id(leaf.identity()) for each in again for leaf in _leaves(tx, each)}
+    projection, _ = _split(tx, error, lambda each: id(each.identity()) in kept, keep_rest=False)
+    if projection is not None:
+        anew.append(projection)
+    if not anew:
+        return NONE
+    return anew[0] if len(anew) == 1 else _group_of(tx, ListVariable(anew))
+
+
+def _is_part_of(tx: Tracer, error: VariableTracker, group: ExceptionGroupVariable) -> bool:
+    """Whether `error` was split off `group`: what `_subset` hands on is the same (CPython does not look at the notes)."""
+    if not is_group(error):
+        return False
+    return all(tx.is_same(error.field(tx, name), group.field(tx, name)) for name in _METADATA)
+
+
+def _leaves(tx: Tracer, error: VariableTracker) -> list[VariableTracker]:
+    if not is_group(error):
+        return [error]
+    return [leaf for each in error.exceptions(tx) for leaf in _leaves(tx, each)]

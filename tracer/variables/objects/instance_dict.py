@@ -1,0 +1,155 @@
+"""`obj.__dict__` as the traced program sees it: the attributes that were there, less and plus what the trace did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer import _C, guards
+from tracer.graph_breaks import unsupported
+from tracer.protocol.lookups import is_data_descriptor, lookup
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import AttrSource, InstanceDictSource
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.values.constant import NONE, ConstantVariable, boolean
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+
+class InstanceDictVariable(VariableTracker):
+    """A live view: reads and stores are reads and stores of attributes of `owner`."""
+
+    def __init__(self, owner: VariableTracker, value: Any) -> None:
+        self.owner = owner
+        self.value = value
+
+    def python_type(self) -> type:
+        return dict
+
+    def identity(self) -> Any:
+        return ("__dict__", self.owner.identity())
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.owner,)
+
+    def _existing(self) -> dict[str, Any]:
+        return {} if self.value is None else (_C.instance_dict(self.value) or {})
+
+    def find(self, tx: Tracer, key: VariableTracker) -> VariableTracker | None:
+        name = key.constant() if self._is_property(key) else self._name(key)
+        pending = tx.effects.attribute(self.owner, name)
+        if pending is not None or tx.effects.is_deleted(self.owner, name):
+            return pending
+        existing = self._existing()
+        if name in existing:
+            assert self.owner.source is not None
+            return tx.wrap(existing[name], AttrSource(self.owner.source, name))
+        if self.value is not None:
+            tx.guard_absent(self.owner, name)
+        return None
+
+    def snapshot(self, tx: Tracer) -> DictVariable:
+        """All of it, with a guard on the set of names."""
+        existing = self._existing()
+        if self.value is not None:
+            assert self.owner.source is not None
+            tx.guard(guards.DictKeysMatch(InstanceDictSource(self.owner.source), tuple(existing)))
+        unmoved = [name for name in existing if not tx.effects.is_set_again(self.owner, name)]
+        stored = [name for name in tx.effects.attributes(self.owner) if not self._is_slot(name)]
+        names = dict.fromkeys([*unmoved, *stored])
+        entries: dict[Any, Any] = {}
+        for name in names:
+            key = ConstantVariable(name)
+            value = self.find(tx, key)
+            if value is not None:
+                entries[name] = (key, value)
+        return DictVariable(entries)
+
+    def truth(self, tx: Tracer) -> bool:
+        return self.snapshot(tx).truth(tx)
+
+    def length(self, tx: Tracer) -> VariableTracker:
+        return self.snapshot(tx).length(tx)
+
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        return self.snapshot(tx).iterate(tx)
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        return boolean(self.find(tx, item) is not None)
+
+    def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
+        found = self.find(tx, key)
+        if found is None:
+            tx.raise_error(KeyError, key.constant())
+        return found
+
+    def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        tx.effects.store_attribute(self.owner, self._name(key), value)
+
+    def _name(self, key: VariableTracker) -> str:
+        """The attribute that a key is; not one that a class attribute shadows, which is another than stands in the dict."""
+        if not key.is_constant() or type(key.constant()) is not str or self._is_slot(key.constant()):
+            unsupported("unsupported-subscript", value="__dict__", key=key.describe())
+        return key.constant()  # type: ignore[no-any-return]
+
+    def _is_property(self, key: VariableTracker) -> bool:
+        """Whether the class has a property of that name: it stands beside what the dict has."""
+        if not isinstance(self.owner, UserObjectVariable) or not key.is_constant() or type(key.constant()) is not str:
+            return False
+        return type(lookup(self.owner.cls, key.constant())[1]) is property
+
+    def _is_slot(self, name: str) -> bool:
+        """Whether an attribute lies elsewhere."""
+        return isinstance(self.owner, UserObjectVariable) and is_data_descriptor(lookup(self.owner.cls, name)[1])
+
+    def del_item(self, tx: Tracer, key: VariableTracker) -> None:
+        if self.find(tx, key) is None:
+            tx.raise_error(KeyError, key.constant())
+        tx.delete_attribute(self.owner, key.constant())
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if not hasattr(dict, name):
+            tx.raise_error(AttributeError, f"'dict' object has no attribute {name!r}")
+        return tx.bound_builtin_method(self, name)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name == "get":
+            return self.find(tx, args[0]) or (args[1] if len(args) > 1 else NONE)
+        if name == "__contains__":
+            return self.contains(tx, args[0])
+        if name == "__getitem__":
+            return self.get_item(tx, args[0])
+        if name == "__setitem__":
+            self.set_item(tx, args[0], args[1])
+            return NONE
+        if name == "update":
+            for key, value in tx.pairs_of(args[0]) if args else ():
+                self.set_item(tx, key, value)
+            for name_, value in kwargs.items():
+                self.set_item(tx, ConstantVariable(name_), value)
+            return NONE
+        if name == "pop":
+            found = self.find(tx, args[0])
+            if found is None:
+                if len(args) < 2:
+                    tx.raise_error(KeyError, args[0].constant())
+                return args[1]
+            self.del_item(tx, args[0])
+            return found
+        if name == "setdefault":
+            found = self.find(tx, args[0])
+            if found is None:
+                found = args[1] if len(args) > 1 else NONE
+                self.set_item(tx, args[0], found)
+            return found
+        if name in ("keys", "values", "items", "copy", "__len__", "__iter__"):
+            return self.snapshot(tx).call_method(tx, name, args, kwargs)
+        unsupported("unsupported-method", value="__dict__", name=name)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load(self.owner)
+        cg.load_attr("__dict__")

@@ -1,0 +1,294 @@
+"""Instances of user classes: how their attributes and special methods are found, stored and deleted, by CPython's rules.
+
+An object may also be an instance of a built-in class (a dict subclass, an exception): then `storage` is the tracked value
+that models that side of it, and the built-in class' own methods act on it.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer import _C
+from tracer.graph_breaks import unsupported
+from tracer.protocol.lookups import C_METHOD_TYPES, MISSING, defines, is_data_descriptor, lookup, refuse_changed_class, type_name
+from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.sources import AttrSource
+from tracer.sources.reading import field_index, is_a, type_dict
+from tracer.variables.containers.tuples import TupleVariable
+from tracer.variables.functions.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
+from tracer.variables.values.constant import ConstantVariable
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+    from tracer.sources import Source
+
+
+class InstanceVariable(VariableTracker):
+    """An instance of `cls`. `value` is the object when it existed before the frame ran, None when the trace made it."""
+
+    def __init__(
+        self,
+        cls: type,
+        value: Any = None,
+        source: Source | None = None,
+        storage: VariableTracker | None = None,
+    ) -> None:
+        self.cls = cls
+        self.value = value
+        self.source = source
+        self.storage = storage
+        self.made_class: VariableTracker | None = None  # where the trace made the class
+
+    @property
+    def storage(self) -> VariableTracker | None:
+        return self._storage
+
+    @storage.setter
+    def storage(self, value: VariableTracker | None) -> None:
+        self._storage = value
+        if value is not None and not isinstance(value, (ConstantVariable, TupleVariable)):
+            value.holder = self
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def identity(self) -> Any:
+        return self if self.value is None else self.value
+
+    def children(self) -> Iterable[VariableTracker]:
+        return [part for part in (self.storage, self.made_class) if part is not None]
+
+    def _path(self) -> Source:
+        """How an object that existed before is reached."""
+        assert self.source is not None
+        return self.source
+
+    # -- attributes ----------------------------------------------------------------------------------------------
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        _, custom = lookup(self.cls, "__getattribute__")
+        if isinstance(custom, types.FunctionType):
+            return self._call_class_function(tx, "__getattribute__", [ConstantVariable(name)])
+        return self.default_get_attr(tx, name)
+
+    def default_get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        """object.__getattribute__, then __getattr__"""
+        try:
+            found = self.find_attr(tx, name)
+        except ObservedException as raised:
+            if tx.is_exception(raised.value, AttributeError) and self._has_getattr():
+                found = None
+            else:
+                raise
+        if found is not None:
+            return found
+        if self.cls.__dict__.get("__getattr__") is None and self._uses_module_getattr():
+            return self._module_attr(tx, name)
+        if self._has_getattr():
+            return self._call_class_function(tx, "__getattr__", [ConstantVariable(name)])
+        tx.raise_error(AttributeError, f"{type_name(self.cls)!r} object has no attribute {name!r}")
+
+    def find_attr(self, tx: Tracer, name: str) -> VariableTracker | None:
+        """What `object.__getattribute__` finds, None where it would raise AttributeError."""
+        refuse_changed_class(tx, self.cls, name)
+        owner, static = lookup(self.cls, name)
+        if static is not MISSING and is_data_descriptor(static):
+            return self._through_descriptor(tx, name, owner, static)
+        instance = self.instance_attr(tx, name)
+        if instance is not None:
+            return instance
+        if name == "__class__":
+            return tx.class_variable(self.cls, self)
+        if static is MISSING:
+            return None
+        return self._bind(tx, name, owner, static)
+
+    def instance_attr(self, tx: Tracer, name: str) -> VariableTracker | None:
+        """An attribute in the instance's own dict."""
+        pending = tx.effects.attribute(self, name)
+        if pending is not None:
+            return pending
+        if self.value is None or tx.effects.is_deleted(self, name):
+            return None
+        attributes = _C.instance_dict(self.value)
+        if attributes is not None and name in attributes:
+            return tx.wrap(attributes[name], AttrSource(self._path(), name))
+        if attributes is not None:
+            tx.guard_absent(self, name)
+        return None
+
+    def _through_descriptor(self, tx: Tracer, name: str, owner: Any, static: Any) -> VariableTracker | None:
+        if is_a(static, property):
+            if static.fget is None:
+                tx.raise_error(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no getter")
+            return tx.class_attr(owner, name, self, part="fget").call(tx, [self], {})
+        if name == "__dict__" and is_a(static, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+            return tx.instance_dict(self, self.value)
+        if is_a(static, types.MemberDescriptorType):
+            return self.slot(tx, name)
+        if is_a(static, types.GetSetDescriptorType):
+            return self._c_attribute(tx, name, static)
+        if field_index(static) is not None and isinstance(self.storage, TupleVariable):
+            return self.storage.item(tx, field_index(static))  # type: ignore[arg-type]
+        getter = lookup(type(static), "__get__")[1]
+        if isinstance(getter, types.FunctionType):
+            descriptor = tx.class_attr(owner, name, self)
+            return descriptor.call_method(tx, "__get__", [self, tx.class_variable(self.cls, self)], {})
+        unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
+
+    def slot(self, tx: Tracer, name: str) -> VariableTracker | None:
+        """The value of a slot, None if it is empty."""
+        pending = tx.effects.attribute(self, name)
+        if pending is not None or self.value is None or tx.effects.is_deleted(self, name):
+            return pending
+        try:
+            value = _C.raw_attr(self.value, name)
+        except AttributeError:
+            tx.guard_absent(self, name)
+            return None
+        return tx.wrap(value, AttrSource(self._path(), name))
+
+    def _c_attribute(self, tx: Tracer, name: str, static: Any) -> VariableTracker | None:
+        pending = tx.effects.attribute(self, name)
+        if pending is not None:
+            return pending
+        if name == "__class__":
+            return tx.class_variable(self.cls, self)
+        if name in ("__weakref__", "__doc__"):
+            unsupported("unsupported-descriptor", name=name, kind="attribute of a C type")
+        if self.storage is not None:
+            return self.storage.get_attr(tx, name)
+        unsupported("unsupported-descriptor", name=name, kind="attribute of a C type")
+
+    def _bind(self, tx: Tracer, name: str, owner: Any, static: Any) -> VariableTracker:
+        """A non-data class attribute read through the instance."""
+        if is_a(static, staticmethod):
+            return tx.class_attr(owner, name, self, part="__func__")
+        if is_a(static, classmethod):
+            return BoundMethodVariable(tx.class_attr(owner, name, self, part="__func__"), tx.class_variable(self.cls, self))
+        if is_a(static, types.FunctionType):
+            return BoundMethodVariable(tx.class_attr(owner, name, self), self)
+        if is_a(static, C_METHOD_TYPES) or is_a(static, types.BuiltinFunctionType):
+            return BuiltinMethodVariable(self, name)
+        if not defines(type(static), "__get__"):
+            return tx.class_attr(owner, name, self)
+        descriptor = tx.class_attr(owner, name, self)
+        getter = lookup(type(static), "__get__")[1]
+        if isinstance(getter, types.FunctionType):
+            return descriptor.call_method(tx, "__get__", [self, tx.class_variable(self.cls, self)], {})
+        if isinstance(descriptor, CallableVariable):
+            return BoundMethodVariable(descriptor, self)
+        unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
+
+    # -- __getattr__ ---------------------------------------------------------------------------------------------
+
+    def _has_getattr(self) -> bool:
+        return lookup(self.cls, "__getattr__")[1] is not MISSING
+
+    def _uses_module_getattr(self) -> bool:
+        return lookup(self.cls, "__getattr__")[1] is _MODULE_GETATTR
+
+    def _module_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        """nn.Module.__getattr__: parameters, buffers and submodules, in that order."""
+        for table in ("_parameters", "_buffers", "_modules"):
+            members = self.instance_attr(tx, table)
+            if members is not None:
+                found = members.call_method(tx, "get", [ConstantVariable(name), _ABSENT], {})
+                if found is not _ABSENT:
+                    return found
+        tx.raise_error(AttributeError, f"{type_name(self.cls)!r} object has no attribute {name!r}")
+
+    # -- stores --------------------------------------------------------------------------------------------------
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if isinstance(lookup(self.cls, "__setattr__")[1], types.FunctionType):
+            self._call_class_function(tx, "__setattr__", [ConstantVariable(name), value])
+            return
+        self.default_set_attr(tx, name, value)
+
+    def default_set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        """object.__setattr__"""
+        refuse_changed_class(tx, self.cls, name)
+        owner, static = lookup(self.cls, name)
+        if static is not MISSING and is_data_descriptor(static):
+            if is_a(static, property):
+                if static.fset is None:
+                    tx.raise_error(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no setter")
+                tx.class_attr(owner, name, self, part="fset").call(tx, [self, value], {})
+                return
+            setter = lookup(type(static), "__set__")[1]
+            if isinstance(setter, types.FunctionType):
+                tx.class_attr(owner, name, self).call_method(tx, "__set__", [self, value], {})
+                return
+            if not is_a(static, types.MemberDescriptorType) or "__slots__" not in type_dict(owner):  # C's may be read-only
+                unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        elif not self.cls.__dictoffset__:
+            tx.raise_error(AttributeError, f"{type_name(self.cls)!r} object has no attribute {name!r}")
+        tx.effects.store_attribute(self, name, value)
+
+    def del_attr(self, tx: Tracer, name: str) -> None:
+        if isinstance(lookup(self.cls, "__delattr__")[1], types.FunctionType):
+            self._call_class_function(tx, "__delattr__", [ConstantVariable(name)])
+            return
+        self.default_del_attr(tx, name)
+
+    def default_del_attr(self, tx: Tracer, name: str) -> None:
+        """object.__delattr__"""
+        owner, static = lookup(self.cls, name)
+        if static is not MISSING and is_data_descriptor(static):
+            if not self._delete_through(tx, name, owner, static):
+                unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+            return
+        if self.instance_attr(tx, name) is None:
+            tx.raise_error(AttributeError, f"{type_name(self.cls)!r} object has no attribute {name!r}")
+        tx.delete_attribute(self, name)
+
+    def _delete_through(self, tx: Tracer, name: str, owner: Any, static: Any) -> bool:
+        """Whether a data descriptor could be asked to delete the attribute."""
+        if is_a(static, property) and static.fdel is not None:
+            tx.class_attr(owner, name, self, part="fdel").call(tx, [self], {})
+        elif isinstance(lookup(type(static), "__delete__")[1], types.FunctionType):
+            tx.class_attr(owner, name, self).call_method(tx, "__delete__", [self], {})
+        elif is_a(static, types.MemberDescriptorType):
+            if self.slot(tx, name) is None:
+                tx.raise_error(AttributeError, name)
+            tx.delete_attribute(self, name)
+        else:
+            return False
+        return True
+
+    # -- special methods -----------------------------------------------------------------------------------------
+
+    def special(self, tx: Tracer, name: str) -> VariableTracker | None:
+        """A special method, looked up on the class as CPython does."""
+        refuse_changed_class(tx, self.cls, name)
+        owner, static = lookup(self.cls, name)
+        if static is None and name != "__hash__":  # C calls it, or says in words of its own that there is none
+            unsupported("unsupported-descriptor", name=name, kind="NoneType")
+        inherited = owner is object and name in ("__eq__", "__ne__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__")
+        if static is MISSING or static is None or inherited:
+            return None
+        try:
+            if is_data_descriptor(static):
+                return self._through_descriptor(tx, name, owner, static)
+            return self._bind(tx, name, owner, static)
+        except ObservedException:  # which C drops for some methods, and not for others
+            unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
+
+    def call_special(self, tx: Tracer, name: str, *args: VariableTracker) -> VariableTracker | None:
+        """None when the class has no such method."""
+        method = self.special(tx, name)
+        return None if method is None else method.call(tx, list(args), {})
+
+    def _call_class_function(self, tx: Tracer, name: str, args: list[VariableTracker]) -> VariableTracker:
+        method = self.special(tx, name)
+        assert method is not None
+        return method.call(tx, args, {})
+
+
+_MODULE_GETATTR = torch.nn.Module.__dict__["__getattr__"]
+_ABSENT = ConstantVariable(None)

@@ -1,0 +1,149 @@
+"""Python modules: their attributes are the globals that traced code reads."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+from tracer import guards
+from tracer.graph_breaks import unsupported
+from tracer.protocol.lookups import MISSING, is_data_descriptor, lookup
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import GenericAttrSource, ModuleGlobalsSource, ModuleSource, Source
+from tracer.variables.functions.callables import BuiltinMethodVariable
+from tracer.variables.values.constant import ConstantVariable
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+_MISSING = object()
+_C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType)
+
+
+class PythonModuleVariable(VariableTracker):
+    def __init__(self, value: types.ModuleType, source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return f"PythonModuleVariable({self.value.__name__})"
+
+    __repr__ = describe
+
+    def identity(self) -> Any:
+        return self.value
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self.value
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        stored = tx.global_effect(vars(self.value), name)
+        if stored is not None:
+            return stored
+        if not self._reads_plainly():
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        value = vars(self.value).get(name, _MISSING)
+        if value is not _MISSING:
+            return tx.wrap(value, self.attribute_source(name))
+        if name in ("__dict__", "__class__"):
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        if isinstance(getattr(types.ModuleType, name, None), _C_METHODS):
+            return BuiltinMethodVariable(self, name)
+        if type(self.value).__module__.startswith("torch."):
+            return self._attribute_of_namespace(tx, name)
+        source = self.attribute_source(name)
+        if not isinstance(source, ModuleGlobalsSource):  # a module that is not under its name in sys.modules
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        tx.guard(guards.NotInGlobals(source))
+        function = vars(self.value).get("__getattr__")
+        if isinstance(function, types.FunctionType):
+            own = tx.wrap(function, self.attribute_source("__getattr__"))
+            return own.call(tx, [ConstantVariable(name)], {})
+        if function is not None or any(lookup(type(self.value), found)[1] is not MISSING for found in (name, "__getattr__")):
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        tx.raise_error(AttributeError, f"module {self.value.__name__!r} has no attribute {name!r}")
+
+    def _reads_plainly(self) -> bool:
+        """Whether reading what is in the module's dict runs no code of the program."""
+        kind = type(self.value)
+        return kind is types.ModuleType or lookup(kind, "__getattribute__")[0] is types.ModuleType
+
+    def _attribute_of_namespace(self, tx: Tracer, name: str) -> VariableTracker:
+        """`torch.ops.aten.add` and the like: modules of torch that find operators when they are asked."""
+        value = getattr(self.value, name, _MISSING)
+        if value is _MISSING:
+            tx.raise_error(AttributeError, f"module {self.value.__name__!r} has no attribute {name!r}")
+        if vars(self.value).get(name, _MISSING) is not value:
+            if self.source is None:
+                unsupported("unsupported-attribute", value=self.describe(), name=name)
+            return tx.wrap(value, GenericAttrSource(self.source, name))
+        return tx.wrap(value, self.attribute_source(name))
+
+    def attribute_source(self, name: str) -> Source:
+        module_name = self.value.__name__
+        if sys.modules.get(module_name) is self.value:
+            return ModuleGlobalsSource(module_name, name)
+        if self.source is None:
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        return GenericAttrSource(self.source, name)
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if lookup(type(self.value), "__setattr__")[1] is not types.ModuleType.__setattr__:
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        if is_data_descriptor(lookup(type(self.value), name)[1]):
+            unsupported("unsupported-attribute-store", value=self.describe(), name=name)
+        tx.effects.store_global(vars(self.value), name, value)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_object(self.value)
+
+
+class LoadedModulesVariable(VariableTracker):
+    """`sys.modules`, which grows all the time: what is asked by name is guarded, and nothing else."""
+
+    def __init__(self, source: Source) -> None:
+        self.source: Source = source
+
+    def python_type(self) -> type:
+        return dict
+
+    def identity(self) -> Any:
+        return sys.modules
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+
+    def _find(self, tx: Tracer, key: VariableTracker) -> VariableTracker | None:
+        name = key.constant() if key.is_constant() else None
+        if type(name) is not str:
+            unsupported("unsupported-subscript", value="sys.modules", key=key.describe())
+        tx.guard(guards.DictContains(self.source, name, name in sys.modules))
+        return tx.wrap(sys.modules[name], ModuleSource(name)) if name in sys.modules else None
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        return ConstantVariable(self._find(tx, item) is not None)
+
+    def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
+        found = self._find(tx, key)
+        if found is None:
+            tx.raise_error(KeyError, key.constant())
+        return found
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name == "get" and len(args) in (1, 2) and not kwargs:
+            return self._find(tx, args[0]) or (args[1] if len(args) == 2 else ConstantVariable(None))
+        if name in ("__contains__", "__getitem__") and len(args) == 1 and not kwargs:
+            return (self.contains if name == "__contains__" else self.get_item)(tx, args[0])
+        unsupported("unsupported-method", value="sys.modules", name=name)

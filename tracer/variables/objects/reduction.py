@@ -1,0 +1,87 @@
+"""What object.__reduce_ex__ gives: how to make an object again, as `copy` and `pickle` ask for it."""
+
+from __future__ import annotations
+
+import copyreg
+from typing import TYPE_CHECKING, Any
+
+from tracer.graph_breaks import unsupported
+from tracer.protocol.lookups import defines, lookup
+from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.sources import ModuleGlobalsSource
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.containers.lists import ListVariable, TupleVariable
+from tracer.variables.values.constant import NONE
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+    from tracer.variables.objects.objects import UserObjectVariable
+
+
+def reduced(tx: Tracer, owner: UserObjectVariable, name: str, args: list[VariableTracker]) -> VariableTracker:
+    """object.__reduce_ex__(owner, protocol) and what it is made of (CPython's Objects/typeobject.c, reduce_newobj)"""
+    if name == "__getstate__":
+        return _state(tx, owner)
+    if name == "__reduce__" or not args or not args[0].is_constant() or args[0].constant() < 2:
+        unsupported("unsupported-method", value=owner.describe(), name=name)
+    if lookup(owner.cls, "__reduce__")[0] is not object:
+        return owner.call_method(tx, "__reduce__", [], {})
+    if lookup(owner.cls, "__getnewargs_ex__")[0] is not None:
+        unsupported("unsupported-method", value=owner.describe(), name="__getnewargs_ex__")
+    arguments = owner.call_special(tx, "__getnewargs__")
+    if arguments is not None and not issubclass(arguments.python_type(), tuple):
+        unsupported("unsupported-method", value=owner.describe(), name="__getnewargs__")
+    new = tx.wrap(copyreg.__newobj__, ModuleGlobalsSource("copyreg", "__newobj__"))  # type: ignore[attr-defined]
+    made_of = [tx.class_variable(owner.cls, owner), *([] if arguments is None else arguments.unpack(tx))]
+    state = owner.call_method(tx, "__getstate__", [], {})
+    items = pairs = NONE
+    if isinstance(owner.storage, ListVariable):
+        items = owner.iterate(tx)  # type: ignore[assignment]
+    elif isinstance(owner.storage, DictVariable):
+        pairs = owner.call_method(tx, "items", [], {}).iterate(tx)  # type: ignore[assignment]
+    elif owner.storage is not None and arguments is None:
+        unsupported("unsupported-method", value=owner.describe(), name=name)
+    return TupleVariable([new, TupleVariable(made_of), state, items, pairs])
+
+
+def _state(tx: Tracer, owner: UserObjectVariable) -> VariableTracker:
+    """The dict of the object, with the values of its slots beside it; None if there are none."""
+    state: VariableTracker = NONE
+    if owner.cls.__dictoffset__:
+        attributes = tx.instance_dict(owner, owner.value)
+        if attributes.truth(tx):
+            state = attributes
+    values: dict[str, VariableTracker] = {}
+    names = _slot_names(owner.cls)
+    if vars(owner.cls).get("__slotnames__", names) != names:  # which the program has set
+        unsupported("unsupported-attribute", value=owner.describe(), name="__slotnames__")
+    for name in names:
+        value = _slot_value(tx, owner, name)
+        if value is not None:
+            values[name] = value
+    return TupleVariable([state, tx.new_dict(values)]) if values else state
+
+
+def _slot_value(tx: Tracer, owner: UserObjectVariable, name: str) -> VariableTracker | None:
+    """None for an empty slot, unless the class has another answer."""
+    if not defines(owner.cls, "__getattr__") and lookup(owner.cls, "__getattribute__")[0] is object:
+        return owner.slot(tx, name)
+    try:
+        return owner.get_attr(tx, name)
+    except ObservedException as raised:
+        if not tx.is_exception(raised.value, AttributeError):
+            raise
+        return None
+
+
+def _slot_names(cls: type) -> list[str]:
+    """copyreg._slotnames, which leaves its result on the class"""
+    names = []
+    for base in cls.__mro__:
+        slots: Any = lookup(base, "__slots__")[1] if "__slots__" in base.__dict__ else ()
+        for name in (slots,) if isinstance(slots, str) else slots:
+            private = name.startswith("__") and not name.endswith("__")
+            stripped = base.__name__.lstrip("_")
+            if name not in ("__dict__", "__weakref__"):
+                names.append(f"_{stripped}{name}" if private and stripped else name)
+    return names

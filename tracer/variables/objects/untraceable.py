@@ -1,0 +1,47 @@
+"""Values that the tracer cannot look into: they are passed on as they are, and any operation on one breaks the graph."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import GenericAttrSource
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+    from tracer.sources import Source
+
+
+class OpaqueVariable(VariableTracker):
+    def __init__(self, cls: type, source: Source) -> None:
+        self.cls = cls
+        self.source: Source = source
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def describe(self) -> str:
+        return f"OpaqueVariable({self.cls.__qualname__}, {self.source.name})"
+
+    __repr__ = describe
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        return None if other is self or (other.is_none()) else self._unknown(op)
+
+    def _unknown(self, op: str) -> Any:
+        return super().get_attr(None, op)  # type: ignore[arg-type]  # breaks the graph
+
+
+class ThreadLocalVariable(OpaqueVariable):
+    """A `threading.local`: what it holds in this thread is read, in a guard too, through C, which finds the thread's own."""
+
+    def __init__(self, value: threading.local, source: Source) -> None:
+        super().__init__(threading.local, source)
+        self.value = value
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        held = self.value.__dict__
+        if name not in held:
+            return super().get_attr(tx, name)
+        return tx.wrap(held[name], GenericAttrSource(self.source, name))

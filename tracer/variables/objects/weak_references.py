@@ -1,0 +1,161 @@
+"""Weak references and context variables: what they lead to is read through them, and guarded there."""
+
+from __future__ import annotations
+
+import contextvars
+import weakref
+from collections.abc import Container, Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer import guards
+from tracer.graph_breaks import unsupported
+from tracer.protocol.lazy import Unwrapped
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import ContextVarSource, Source, WeakTargetSource
+from tracer.variables.builders.builder import VariableBuilder, tracks
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import NONE
+
+if TYPE_CHECKING:
+    from tracer.effects.log import Effects
+    from tracer.protocol.tracer import Tracer
+
+
+class WeakReferenceVariable(VariableTracker):
+    """A weakref.ref: one that existed, or one that the trace makes, of which an object has one. It is asked only while its target
+    is alive for sure."""
+
+    def __init__(
+        self, value: Any, source: Source | None, target: VariableTracker | None = None, made_at: int | None = None
+    ) -> None:
+        self.value = value
+        self.source = source
+        self.target = target
+        self.made_at = made_at
+
+    def python_type(self) -> type:
+        return weakref.ReferenceType
+
+    def identity(self) -> Any:
+        return self if self.value is None else self.value
+
+    def is_one(self, tx: Tracer, other: WeakReferenceVariable) -> bool:
+        """`self is other`, where at least one of the two is made."""
+        if self.source is None and other.source is None:
+            return tx.is_same(self.target, other.target)  # type: ignore[no-any-return]
+        made = self if self.source is None else other
+        if made.target.source is not None:  # type: ignore[union-attr]  # the other may be what Python gives again
+            unsupported("identity-of-a-value", left=self.describe(), right=other.describe())
+        return False
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def children(self) -> Iterable[VariableTracker]:
+        return () if self.target is None else (self.target,)
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        if args or kwargs:
+            unsupported("call-arguments", error="a weak reference takes no arguments")
+        if self.target is None:
+            assert self.source is not None
+            target = self.value()
+            if target is None:
+                tx.guard(guards.WeakrefAlive(self.source, False))
+                return NONE
+            self.target = tx.wrap(target, WeakTargetSource(self.source))
+        if not _is_held(tx, self.target):
+            unsupported("unsupported-call", value="a weak reference to what the frame may have dropped")
+        return self.target
+
+    def reconstruct(self, cg: Any) -> None:
+        assert self.target is not None
+        cg.call_object(weakref.ref, lambda: cg.load_weakly(self.target, self.made_at))
+
+
+def leads_to(effects: Effects, values: Iterable[Any], targets: Container[VariableTracker]) -> bool:
+    """Whether tracked values hold one of the targets, be it not by weak references alone."""
+    todo, seen = list(values), set()
+    while todo:
+        value = todo.pop()
+        if value in targets:
+            return True
+        if isinstance(value, VariableTracker) and value not in seen and not isinstance(value, WeakReferenceVariable):
+            seen.add(value)
+            todo.extend(effects.held_by(value))
+    return False
+
+
+def _is_held(tx: Tracer, target: VariableTracker) -> bool:
+    """False for what the trace made, for an argument of the frame, and for what may have been held by what the trace has changed,
+    where no variable and no operand of the open frames leads to it any more."""
+    is_input = target.source is not None and isinstance(target, TensorVariable)
+    obj = target.real(tx) if is_input else target.identity()  # type: ignore[attr-defined]
+    stored = [value for _, _, value in tx.effects.stored_globals()]
+    changed = stored or any(each.source is not None for each in tx.effects.mutated)
+    if target.source is not None and not changed and not any(argument is obj for argument in tx.trace.builder.arguments):
+        return True
+    held = [*stored, *_in_frames(tx)]
+    return any(isinstance(value, Unwrapped) and value.value is obj for value in held) or leads_to(tx.effects, held, (target,))
+
+
+def _in_frames(tx: Tracer) -> list[Any]:
+    """What the open frames hold."""
+    values: list[Any] = []
+    for frame in tx.frames():
+        values += (*frame.stack, *frame.locals.values(), *(cell.contents for cell in frame.cells.values()))
+    return values
+
+
+class ContextVarVariable(VariableTracker):
+    """A contextvars.ContextVar; storing in it breaks the graph."""
+
+    def __init__(self, value: contextvars.ContextVar[Any], source: Source) -> None:
+        self.value = value
+        self.source: Source = source
+
+    def python_type(self) -> type:
+        return contextvars.ContextVar
+
+    def describe(self) -> str:
+        return f"ContextVarVariable({self.value.name})"
+
+    __repr__ = describe
+
+    def identity(self) -> Any:
+        return self.value
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self.value
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name in ("get", "set", "reset"):
+            return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+        return super().get_attr(tx, name)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        is_set = self.value in contextvars.copy_context()
+        if name != "get" or kwargs or (args and not is_set):
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        try:
+            value = self.value.get()
+        except LookupError:
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        return tx.wrap(value, ContextVarSource(self.source))
+
+
+@tracks(weakref.ReferenceType)
+def _weak_reference(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.TypeMatch(source, weakref.ReferenceType))
+    return builder.remember(value, WeakReferenceVariable(value, source))  # type: ignore[no-any-return]
+
+
+@tracks(contextvars.ContextVar)
+def _context_variable(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    builder.guard(guards.IdMatch(source, value))
+    return builder.remember(value, ContextVarVariable(value, source))  # type: ignore[no-any-return]

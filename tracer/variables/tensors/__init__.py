@@ -1,0 +1,1 @@
+"""Tensors, NumPy's arrays, parameters, and classes that override torch's functions."""

@@ -1,0 +1,221 @@
+"""Backward passes inside a traced function: `torch.autograd.grad` is an operation of the graph, and `backward()` is that, and
+what is done with the gradients of leaves.
+
+Autograd's own record of the region is what both follow, in CPython and on fakes. A backend that compiles the graph sees nothing
+of what led to its inputs: they have to be leaves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import torch
+
+from tracer import guards
+from tracer.graph.operations.gradients import (
+    add_to_gradient,
+    first_gradient,
+    first_gradient_with_history,
+    keeps_layout,
+    kept_gradient,
+    sum_of_gradients,
+)
+from tracer.graph.output_graph import EXAMPLE
+from tracer.graph_breaks import unsupported
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import DrawnTensorSource, GenericAttrSource
+from tracer.variables.containers.tuples import TupleVariable
+from tracer.variables.values.constant import NONE, boolean
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+
+class Retained(NamedTuple):
+    """Since which step a tensor has hooks or retains its gradient; whether that can go on outside of the graph."""
+
+    step: int | None
+    leaves: bool
+
+
+_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+
+
+def _refuse(name: str, why: str) -> NoReturn:
+    unsupported("autograd-in-trace", name=f"{name}, {why},")
+
+
+def _need_leaves(tx: Tracer, name: str) -> list[VariableTracker]:
+    """The inputs that gradients may flow to."""
+    if torch._C._are_functorch_transforms_active():
+        _refuse(name, "under a transform of torch.func")
+    if tx.output.world.fake_mode.met_wrapper:
+        _refuse(name, "where a tensor has its own __torch_dispatch__")
+    leaves = []
+    for tensor in tx.trace.input_tensors:
+        if tensor.fake.requires_grad:
+            if not tensor.fake.is_leaf:
+                _refuse(name, f"where {tensor.source.name} was computed before")
+            tx.guard(guards.LeafMatch(tensor.source, True))
+            leaves.append(tensor)
+    return leaves
+
+
+def gradients(tx: Tracer, outputs: VariableTracker, inputs: VariableTracker, *args: Any, **kwargs: Any) -> VariableTracker:
+    """torch.autograd.grad"""
+    name = "torch.autograd.grad"
+    _need_leaves(tx, name)
+    given = [_tuple(tx, outputs), _tuple(tx, inputs), *args]
+    for tensor in given[1].unpack(tx) if isinstance(given[1], TupleVariable) else given[1:2]:
+        _refuse_hooks_of_leaf(tx, name, tensor, _HOOKS[:1])
+    result = tx.call_in_graph(torch.autograd.grad, given, kwargs)
+    if _kept_on_the_way(tx):
+        _refuse(name, "which passes a tensor that retains its gradient")
+    return result  # type: ignore[no-any-return]
+
+
+def _tuple(tx: Tracer, value: VariableTracker) -> VariableTracker:
+    return value if issubclass(value.python_type(), torch.Tensor) else TupleVariable(value.unpack(tx))
+
+
+def backward(
+    tx: Tracer,
+    tensors: VariableTracker,
+    grad_tensors: VariableTracker = NONE,
+    retain_graph: VariableTracker = NONE,
+    create_graph: VariableTracker = NONE,
+    inputs: VariableTracker = NONE,
+) -> VariableTracker:
+    """torch.autograd.backward"""
+    differentiable = create_graph.truth(tx)
+    leaves = _leaves(tx) if inputs is NONE else _tuple_of_leaves(tx, inputs)
+    used, keeping = _used(tx, tensors, grad_tensors, leaves)
+    if not used:
+        _refuse("backward", "which leads to no leaf that is known here")
+    for leaf in used:
+        _refuse_hooks(tx, leaf)
+    options = {"retain_graph": retain_graph, "create_graph": boolean(differentiable)}
+    result = tx.call_in_graph(torch.autograd.grad, [tensors, TupleVariable([*used, *keeping]), grad_tensors], options)
+    found = result.unpack(tx)
+    for leaf, gradient in zip(used, found):
+        _accumulate(tx, leaf, gradient, differentiable)
+    for tensor, gradient in zip(keeping, found[len(used) :]):
+        _keep(tx, tensor, gradient, differentiable)
+    _kept_on_the_way(tx)
+    return NONE
+
+
+def retain_gradient(tx: Tracer, tensor: Any) -> None:
+    """tensor.retain_grad(), of a tensor that the graph makes and that is no leaf: backward passes inside of the graph keep its
+    gradient; where it leaves the graph, it is told so. A compiler would not lead gradients through it there."""
+    if torch._C._are_functorch_transforms_active():
+        _refuse("retain_grad", "under a transform of torch.func")
+    tx.effects.mutate(tensor)
+    step = tx.break_step() if tensor.hooked_at is None else tensor.hooked_at  # type: ignore[attr-defined]
+    tensor.retained = Retained(step, tx.output.runs_as_written)
+    tx.output.run_fake(torch.Tensor.retain_grad, (tensor.fake,), {}, "retain_grad")  # autograd tells which passes it is part of
+    tx.trace.retaining.append(tensor)
+
+
+def _kept_on_the_way(tx: Tracer) -> list[Any]:
+    """The tensors that retain their gradients and have got one on fakes, of which these forget it."""
+    found = [tensor for tensor in tx.trace.retaining if tensor.fake.grad is not None]
+    for tensor in found:
+        if tensor.fake.grad.layout is not torch.strided:
+            _refuse("backward", "which gives a sparse gradient")
+        if tensor.fake._backward_hooks:  # it keeps what they make of it
+            step = None if tx.output.runs_as_written else tensor.retained.step
+            unsupported("autograd-in-trace", break_step=step, name="backward, to a tensor with hooks that retains its gradient,")
+        tensor.fake.grad = None
+    return found
+
+
+def _tuple_of_leaves(tx: Tracer, inputs: VariableTracker) -> list[Any]:
+    _need_leaves(tx, "backward")
+    given = _tuple(tx, inputs)
+    tensors: list[Any] = given.unpack(tx) if isinstance(given, TupleVariable) else [given]
+    if not all(tensor.fake.is_leaf or tensor.is_made_parameter for tensor in tensors):
+        _refuse("backward", "with inputs that are no leaves")
+    return tensors
+
+
+def _leaves(tx: Tracer) -> list[Any]:
+    """All that the region knows: its inputs, and what it made itself."""
+    leaves: list[Any] = _need_leaves(tx, "backward")
+    behind = {item.node for source, item in tx.output.inputs.items() if isinstance(source, DrawnTensorSource)}  # parameters
+    for node in tx.output.graph.nodes:
+        example = node.meta.get(EXAMPLE)
+        if not isinstance(example, torch.Tensor) or not example.requires_grad:
+            continue
+        leaf: Any = tx.output.tracked(example)
+        if leaf is not None and leaf.is_made_parameter:
+            leaves.append(leaf)
+        elif example.is_leaf and node not in behind:
+            if leaf is None:
+                _refuse("backward", "to a tensor that is no variable")
+            leaves.append(leaf)
+    return list(dict.fromkeys(leaves))
+
+
+def _used(tx: Tracer, tensors: VariableTracker, grad_tensors: VariableTracker, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
+    """The leaves that gradients arrive at, and the tensors between that keep theirs."""
+
+    def fakes(value: VariableTracker) -> Any:
+        if isinstance(value, TupleVariable):
+            return [fakes(item) for item in value.unpack(tx)]
+        return value.constant() if value.is_constant() else value.fake  # type: ignore[attr-defined]
+
+    args = fakes(tensors), [leaf.fake for leaf in leaves], fakes(grad_tensors)
+    found = tx.output.run_fake(torch.autograd.grad, args, {"retain_graph": True, "allow_unused": True}, "backward")
+    for gradient in found:
+        if gradient is not None and gradient.layout is not torch.strided:
+            _refuse("backward", "which gives a sparse gradient")
+    return [leaf for leaf, gradient in zip(leaves, found) if gradient is not None], _kept_on_the_way(tx)
+
+
+def _refuse_hooks(tx: Tracer, leaf: Any) -> None:
+    if not keeps_layout(leaf.fake):
+        _refuse("backward", "to a leaf with gaps in its memory")
+    _refuse_hooks_of_leaf(tx, "backward", leaf, _HOOKS)
+
+
+def _refuse_hooks_of_leaf(tx: Tracer, what: str, leaf: Any, kinds: tuple[str, ...]) -> None:
+    """A compiler knows nothing of them; those that the trace itself sets are not there yet."""
+    if leaf.hooked_at is not None and is_leaf_outside(tx, leaf):
+        _refuse(what, "to a leaf with hooks")
+    if leaf.source is not None:
+        for name in kinds:
+            hooks = tx.wrap(getattr(leaf.real(tx), name), GenericAttrSource(leaf.source, name))
+            if not hooks.is_constant():
+                _refuse(what, "to a leaf with hooks")
+
+
+def is_leaf_outside(tx: Tracer, tensor: Any) -> bool:
+    """Whether a tensor is a leaf that requires a gradient outside of the graph, or will be one."""
+    if tensor.source is None or not tensor.fake.requires_grad:
+        return bool(tensor.is_made_parameter)
+    return bool(tensor.get_attr(tx, "is_leaf").constant())
+
+
+def _accumulate(tx: Tracer, leaf: Any, gradient: VariableTracker, differentiable: bool) -> None:
+    before: Any = leaf.get_attr(tx, "grad") if leaf.source is not None else tx.effects.attribute(leaf, "grad")
+    if before is None or before.is_constant():
+        first = first_gradient_with_history if differentiable else first_gradient
+        tx.effects.store_attribute(leaf, "grad", tx.output.call_function(first, (leaf.node, gradient.graph_arg()), {}))
+        return
+    both = before.graph_arg(), gradient.graph_arg()
+    if before.source is not None and before.fake.requires_grad:
+        _refuse("backward", "to a leaf whose gradient has a history")
+    if differentiable:
+        tx.effects.store_attribute(leaf, "grad", tx.output.call_function(sum_of_gradients, both, {}))
+    elif before.fake.requires_grad:
+        tx.output.call_function(add_to_gradient, both, {})
+    else:
+        before.call_method(tx, "add_", [gradient], {})
+
+
+def _keep(tx: Tracer, tensor: Any, gradient: VariableTracker, differentiable: bool) -> None:
+    before = tx.effects.attribute(tensor, "grad")
+    old = None if before is None or before.is_constant() else before.graph_arg()
+    kept = tx.output.call_function(kept_gradient, (old, gradient.graph_arg(), differentiable), {})
+    tx.effects.store_attribute(tensor, "grad", kept)

@@ -1,0 +1,73 @@
+"""Subscripts of tensors, as arguments of the graph. A symbolic index becomes a `select`: torch's own subscript would fix it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.lists import SequenceVariable, SliceVariable, TupleVariable
+from tracer.variables.functions.callables import CallableVariable
+from tracer.variables.values.constant import ConstantVariable
+from tracer.variables.values.symbolic import SymNodeVariable
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+    from tracer.variables.tensors.tensor import TensorVariable
+
+WHOLE = ConstantVariable(Ellipsis)
+
+
+def subscript(tx: Tracer, key: VariableTracker) -> Any:
+    """A subscript as an FX argument: ints, slices, None, Ellipsis, tensors and lists of them."""
+    if isinstance(key, SliceVariable) or key.is_constant():
+        return key.graph_arg()
+    if isinstance(key, SequenceVariable):
+        if key.cls is list and any(map(_depends_on_data, key.items(tx))):  # torch itself makes a tensor of it
+            return tx.as_graph_arg(tx.call_library(CallableVariable(torch.tensor), [key], {}))
+        items = [subscript(tx, item) for item in key.items(tx)]
+        return tuple(items) if issubclass(key.cls, tuple) else items
+    return tx.as_graph_arg(key)
+
+
+def _depends_on_data(value: VariableTracker) -> bool:
+    return isinstance(value, SymNodeVariable) and value.depends_on_data()
+
+
+def select_symbolic(tx: Tracer, tensor: TensorVariable, key: VariableTracker) -> tuple[TensorVariable, VariableTracker | None]:
+    """(tensor, key), or where `tensor[key]` has symbolic indices: (the view that it is, None)"""
+    items = key.items(tx) if isinstance(key, TupleVariable) else [key]
+    if not any(isinstance(item, SymNodeVariable) for item in items) or not all(map(_is_basic, items)):
+        return tensor, key
+    skipped = tensor.fake.dim() - sum(map(_dims_used, items))
+    dim = 0
+    view: Any = tensor
+    for item in items:  # one by one and in this order, as torch does
+        at = ConstantVariable(dim)
+        if isinstance(item, SliceVariable):
+            whole = ConstantVariable(slice(None))
+            view = view.get_item(tx, TupleVariable([whole] * dim + [item]))
+            dim += 1
+        elif _is_ellipsis(item):
+            dim += skipped
+        elif _dims_used(item) == 0:
+            view = view.call_method(tx, "unsqueeze", [at], {})
+            dim += 1
+        else:
+            view = view.call_method(tx, "select", [at, item], {})
+    return view, None
+
+
+def _is_basic(item: VariableTracker) -> bool:
+    if isinstance(item, (SliceVariable, SymNodeVariable)):
+        return item.python_type() in (slice, int)
+    return item.is_constant() and (item.constant() is None or item.constant() is Ellipsis or type(item.constant()) is int)
+
+
+def _dims_used(item: VariableTracker) -> int:
+    return 0 if item.is_constant() and (item.constant() is None or item.constant() is Ellipsis) else 1
+
+
+def _is_ellipsis(item: VariableTracker) -> bool:
+    return item.is_constant() and item.constant() is Ellipsis

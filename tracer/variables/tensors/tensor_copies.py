@@ -1,0 +1,87 @@
+"""`copy.copy` and `copy.deepcopy` of tensors, where an operation of the graph gives the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer import guards
+from tracer.graph.fakes.fake_tensors import storage_of
+from tracer.graph_breaks import unsupported
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import GenericAttrSource
+from tracer.variables.containers.dicts import DictVariable
+from tracer.variables.functions.python_functions import as_written
+from tracer.variables.values.identities import IdVariable
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+    from tracer.variables.tensors.tensor import TensorVariable
+
+_PARAMETER_COPY = as_written(torch.nn.Parameter.__deepcopy__)
+
+
+class MemoVariable(DictVariable):
+    """The memo of one `copy.deepcopy`, which nobody else fills."""
+
+
+def shallow_copy(tx: Tracer, tensor: TensorVariable) -> VariableTracker:
+    """Another tensor over the same memory."""
+    _refuse_what_is_more_than_data(tx, tensor, "__copy__")
+    return tx.output.call_method("detach", (tensor.node,), {})
+
+
+def deep_copy(tx: Tracer, tensor: TensorVariable, memo: VariableTracker) -> VariableTracker:
+    """A tensor is copied like by clone(). What shares its memory would have a copy that shares the memory of its copy; a
+    parameter has a copy of its own memory in any case."""
+    if tensor.cls is torch.nn.Parameter:
+        return tx.inline(_PARAMETER_COPY, [tensor, memo], {})  # type: ignore[no-any-return]
+    known = isinstance(memo, MemoVariable) or (isinstance(memo, DictVariable) and not memo.entries)
+    if not known or not tensor.fake.is_contiguous() or not _fills_its_storage(tx, tensor):
+        unsupported("data-dependent-method", value=tensor.describe(), name="__deepcopy__")
+    _refuse_what_is_more_than_data(tx, tensor, "__deepcopy__")
+    for key, _ in memo.pairs(tx):  # type: ignore[attr-defined]
+        other: Any = key.value if isinstance(key, IdVariable) else None
+        if hasattr(other, "fake"):
+            _rely_on_own_memory(tx, tensor, other)
+    return tx.output.call_method("clone", (tensor.node,), {})
+
+
+def _fills_its_storage(tx: Tracer, tensor: TensorVariable) -> bool:
+    """The storage is copied as a whole, and the copy lies in that as the tensor does in its own."""
+    fake = tensor.fake
+    storage = storage_of(fake)
+    inputs = [item for item in tx.output.inputs.values() if isinstance(item.fake, torch.Tensor)]
+    holders = [item for item in inputs if storage_of(item.fake) == storage]
+    if not holders:
+        return bool(fake.storage_offset() == 0) and bool(fake.untyped_storage().nbytes() == fake.numel() * fake.itemsize)
+    for item in holders:
+        if guards.fills_storage(item.real) and bool(item.fake.numel() == fake.numel()):
+            tx.guard(guards.FillsStorage(item.source))
+            return True
+    return False
+
+
+def _refuse_what_is_more_than_data(tx: Tracer, tensor: TensorVariable, name: str) -> None:
+    """Gradients, attributes of the tensor's own, lazy conjugation."""
+    fake = tensor.fake
+    plain = tensor.cls is torch.Tensor and not (fake.requires_grad or fake.is_conj() or fake.is_neg())
+    if not plain or tx.effects.attributes(tensor) or not tensor.get_attr(tx, "grad").is_none():
+        unsupported("data-dependent-method", value=tensor.describe(), name=name)
+    if tensor.source is not None:
+        attributes = tx.wrap(tensor.real(tx).__dict__, GenericAttrSource(tensor.source, "__dict__"))
+        if attributes.truth(tx):
+            unsupported("data-dependent-method", value=f"{tensor.describe()}, which has attributes of its own", name=name)
+
+
+def _rely_on_own_memory(tx: Tracer, tensor: TensorVariable, other: TensorVariable) -> None:
+    """The two have no storage in common, which is guarded where both lie in memory of inputs."""
+    mine, others = storage_of(tensor.fake), storage_of(other.fake)
+    if mine == others:
+        beside = f"{tensor.describe()}, beside one that shares its memory,"
+        unsupported("data-dependent-method", value=beside, name="__deepcopy__")
+    inputs = [item for item in tx.output.inputs.values() if isinstance(item.fake, torch.Tensor)]
+    sources = [next((item.source for item in inputs if storage_of(item.fake) == each), None) for each in (mine, others)]
+    if None not in sources:
+        tx.guard(guards.MemoryApart(tuple(sources), (1,), True))  # type: ignore[arg-type]

@@ -1,0 +1,67 @@
+"""`tensor.data = other`: from then on the tensor is, in the graph, another one in the memory of `other`; the object itself is
+given that memory after the graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer import guards
+from tracer.graph.fakes.exchanged_data import data_for, exchanged, exchanged_at, is_exchanged_leaf
+from tracer.graph.fakes.wrapper_fakes import WrapperFake
+from tracer.graph_breaks import unsupported
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+    from tracer.variables.tensors.tensor import TensorVariable
+
+
+def exchange_data(tx: Tracer, tensor: TensorVariable, other: TensorVariable) -> None:
+    before: Any = tensor.fake
+    step = tx.break_step()  # type: ignore[attr-defined]
+    leaf = bool(before.is_leaf) or is_exchanged_leaf(before)
+    _refuse_what_cannot_be_told(tx, tensor, other.fake, leaf)
+    refuse_unlike_data(tx, tensor, other.fake)
+    data: Any = tx.output.call_function(data_for, (tensor.node, other.node), {})
+    if tensor.source is None:
+        tx.effects.mutate(tensor)
+    else:
+        tx.effects.store_attribute(tensor, "data", data)
+    node, fake = data.node, data.fake
+    if before.requires_grad:
+        made: Any = tx.output.call_function(exchanged, (tensor.node, data.node), {})
+        node, fake = made.node, made.fake
+        fake.exchanged_at = step if leaf else None
+        tx.output.function_views.note([fake], [data.fake], step)
+        tx.output.track(fake, tensor)
+    tensor.node, tensor.fake = node, fake
+
+
+def _refuse_what_cannot_be_told(tx: Tracer, tensor: TensorVariable, data: torch.Tensor, leaf: bool) -> None:
+    before = tensor.fake
+    alike = before.dtype == data.dtype
+    if before.requires_grad:
+        alike = alike and before.shape == data.shape  # a gradient has the size that the tensor had
+        if tensor.source is not None:
+            tx.guard(guards.LeafMatch(tensor.source, tensor.real(tx).is_leaf))
+        elif leaf:
+            alike = False
+    if not alike:
+        unsupported("unsupported-attribute-store", value=tensor.describe(), name="data")
+
+
+def refuse_unlike_data(tx: Tracer, tensor: TensorVariable, data: torch.Tensor) -> None:
+    before = tensor.fake
+    alike = (before.device, before.layout) == (data.device, data.layout)
+    plain = tensor.cls in (torch.Tensor, torch.nn.Parameter) and not (before.is_conj() or before.is_neg())
+    plain = plain and type(data) is not WrapperFake
+    if not alike or not plain or torch._C._are_functorch_transforms_active() or tx.trace.overrides.active:
+        unsupported("unsupported-attribute-store", value=tensor.describe(), name="data")
+
+
+def refuse_exchanged_leaf(tensor: TensorVariable) -> None:
+    """A write to a leaf that requires a gradient, which CPython does not allow: for it, the very leaf has to be there."""
+    step = exchanged_at(tensor.fake) if torch.is_grad_enabled() else None
+    if step is not None:
+        unsupported("mutation-of-input", break_step=step, value="a leaf whose data were exchanged")

@@ -1,0 +1,361 @@
+"""Methods of tensors that are more than one operation of the graph: questions about metadata, answered now, methods that
+hand data to Python, and methods that nothing can trace. What is not named here goes into the graph under its name."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer import config
+from tracer.graph.operations.tensor_hooks import add_hook
+from tracer.graph.storage_offsets import offset_in_storage
+from tracer.graph_breaks import unsupported
+from tracer.protocol.models import model_of
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.lists import ListVariable, SizeVariable, TupleVariable
+from tracer.variables.containers.ranges import as_int
+from tracer.variables.tensors.backward import backward, retain_gradient
+from tracer.variables.tensors.tensor_copies import deep_copy
+from tracer.variables.values.constant import FALSE, NONE, ConstantVariable, boolean, fold
+from tracer.variables.values.symbolic import apply, is_number
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+    from tracer.variables.tensors.tensor import TensorVariable
+
+Method = Callable[..., VariableTracker | None]  # None: an operation of the graph after all
+_METHODS: dict[str, Method] = {}
+
+
+def tensor_method(name: str) -> Method | None:
+    return _METHODS.get(name)
+
+
+def _methods(names: str) -> Callable[[Method], Method]:
+    def register(method: Method) -> Method:
+        for name in names.split():
+            _METHODS[name] = method
+        return method
+
+    return register
+
+
+def _each(names: str, make: Callable[[str], Method]) -> None:
+    for name in names.split():
+        if hasattr(torch.Tensor, name):
+            _METHODS[name] = make(name)
+
+
+# -- sizes ---------------------------------------------------------------------------------------------------------------
+
+
+@_methods("size")
+def _size(tx: Tracer, self: TensorVariable, dim: VariableTracker = NONE) -> VariableTracker:
+    sizes = self.size(tx)
+    return sizes if dim.is_none() else _at(tx, self, sizes, dim)
+
+
+@_methods("stride")
+def _stride(tx: Tracer, self: TensorVariable, dim: VariableTracker = NONE) -> VariableTracker:
+    strides = TupleVariable(self.strides(tx))
+    return strides if dim.is_none() else _at(tx, self, strides, dim)
+
+
+def _at(tx: Tracer, self: TensorVariable, numbers: TupleVariable, dim: VariableTracker) -> VariableTracker:
+    index, rank = as_int(tx, dim), self.fake.dim()
+    if index is None or dim.python_type() is bool or not -rank <= index < rank:
+        unsupported("call-arguments", error=f"dim {dim.describe()} of a tensor with {rank} dims")
+    return numbers.item(tx, index)
+
+
+@_methods("dim ndimension")
+def _dim(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    return ConstantVariable(self.fake.dim())
+
+
+@_methods("numel nelement")
+def _numel(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    return self.size(tx).call_method(tx, "numel", [], {})
+
+
+@_methods("storage_offset")
+def _storage_offset(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    offset: Any = offset_in_storage(tx.output, self.fake)
+    if offset is None and tx.output.traces_wrapper:  # of which the graph keeps nothing but what it gives
+        offset = self.fake.storage_offset()
+    if isinstance(offset, torch.SymInt):
+        offset = None
+    if offset is not None:
+        return ConstantVariable(offset)
+    unsupported("unsupported-method", value=self.describe(), name="storage_offset")
+
+
+@_methods("__len__")
+def _len(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    return self.length(tx)
+
+
+@_methods("as_subclass")
+def _as_subclass(tx: Tracer, self: TensorVariable, cls: VariableTracker) -> VariableTracker:
+    return tx.as_subclass(self, cls)  # type: ignore[no-any-return]
+
+
+# -- questions -----------------------------------------------------------------------------------------------------------
+
+
+def _answer(name: str) -> Method:
+    def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        if name == "dim_order":
+            self.asks_layout(tx)
+        question = getattr(self.fake, name)
+        constants = [arg.constant() for arg in args]
+        return tx.literal(tx.output.run_fake(question, constants, {key: arg.constant() for key, arg in kwargs.items()}, name))
+
+    return method
+
+
+_each("is_contiguous is_floating_point is_complex is_signed element_size get_device is_neg is_conj has_names dim_order", _answer)
+
+
+@_methods("is_inference")
+def _is_inference(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    return ConstantVariable(self.fake.is_inference() if self.source is None else self.real(tx).is_inference())
+
+
+@_methods("is_same_size")
+def _is_same_size(tx: Tracer, self: TensorVariable, other: VariableTracker) -> VariableTracker:
+    return tx.compare("==", self.size(tx), other.get_attr(tx, "shape"))
+
+
+@_methods("type")
+def _type(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker | None:
+    if not args and not kwargs:
+        return ConstantVariable(self.fake.type())
+    kind = getattr(args[0], "value", None) if args else None
+    dtype = getattr(kind, "dtype", None)
+    if isinstance(kind, type) and isinstance(dtype, torch.dtype) and self.fake.device.type == "cpu" and not kind.is_cuda:  # type: ignore[attr-defined]
+        return self.call_method(tx, "to", [ConstantVariable(dtype)], kwargs)  # torch.HalfTensor and its like
+    return None
+
+
+@_methods("new")
+def _new(tx: Tracer, self: TensorVariable, *sizes: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    """The old way to say `new_empty`; sequences other than a size are data."""
+    of_ints = all(is_number(size) and size.python_type() is int for size in sizes)
+    if kwargs or not (of_ints or (len(sizes) == 1 and isinstance(sizes[0], SizeVariable))):
+        unsupported("unsupported-method", value=self.describe(), name="new")
+    return self.call_method(tx, "new_empty", list(sizes) if sizes else [ConstantVariable(0)], {})
+
+
+# -- Python's protocols --------------------------------------------------------------------------------------------------
+
+
+@_methods("__setitem__")
+def _setitem(tx: Tracer, self: TensorVariable, key: VariableTracker, value: VariableTracker) -> VariableTracker:
+    self.set_item(tx, key, value)
+    return NONE
+
+
+@_methods("__getitem__")
+def _getitem(tx: Tracer, self: TensorVariable, key: VariableTracker) -> VariableTracker:
+    return self.get_item(tx, key)
+
+
+@_methods("__iter__")
+def _iter(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    return self.iterate(tx)
+
+
+@_methods("__contains__")
+def _contains(tx: Tracer, self: TensorVariable, item: VariableTracker) -> VariableTracker:
+    return self.contains(tx, item)
+
+
+@_methods("__hash__")
+def _hash(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    unsupported("unhashable-in-trace", value="the hash of a tensor")
+
+
+# -- NumPy ---------------------------------------------------------------------------------------------------------------
+
+
+@_methods("numpy")
+def _numpy(tx: Tracer, self: TensorVariable, *, force: VariableTracker = FALSE) -> VariableTracker:
+    fake: Any = self.fake
+    if fake.device.type != "cpu" or fake.layout is not torch.strided or fake.is_conj() or fake.is_neg():
+        unsupported("data-dependent-method", value=self.describe(), name="numpy")
+    if fake.requires_grad:
+        if not force.truth(tx):
+            unsupported("data-dependent-method", value=f"{self.describe()}, which requires a gradient,", name="numpy")
+        self = self.call_method(tx, "detach", [], {})  # type: ignore[assignment]
+    return tx.array_of(self)
+
+
+# -- data ----------------------------------------------------------------------------------------------------------------
+
+
+@_methods("item")
+def _item(tx: Tracer, self: TensorVariable) -> VariableTracker | None:
+    if self.known is not None:
+        return ConstantVariable(self.known.item())
+    if config.capture_scalar_outputs:
+        return None
+    unsupported("tensor-item", value=self.describe())
+
+
+@_methods("narrow")
+def _narrow(
+    tx: Tracer, self: TensorVariable, dim: VariableTracker, start: VariableTracker, length: VariableTracker
+) -> VariableTracker | None:
+    """A tensor that says where to start is asked for its number, as torch does inside."""
+    fake = getattr(start, "fake", None)
+    if fake is None or fake.dim() or fake.dtype.is_floating_point:
+        return None
+    return self.call_method(tx, "narrow", [dim, start.call_method(tx, "item", [], {}), length], {})
+
+
+@_methods("tolist")
+def _tolist(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    if self.known is not None:
+        return tx.literal(self.known.tolist())
+    if not config.capture_scalar_outputs:
+        unsupported("data-dependent-method", value=self.describe(), name="tolist")
+    if self.fake.dim() == 0:
+        return self.call_method(tx, "item", [], {})
+    return ListVariable([row.call_method(tx, "tolist", [], {}) for row in self.unpack(tx)])
+
+
+_NUMBERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "__int__": (int, torch.sym_int),
+    "__float__": (float, torch.sym_float),
+}
+
+
+def _number(name: str) -> Method:
+    convert, symbolically = _NUMBERS[name]
+
+    def method(tx: Tracer, self: TensorVariable) -> VariableTracker:
+        if self.known is not None:
+            return ConstantVariable(convert(self.known))
+        if not config.capture_scalar_outputs:
+            unsupported("tensor-item", value=self.describe())
+        item = self.call_method(tx, "item", [], {})
+        if item.python_type() is convert:
+            return item
+        if not is_number(item) or item.is_constant():
+            unsupported("tensor-item", value=self.describe())
+        return apply(tx, symbolically, item)
+
+    return method
+
+
+_each("__int__ __float__", _number)
+
+
+@_methods("__bool__ __nonzero__")
+def _bool(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    return boolean(self.truth(tx))
+
+
+@_methods("__index__")
+def _position(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    if self.known is not None:
+        return fold(tx, operator.index, self.known)
+    unsupported("tensor-item", value=self.describe())
+
+
+@_methods("__complex__")
+def _other_number(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    unsupported("tensor-item", value=self.describe())
+
+
+def _hands_out_data(name: str) -> Method:
+    def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        unsupported("data-dependent-method", value=self.describe(), name=name)
+
+    return method
+
+
+_each(
+    "data_ptr const_data_ptr __array__ __array_wrap__ untyped_storage storage _storage _typed_storage storage_type "
+    "__reduce_ex__ __reduce__ __copy__ __getstate__ __setstate__ __sizeof__ __repr__ __str__ __format__ "
+    "__dlpack__ __dlpack_device__ apply_ map_ map2_ is_set_to is_nonzero __dir__",
+    _hands_out_data,
+)
+
+
+_methods("__deepcopy__")(deep_copy)
+
+
+def _refused(name: str) -> Method:
+    def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        unsupported("unsupported-method", value=self.describe(), name=name)
+
+    return method
+
+
+_each(
+    "share_memory_ is_shared pin_memory is_pinned resize_ resize_as_ resize resize_as set_ module_load "
+    "_is_view _use_count _view_func _view_func_unsafe _make_subclass _make_wrapper_subclass rename rename_ refine_names "
+    "align_to align_as is_coalesced to_sparse to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc to_sparse_coo "
+    "to_mkldnn sparse_resize_ sparse_resize_and_clear_ reinforce",
+    _refused,
+)
+
+
+@_methods("backward")
+def _backward(
+    tx: Tracer,
+    self: TensorVariable,
+    gradient: VariableTracker = NONE,
+    retain_graph: VariableTracker = NONE,
+    create_graph: VariableTracker = NONE,
+    inputs: VariableTracker = NONE,
+) -> VariableTracker:
+    return backward(tx, self, gradient, retain_graph, create_graph, inputs)
+
+
+def _sets_a_hook(name: str) -> Method:
+    def method(tx: Tracer, self: TensorVariable, hook: VariableTracker) -> VariableTracker:
+        return model_of(add_hook)(tx, self, hook, name)  # type: ignore[misc, no-any-return]
+
+    return method
+
+
+_each("register_hook register_post_accumulate_grad_hook", _sets_a_hook)
+
+
+@_methods("retain_grad")
+def _retain_grad(tx: Tracer, self: TensorVariable) -> VariableTracker:
+    if self.get_attr(tx, "is_leaf").constant() and self.fake.requires_grad:
+        return NONE
+    if self.source is not None or not self.fake.requires_grad or self.cls is not torch.Tensor:
+        unsupported("autograd-in-trace", name="retain_grad")
+    if self.retained is None:
+        retain_gradient(tx, self)
+    return NONE
+
+
+# -- metadata of inputs --------------------------------------------------------------------------------------------------
+
+
+def _changes_metadata(name: str) -> Method:
+    def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> None:
+        if self.source is not None:
+            unsupported("mutation-of-input", value=f"{self.describe()}, by {name}")
+
+    return method
+
+
+_each("t_ squeeze_ unsqueeze_ transpose_ swapaxes_ swapdims_ as_strided_ detach_", _changes_metadata)
+
+
+@_methods("requires_grad_")
+def _requires_grad(
+    tx: Tracer, self: TensorVariable, requires_grad: VariableTracker = ConstantVariable(True)
+) -> VariableTracker | None:
+    wanted = requires_grad.truth(tx)
+    return self if self.fake.requires_grad is wanted else self.require_gradient(tx, wanted)

@@ -1,0 +1,174 @@
+"""Tensors whose class has a `__torch_dispatch__` of its own: wrappers around other tensors.
+
+In the graph they are what they are in the program, and an operation on one is one node. What it gives is found out by tracing
+the `__torch_dispatch__` (`interpreter.wrapper_dispatch`).
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer.graph.fakes.wrapper_fakes import has_plain_metadata, overridden_methods
+from tracer.graph_breaks import unsupported
+from tracer.protocol.lookups import MISSING, is_data_descriptor, lookup
+from tracer.protocol.variable import VariableTracker
+from tracer.sources import AttrSource
+from tracer.sources.reading import is_a, raw_attr
+from tracer.variables.containers.lists import SequenceVariable
+from tracer.variables.tensors.overrides import TensorSubclassVariable
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.tensors.tensor_methods import tensor_method
+from tracer.variables.values.symbolic import SymNodeVariable
+
+if TYPE_CHECKING:
+    from torch import fx
+
+    from tracer.protocol.tracer import Tracer
+    from tracer.sources import Source
+
+# Questions about metadata, and what is an operation of the graph after all; others that have a model are left to CPython.
+_METHODS = frozenset(
+    "size stride storage_offset dim ndimension numel nelement is_contiguous is_floating_point is_complex is_signed element_size "
+    "get_device is_neg is_conj is_same_size type new __len__ __getitem__ __setitem__ __iter__ narrow requires_grad_".split()
+)
+
+
+def is_wrapper_class(cls: type) -> bool:
+    """Whether tensors of a class may be captured as they are: everything that is the class's own is its `__torch_dispatch__`, and
+    methods that torch.Tensor has not."""
+    if not issubclass(cls, torch.Tensor) or type(cls) not in (type(torch.Tensor), type(torch.nn.Parameter)):
+        return False
+    static = lookup(cls, "__torch_dispatch__")[1]
+    if not is_a(static, classmethod) or not is_a(static.__func__, types.FunctionType):
+        return False
+    return all(_is_named_method(name, lookup(cls, name)[1]) for name in overridden_methods(cls))
+
+
+def _is_named_method(name: str, static: Any) -> bool:
+    """Whether nothing but a call by this name comes to a method."""
+    return not name.startswith("__") and is_a(static, (types.FunctionType, classmethod, staticmethod))
+
+
+def is_wrapper(value: torch.Tensor) -> bool:
+    return is_wrapper_class(type(value)) and has_plain_metadata(value)
+
+
+_MODELS_OF_TENSORS = ("tracer.library.torch_.", "tracer.library.numpy_", "tracer.library.copy_")
+_MODELS_OF_WRAPPERS = tuple(f"tracer.library.torch_.{name}" for name in ("overrides", "pytree_", "wrappers", "metadata"))
+
+
+def refuse_wrappers(model: Any, name: str, values: Iterable[VariableTracker]) -> None:
+    """What is done with plain tensors besides calling operations of the graph is not known to be the same for wrappers."""
+    module = model.__module__
+    if not module.startswith(_MODELS_OF_TENSORS) or module in _MODELS_OF_WRAPPERS:
+        return
+    for value in values:
+        if isinstance(value, WrapperVariable):
+            unsupported("tensor-subclass", cls=value.cls.__qualname__, source=name)
+        if isinstance(value, SequenceVariable):
+            refuse_wrappers(model, name, [part for part in value.children() if isinstance(part, VariableTracker)])
+
+
+class WrapperVariable(TensorSubclassVariable):
+    """`parts`: the attributes of one that an operation of the graph makes; what holds tensors there is known by its fakes."""
+
+    def __init__(
+        self, node: fx.Node, fake: torch.Tensor, source: Source | None, cls: type, parts: dict[str, VariableTracker] | None = None
+    ) -> None:
+        super().__init__(node, fake, source, cls)
+        self.parts = parts or {}
+        self._read: dict[str, VariableTracker] = {}
+
+    def describe(self) -> str:
+        return f"WrapperVariable({self.cls.__qualname__}, {self.node.name})"
+
+    __repr__ = describe
+
+    def reconstruct(self, cg: Any) -> None:
+        TensorVariable.reconstruct(self, cg)
+
+    # -- attributes ------------------------------------------------------------------------------------------------------
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if self._shadows(tx, name):
+            return self._instance_attr(tx, name)
+        return super().get_attr(tx, name)
+
+    def _shadows(self, tx: Tracer, name: str) -> bool:
+        """Whether the tensor itself has an attribute of the name of a method, as `inner`, which it gives instead."""
+        if tx.effects.attribute(self, name) is not None or not self._holds(tx, name):
+            return False
+        static = lookup(self.cls, name)[1]
+        return static is MISSING or _is_slot(static) or not is_data_descriptor(static)
+
+    def _holds(self, tx: Tracer, name: str) -> bool:
+        if tx.effects.is_deleted(self, name):
+            return False
+        if self.source is None:
+            return name in self.parts
+        try:
+            raw_attr(self.real(tx), name)
+        except AttributeError:
+            return False
+        return True
+
+    def _is_in_instance(self, tx: Tracer, name: str) -> bool:
+        return self._holds(tx, name) if self.source is None else super()._is_in_instance(tx, name)
+
+    def _instance_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name not in self.parts:
+            if self.source is None or not self._holds(tx, name):
+                return super()._instance_attr(tx, name)
+            return tx.wrap(raw_attr(self.real(tx), name), AttrSource(self.source, name))  # type: ignore[no-any-return]
+        if name not in self._read:
+            self._read[name] = self._part(tx, self.parts[name], getattr, (self.node, name))
+        return self._read[name]
+
+    def _part(self, tx: Tracer, known: VariableTracker, read: Any, args: tuple[Any, ...]) -> VariableTracker:
+        """The tracked form of what an attribute holds, or an item of that, which the graph can read."""
+        if known.is_constant() or known.source is not None:
+            return known
+        if isinstance(known, (TensorVariable, SymNodeVariable)):
+            example = known.fake if isinstance(known, TensorVariable) else known.example
+            return tx.output.wrap(tx.output.create_node("call_function", read, args, {}, example, pure=True), example)
+        if isinstance(known, SequenceVariable) and known.cls in (tuple, torch.Size):
+            node = tx.output.create_node("call_function", read, args, {}, None, pure=True)
+            items = [self._part(tx, item, _item, (node, index)) for index, item in enumerate(known.items(tx))]
+            return type(known)(items)
+        unsupported("tensor-subclass", cls=self.cls.__qualname__, source=f"an attribute that holds {known.describe()}")
+
+    def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
+        if self.source is None and not tx.output.traces_wrapper or name == "data":
+            unsupported("tensor-subclass", cls=self.cls.__qualname__, source=f"a store to .{name}")
+        static = lookup(self.cls, name)[1]
+        if static is MISSING or _is_slot(static) or not is_data_descriptor(static):
+            tx.effects.store_attribute(self, name, value)
+        else:
+            super().set_attr(tx, name, value)
+
+    # -- methods ---------------------------------------------------------------------------------------------------------
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if tx.effects.attribute(self, name) is not None or self._shadows(tx, name):
+            return self.get_attr(tx, name).call(tx, args, kwargs)
+        if self.own(name) is None:
+            self.refuse_model_of(name)
+        return super().call_method(tx, name, args, kwargs)
+
+    def refuse_model_of(self, name: str) -> None:
+        if tensor_method(name) is not None and name not in _METHODS:
+            unsupported("tensor-subclass", cls=self.cls.__qualname__, source=name)
+
+
+def _is_slot(static: Any) -> bool:
+    return is_a(static, types.MemberDescriptorType)
+
+
+def _item(items: tuple[Any, ...], index: int) -> Any:
+    return items[index]

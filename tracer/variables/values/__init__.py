@@ -1,0 +1,1 @@
+"""Constants, text, dates, symbolic numbers."""

@@ -1,0 +1,366 @@
+"""Immutable values that are fixed for the trace: numbers, strings, dtypes and the like."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import math
+import operator
+import re
+import types
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from tracer.graph_breaks import unsupported
+from tracer.guards.constants import LIBRARY_VALUES, is_guardable_constant
+from tracer.protocol.lookups import lookup
+from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.variables.iterators.builtin_iterators import IteratorVariable
+from tracer.variables.values.text import formatted, plain_form
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+    from tracer.sources import Source
+
+SCALARS = (int, float, bool, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
+TORCH_CONSTANTS = (
+    torch.dtype, torch.device, torch.layout, torch.memory_format, torch.qscheme, torch.iinfo, torch.finfo
+)  # fmt: skip
+BY_IDENTITY = (torch.iinfo, torch.finfo, types.CodeType, re.Pattern, re.Match)  # guarded by their identity
+CONSTANT_TYPES: frozenset[type] = frozenset((*SCALARS, *TORCH_CONSTANTS, *BY_IDENTITY))
+_CONTAINERS = (tuple, frozenset, range, slice)
+
+BINARY = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow, "@": operator.matmul, "<<": operator.lshift, ">>": operator.rshift,
+    "&": operator.and_, "|": operator.or_, "^": operator.xor,
+}  # fmt: skip
+INPLACE = {
+    "+": operator.iadd, "-": operator.isub, "*": operator.imul, "/": operator.itruediv, "//": operator.ifloordiv,
+    "%": operator.imod, "**": operator.ipow, "@": operator.imatmul, "<<": operator.ilshift, ">>": operator.irshift,
+    "&": operator.iand, "|": operator.ior, "^": operator.ixor,
+}  # fmt: skip
+COMPARE = {
+    "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+UNARY = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
+DUNDER = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor",
+    "<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge",
+}  # fmt: skip
+UNARY_DUNDER = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
+OPERATORS = frozenset(f"__{prefix}{name}__" for name in (*DUNDER.values(), "divmod") for prefix in ("", "r"))
+LARGEST_FOLDED_POWER = 100_000  # bits
+LARGEST_TEXT = 1_000_000  # characters
+_PURE_DUNDERS = ("__eq__", "__ne__", "__hash__", "__repr__", "__str__", "__reduce__", "__reduce_ex__")
+_TEXT_METHODS = frozenset(("format", "format_map", "__mod__", "__format__"))
+
+
+def refuse_large(op: str, left: Any, right: Any) -> None:
+    """Powers, shifts and repetitions that would take long or fill the memory are left to CPython."""
+    if op in ("**", "<<") and isinstance(right, int) and isinstance(left, int):
+        if abs(right) * max(left.bit_length(), 1 if op == "<<" else 0) > LARGEST_FOLDED_POWER:
+            unsupported("constant-too-large", value=f"{left!r} {op} {right!r}")
+    if op == "*":
+        for sequence, times in ((left, right), (right, left)):
+            if isinstance(sequence, (str, bytes)) and isinstance(times, int) and len(sequence) * times > LARGEST_TEXT:
+                size = len(sequence) * times
+                unsupported("constant-too-large", value=f"a {type(sequence).__name__} of {size} characters")
+
+
+def is_nan(value: Any) -> bool:
+    """Whether a number is not equal to itself."""
+    return isinstance(value, (float, complex)) and value != value
+
+
+def is_constant_value(value: Any) -> bool:
+    """Whether `value` is immutable all the way down and safe to fold."""
+    cls = type(value)
+    if cls in CONSTANT_TYPES or issubclass(cls, enum.Enum):
+        return True
+    if cls is slice:
+        return all(map(is_constant_value, (value.start, value.stop, value.step)))
+    if cls in LIBRARY_VALUES:
+        return is_guardable_constant(value)
+    return cls is range or (cls in (tuple, frozenset) and all(map(is_constant_value, value)))
+
+
+class ConstantVariable(VariableTracker):
+    """A value of `CONSTANT_TYPES`."""
+
+    __slots__ = ("source", "value")
+
+    def __init__(self, value: Any, source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def is_constant(self) -> bool:
+        return True
+
+    def constant(self) -> Any:
+        return self.value
+
+    def graph_arg(self) -> Any:
+        value = self.value
+        if isinstance(value, np.generic):
+            return value.item()
+        if type(value) is float and value != value and math.copysign(1.0, value) < 0:
+            unsupported("not-a-graph-argument", value="nan with a sign, which the text of a graph loses")
+        return value
+
+    def hash_key(self, tx: Tracer) -> Any:
+        try:
+            hash(self.value)
+        except TypeError as error:
+            tx.raise_error(TypeError, *error.args)
+        if is_nan(self.value):
+            unsupported("identity-of-a-value", left=self.describe(), right="a key")
+        return self.value
+
+    def identity(self) -> Any:
+        return self.value
+
+    def describe(self) -> str:
+        if isinstance(self.value, enum.Enum):  # whose __repr__ may be the program's
+            return f"ConstantVariable({type(self.value).__qualname__}.{vars(self.value).get('_name_', '?')})"
+        return f"ConstantVariable({self.value!r})"
+
+    __repr__ = describe
+
+    def truth(self, tx: Tracer) -> bool:
+        return bool(self.value)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+    # -- folding -------------------------------------------------------------------------------------------------
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if op == "%" and isinstance(self.value, str) and not reflected:
+            return formatted(tx, operator.mod, [self, other], {})
+        plain = plain_value(other)
+        if not plain.is_constant():
+            return None
+        left, right = (plain.constant(), self.value) if reflected else (self.value, plain.constant())
+        refuse_large(op, left, right)
+        if is_left_to(other, self.value, op, reflected):
+            return None
+        with named_by_cpython(other, op):
+            return fold(tx, BINARY[op], left, right)
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        plain = plain_value(other)
+        if not plain.is_constant() or is_left_to(other, self.value, op):
+            return None
+        with named_by_cpython(other, op):
+            return fold(tx, COMPARE[op], self.value, plain.constant())
+
+    def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
+        return fold(tx, UNARY[op], self.value)
+
+    def length(self, tx: Tracer) -> VariableTracker:
+        return fold(tx, len, self.value)
+
+    def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
+        if key.is_constant():
+            return fold(tx, operator.getitem, self.value, key.constant())
+        unsupported("unsupported-subscript", value=self.describe(), key=key.describe())
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        if item.is_constant():
+            return fold(tx, operator.contains, self.value, item.constant())
+        unsupported("unsupported-subscript", value=self.describe(), key=item.describe())
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        value = self.value
+        try:
+            _lookup(type(value), name)
+        except AttributeError:
+            tx.raise_error(AttributeError, f"{type(value).__name__!r} object has no attribute {name!r}")
+        if name == "__class__":
+            return tx.class_variable(type(value))  # type: ignore[attr-defined]
+        attribute = getattr(value, name)
+        if is_constant_value(attribute):
+            return tx.literal(attribute)
+        if callable(attribute):
+            return ConstantMethodVariable(self, name)
+        unsupported("unsupported-attribute", value=self.describe(), name=name)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        method = getattr(self.value, name, None)
+        if method is None:
+            return self.get_attr(tx, name)
+        if name == "__iter__" and not args:
+            return self.iterate(tx)
+        if isinstance(self.value, torch.device) and name in ("__enter__", "__exit__"):
+            return tx.call_unbound_model(getattr(torch.device, name), [self, *args], kwargs)  # type: ignore[no-any-return]
+        if not _is_pure(self.value, name):
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        if name in _TEXT_METHODS and isinstance(self.value, str):
+            return formatted(tx, method, args, kwargs)
+        if name == "join" and len(args) == 1 and isinstance(self.value, (str, bytes)):
+            args = [_join_argument(tx, args[0])]
+        constants = [plain_form(tx, argument) for argument in args]
+        return fold(tx, method, *constants, **{key: plain_form(tx, value) for key, value in kwargs.items()})
+
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        if isinstance(self.value, (str, bytes)):
+            return ConstantIterator(self.value)
+        if isinstance(self.value, (tuple, range, frozenset)):
+            return tx.literal(self.value).iterate(tx)
+        tx.raise_error(TypeError, f"{type(self.value).__name__!r} object is not iterable")
+
+
+def plain_value(value: VariableTracker) -> VariableTracker:
+    """The number or text in an instance of a class that derives from one of those; other values as they are."""
+    storage = getattr(value, "storage", None)
+    return storage if isinstance(storage, ConstantVariable) else value
+
+
+def is_left_to(other: VariableTracker, value: Any, op: str, reflected: bool = False) -> bool:
+    """Whether `other` is an instance of a class that derives from a built-in one which the method of `value`'s class does not
+    know: its own methods are asked then."""
+    plain = plain_value(other)
+    method = getattr(type(value), f"__{'r' * reflected}{DUNDER[op]}__", None)
+    if plain is other or method is None:
+        return False
+    try:
+        return method(value, plain.constant()) is NotImplemented
+    except Exception:
+        return False
+
+
+@contextlib.contextmanager
+def named_by_cpython(value: VariableTracker, operation: str) -> Iterator[None]:
+    """Within, what `value` holds takes part in an operation. An error would name the class of the value: CPython raises it."""
+    try:
+        yield
+    except ObservedException:
+        if isinstance(value, ConstantVariable):
+            raise
+        unsupported("unsupported-method", value=value.describe(), name=operation)
+
+
+class _Text(str):
+    """CPython has a quicker iterator for texts of ASCII, but not for those of other classes."""
+
+
+def iterator_at(value: str | bytes, position: int) -> Any:
+    """Of the object itself, whatever its class says; called by output code."""
+    iterator: Any = str.__iter__(value) if isinstance(value, str) else bytes.__iter__(value)
+    iterator.__setstate__(position)
+    return iterator
+
+
+class ConstantIterator(IteratorVariable):
+    """iter(str) or iter(bytes)"""
+
+    def __init__(self, value: str | bytes, instance: VariableTracker | None = None) -> None:
+        """`instance`: the object that the value is in, of a class that derives from str or bytes."""
+        self.value = value
+        self.instance = instance
+        self.position = 0
+
+    def python_type(self) -> type:
+        of_text = self.instance is not None and isinstance(self.value, str)
+        return type(iter(_Text(self.value) if of_text else self.value))
+
+    def children(self) -> Iterable[VariableTracker]:
+        return () if self.instance is None else (self.instance,)
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        if self.position >= len(self.value):
+            return None
+        self.position += 1
+        return ConstantVariable(self.value[self.position - 1])
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.instance is None:
+            cg.call_object(iter, lambda: cg.load_const(self.value[self.position :]))
+        else:
+            cg.call_object(iterator_at, lambda: cg.load(self.instance), lambda: cg.load_const(self.position))
+
+
+class ConstantMethodVariable(VariableTracker):
+    """A bound method of a constant, such as `", ".join`."""
+
+    def __init__(self, owner: ConstantVariable, name: str) -> None:
+        self.owner = owner
+        self.name = name
+
+    def python_type(self) -> type:
+        return type(getattr(self.owner.value, self.name))
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "__self__":
+            return self.owner
+        if name in ("__name__", "__qualname__", "__doc__"):
+            return ConstantVariable(getattr(getattr(self.owner.value, self.name), name))
+        return super().get_attr(tx, name)
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return self.owner.call_method(tx, self.name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.owner.value)
+        cg.load_attr(self.name)
+
+
+def _lookup(cls: type, name: str) -> Any:
+    owner, static = lookup(cls, name)
+    if owner is None:
+        raise AttributeError(name)
+    return static
+
+
+def _is_pure(value: Any, name: str) -> bool:
+    """Whether a method may be called while tracing: entering a torch.device, say, changes the process."""
+    return not isinstance(value, TORCH_CONSTANTS) or not name.startswith("__") or name in _PURE_DUNDERS
+
+
+def _join_argument(tx: Tracer, argument: VariableTracker) -> VariableTracker:
+    """What is joined, as a tuple of constants."""
+    if argument.is_constant():
+        return argument
+    try:
+        iterator = argument.iterate(tx)
+    except ObservedException as raised:
+        if tx.is_exception(raised.value, TypeError):
+            tx.raise_error(TypeError, "can only join an iterable")
+        raise
+    items = iterator.unpack(tx)  # which asks the iterator for its own `__iter__`, as CPython does
+    for item in items:
+        if not item.is_constant():
+            unsupported("format-of-runtime-value", value=f"{item.describe()} in a join")
+    return tx.literal(tuple(item.constant() for item in items))
+
+
+def fold(tx: Tracer, function: Any, *args: Any, **kwargs: Any) -> VariableTracker:
+    """`function(*args, **kwargs)` on plain constants, done now; an exception is the traced program's."""
+    try:
+        result = function(*args, **kwargs)
+    except Exception as error:
+        tx.raise_error(type(error), *error.args)
+    return tx.literal(result)
+
+
+NONE = ConstantVariable(None)
+ZERO, ONE = ConstantVariable(0), ConstantVariable(1)
+TRUE = ConstantVariable(True)
+FALSE = ConstantVariable(False)
+
+
+def boolean(value: bool) -> ConstantVariable:
+    return TRUE if value else FALSE

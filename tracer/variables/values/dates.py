@@ -1,0 +1,54 @@
+"""Dates, times and their differences: values of `datetime`, which nothing changes. What they do with the clock, with the local
+time zone or with names of days in the language of the process is left to CPython."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tracer.graph_breaks import unsupported
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.values.constant import ConstantVariable, fold
+from tracer.variables.values.text import Rendered
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+_PURE = frozenset(
+    "ctime isoformat weekday isoweekday toordinal replace utcoffset tzname dst date time timetz total_seconds strftime "
+    "__format__ __str__ __repr__ __hash__ __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __floordiv__ __mod__ "
+    "__divmod__ __neg__ __pos__ __abs__ __bool__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__".split()
+)
+_IN_ANY_LANGUAGE = re.compile(r"(?:[^%]|%[YmdHMSfjyUWuwGVz%])*", re.DOTALL)
+
+
+class LibraryValueVariable(ConstantVariable):
+    """A value of one of `LIBRARY_VALUES`, of which `is_guardable_constant` knows all parts."""
+
+    __slots__ = ()
+
+    def graph_arg(self) -> None:
+        unsupported("not-a-graph-argument", value=self.describe())
+
+    def form(self, tx: Tracer) -> Rendered:
+        return Rendered(tx, self)
+
+    def text(self, tx: Tracer, kind: str) -> str:
+        return str(self.value) if kind == "str" else repr(self.value)
+
+    def format(self, tx: Tracer, spec: str) -> str:
+        if not _IN_ANY_LANGUAGE.fullmatch(spec):
+            unsupported("unsupported-method", value=self.describe(), name=f"__format__ with {spec!r}")
+        return format(self.value, spec)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        given = (*args, *kwargs.values())
+        if name not in _PURE or not all(value.is_constant() for value in given):
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        constants = [value.constant() for value in args]
+        if name in ("strftime", "__format__") and not all(type(c) is str and _IN_ANY_LANGUAGE.fullmatch(c) for c in constants):
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        named = {key: value.constant() for key, value in kwargs.items()}
+        return fold(tx, getattr(self.value, name), *constants, **named)

@@ -1,0 +1,167 @@
+"""`id(obj)`: an int that is known only when the program runs, but of which a trace knows what it is equal to."""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer import guards
+from tracer.graph_breaks import unsupported
+from tracer.guards.constants import same_constant
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.values.constant import boolean
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+
+#: Whose objects are guarded by themselves, or, if they are tensors, to be different ones.
+ALWAYS_APART = (torch.Tensor, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
+
+
+def might_be_one(tx: Any, left: VariableTracker, right: VariableTracker) -> bool:
+    """Whether two objects of the program that are not one now could be in another call, for all that is guarded."""
+    if left.source is None or right.source is None or (left.is_constant() and right.is_constant()):
+        return False  # made by this call, or guarded by value
+    if not all(side.is_constant() or tx.trace.builder.is_by_identity(side) for side in (left, right)):
+        return False  # a number that varies: nobody knows which object it is
+    cls = left.python_type()
+    return cls is right.python_type() and not issubclass(cls, ALWAYS_APART)
+
+
+COPIED = (int, float, complex, str, bytes, tuple, frozenset, range, slice, torch.device,
+          *guards.LIBRARY_VALUES)  # of which two may be equal  # fmt: skip
+
+
+def constants_are_one(tx: Any, left: VariableTracker, right: VariableTracker) -> bool:
+    """Whether two constants are one object. Guards say only what they are equal to, so that what is so now is guarded, too."""
+    mine, theirs = left.constant(), right.constant()
+    if type(mine) is not type(theirs) or not isinstance(mine, COPIED) or isinstance(mine, (bool, enum.Enum)):
+        return mine is theirs
+    if not same_constant(mine, theirs):
+        return False
+    if mine is theirs and (_is_shared(mine) or left.source == right.source):
+        return True
+    if left.source is not None and right.source is not None:
+        sources = left.source, right.source
+        tx.guard(guards.SameObject(*sources) if mine is theirs else guards.Distinct(sources))
+        return mine is theirs
+    if mine is not theirs:
+        unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
+    source = left.source or right.source
+    if source is not None:
+        tx.guard(guards.IdMatch(source, mine))
+    return True
+
+
+def _is_shared(value: Any) -> bool:
+    """Whether CPython has one object for all that are equal."""
+    if isinstance(value, int):
+        return -5 <= value <= 256
+    return isinstance(value, (str, bytes, tuple)) and not value
+
+
+class Identity:
+    """The hash key of `id(value)`: equal for one object. Of two constants that are equal nobody knows."""
+
+    def __init__(self, value: VariableTracker) -> None:
+        self.value = value  # kept alive, so that no other object takes its place
+        self.constant = value.is_constant()
+        self.object: Any = value.constant() if self.constant else value.identity()
+
+    def __hash__(self) -> int:
+        if not self.constant:
+            return self._place()
+        try:
+            return hash((type(self.object), self.object))
+        except TypeError:  # a slice, which is a constant, too
+            return hash(type(self.object))
+
+    def _place(self) -> int:
+        """One for each object; what a trace makes anew for each look at an object says itself whose it is."""
+        if type(self.object) is tuple:
+            return hash(tuple(part if isinstance(part, str) else id(part) for part in self.object))
+        return id(self.object)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Identity) or self.constant != other.constant:
+            return False
+        if not self.constant:
+            return self._place() == other._place()
+        if type(self.object) is not type(other.object) or self.object != other.object:
+            return False
+        if self.object is not None and not isinstance(self.object, (bool, type(...))):
+            unsupported("identity-of-a-value", left=self.value.describe(), right=other.value.describe())
+        return True
+
+
+class IdVariable(VariableTracker):
+    """id(value)"""
+
+    def __init__(self, value: VariableTracker) -> None:
+        self.value = value
+        self.key = Identity(value)
+
+    def python_type(self) -> type:
+        return int
+
+    def describe(self) -> str:
+        return f"IdVariable({self.value.describe()})"
+
+    __repr__ = describe
+
+    def children(self) -> Iterable[VariableTracker]:
+        return (self.value,)
+
+    def truth(self, tx: Tracer) -> bool:
+        return True
+
+    def hash_key(self, tx: Tracer) -> Any:
+        tx.trace.hashed.by_identity(self.value)
+        return self.key
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        if op in ("==", "!=") and isinstance(other, IdVariable):
+            if might_be_one(tx, self.value, other.value):
+                return boolean(tx.is_same(self.value, other.value) is (op == "=="))
+            return boolean((self.key == other.key) is (op == "=="))
+        number = other.constant() if other.is_constant() else None
+        if op in ("==", "!=") and isinstance(number, int) and self.value.source is not None and not self.key.constant:
+            return boolean((self._known(tx) == number) is (op == "=="))
+        unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
+
+    def _known(self, tx: Tracer) -> int:
+        """The number itself, of an object that existed before; guarded."""
+        assert self.value.source is not None
+        obj = self.value.real(tx) if hasattr(self.value, "real") else self.key.object
+        if isinstance(obj, (VariableTracker, tuple)):
+            unsupported("identity-of-a-value", left=self.describe(), right="a number")
+        tx.guard(guards.IdMatch(self.value.source, obj))
+        return id(obj)
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.value.is_constant() and self.value.source is None:
+            unsupported("cannot-reconstruct", value=self.describe())
+        cg.call_object(id, lambda: cg.load(self.value))
+
+
+def refuse_unknown(hashed: Any, entries: Iterable[Any]) -> None:
+    """Whether an id is among other ints, or an int among ids, shows only when the program runs."""
+    if type(hashed) in (Identity, int, tuple) and any(_open(hashed, key) for key in entries):
+        unsupported("unhashable-in-trace", value="id(...) among other numbers")
+
+
+def _open(one: Any, other: Any) -> bool:
+    """Whether nobody knows if two keys are equal: where one has an id, the other has a number."""
+    first, second = type(one), type(other)
+    if first is second is tuple:
+        return len(one) == len(other) and any(map(_open, one, other))
+    return (first is Identity and _is_int(other)) or (second is Identity and _is_int(one))
+
+
+def _is_int(key: Any) -> bool:
+    return isinstance(key, int) and not isinstance(key, bool)

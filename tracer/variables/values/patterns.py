@@ -1,0 +1,69 @@
+"""Compiled regular expressions and their matches: nothing changes them, so that searching constants is done while tracing."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from tracer.graph_breaks import unsupported
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.iterators.builtin_iterators import SequenceIterator
+from tracer.variables.values.constant import ConstantVariable
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+MOST_MATCHES = 10_000
+PATTERN_TYPES: tuple[type, ...] = (re.Pattern, re.Match)
+
+
+class PatternVariable(ConstantVariable):
+    """A re.Pattern or re.Match"""
+
+    __slots__ = ()
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name in ("sub", "subn") and args and not args[0].is_constant() and not kwargs:
+            return self._substitute(tx, name, *args)
+        if name == "finditer":
+            matches = _constant_call(self.value.finditer, args, kwargs)
+            return SequenceIterator(TupleVariable([PatternVariable(match) for match in matches]))
+        if name == "scanner":
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        return super().call_method(tx, name, args, kwargs)
+
+    def _substitute(
+        self, tx: Tracer, name: str, function: VariableTracker, text: VariableTracker, *count: VariableTracker
+    ) -> VariableTracker:
+        """pattern.sub(function, text): the function is traced through."""
+        most = count[0].constant() if count else 0
+        pieces, end, done = [], 0, 0
+        for match in _constant_call(self.value.finditer, [text], {}):
+            if most and done == most:
+                break
+            made = function.call(tx, [PatternVariable(match)], {})
+            if not made.is_constant() or type(made.constant()) is not type(match.string):
+                unsupported("not-a-constant", value=made.describe())
+            pieces += [match.string[end : match.start()], made.constant()]
+            end, done = match.end(), done + 1
+        pieces.append(text.constant()[end:])
+        result = type(text.constant())().join(pieces)
+        return tx.literal(result if name == "sub" else (result, done))  # type: ignore[no-any-return]
+
+
+def _constant_call(method: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> list[Any]:
+    for value in (*args, *kwargs.values()):
+        if not value.is_constant():
+            unsupported("not-a-constant", value=value.describe())
+    found = []
+    try:
+        for match in method(*(a.constant() for a in args), **{key: value.constant() for key, value in kwargs.items()}):
+            found.append(match)
+            if len(found) > MOST_MATCHES:
+                unsupported("constant-too-large", value=f"more than {MOST_MATCHES} matches of a pattern")
+    except TypeError as error:
+        unsupported("call-arguments", error=str(error))
+    return found

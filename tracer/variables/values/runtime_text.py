@@ -1,0 +1,198 @@
+"""Text with parts that are known only when the graph runs: f-strings over sizes and tensors.
+
+Most of it is the message of a check that holds, which nobody reads. So such a text is no value yet but a recipe: dropped, it
+costs nothing; taken out of the trace, the output code formats it; looked into, it becomes that of this call, as the
+numbers in it do, or breaks the graph where it was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import torch
+
+from tracer.errors import Unsupported
+from tracer.graph_breaks import reason
+from tracer.locations import UserStack
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.values.constant import ConstantVariable
+from tracer.variables.values.symbolic import SymNodeVariable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tracer.protocol.tracer import Tracer
+
+
+class Piece(NamedTuple):
+    """`format(conversion(value), spec)`; without a conversion where that is None."""
+
+    value: SymNodeVariable | TensorVariable
+    conversion: Callable[[Any], str] | None
+    spec: str
+    break_step: int  # of the instruction that made it
+    stack: UserStack = ()  # there
+    state: tuple[Any, ...] | None = None  # of the data then; None where changes cannot be told
+
+    def is_as_it_was(self, tx: Tracer) -> bool:
+        return isinstance(self.value, SymNodeVariable) or (self.state is not None and self.state == _state(tx, self.value))
+
+    def number(self, tx: Tracer) -> Any:
+        """The value, as that of this call; only a number has one."""
+        if isinstance(self.value, TensorVariable):
+            self.refuse()
+        return self.value.specialize(tx).value
+
+    def refuse(self) -> NoReturn:
+        details = {"value": self.value.describe()}
+        raise Unsupported(reason("format-of-runtime-value"), details, stack=self.stack, break_step=self.break_step)
+
+
+def piece(tx: Any, value: VariableTracker, conversion: Callable[[Any], str] | None, spec: str) -> Piece | None:
+    """What is formatted later. None for other values, and where the formatting could raise."""
+    if isinstance(value, SymNodeVariable):
+        if _always_formats(value.python_type()(1), conversion, spec):
+            return Piece(value, conversion, spec, tx.break_step())
+    elif isinstance(value, TensorVariable) and value.cls is torch.Tensor and value.known is None:
+        if not spec or (conversion is not None and _always_formats("", None, spec)):
+            return Piece(value, conversion, spec, tx.break_step(), tx.trace.user_stack(), _state(tx, value))
+    return None
+
+
+def rendered(value: Any, conversion: Callable[[Any], str] | None, spec: str) -> str:
+    """What an f-string makes of a value."""
+    return format(value if conversion is None else conversion(value), spec)
+
+
+def _always_formats(sample: Any, conversion: Callable[[Any], str] | None, spec: str) -> bool:
+    """Whether whatever is of the class of `sample` does."""
+    if spec.endswith("c"):  # not every number is a character
+        return False
+    try:
+        rendered(sample, conversion, spec)
+    except ValueError:
+        return False
+    return True
+
+
+def _state(tx: Any, value: TensorVariable) -> tuple[Any, ...] | None:
+    """Differs when the text of a tensor does. The memory of an input may be that of another one."""
+    fake, inputs = value.fake, [each.fake for each in tx.trace.input_tensors]
+    if not any(each.untyped_storage()._cdata == fake.untyped_storage()._cdata for each in inputs):
+        inputs = []
+    if any(each.is_inference() for each in (fake, *inputs)):
+        return None
+    return fake._version, sum(each._version for each in inputs), fake.requires_grad, fake.grad_fn is None
+
+
+class RuntimeTextVariable(VariableTracker):
+    """A str made of constant parts and of pieces."""
+
+    def __init__(self, tx: Any, parts: Iterable[str | Piece]) -> None:
+        self._tx = tx
+        self.parts = tuple(parts)
+        self._value: str | None = None
+
+    def python_type(self) -> type:
+        return str
+
+    def describe(self) -> str:
+        parts = [part if isinstance(part, str) else f"{{{part.value.describe()}}}" for part in self.parts]
+        return f"RuntimeTextVariable({''.join(parts)!r})"
+
+    __repr__ = describe
+
+    # -- as the text of this call ------------------------------------------------------------------------------------
+
+    def is_constant(self) -> bool:
+        return all(isinstance(part, str) or isinstance(part.value, SymNodeVariable) for part in self.parts)
+
+    def constant(self) -> str:
+        if self._value is None:
+            self._value = "".join(map(self._text_of, self.parts))
+        return self._value
+
+    def _text_of(self, part: str | Piece) -> str:
+        if isinstance(part, str):
+            return part
+        return rendered(part.number(self._tx), part.conversion, part.spec)
+
+    def _read(self) -> ConstantVariable:
+        return ConstantVariable(self.constant())
+
+    def form(self, tx: Tracer) -> str:
+        return self.constant()
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self.constant()
+
+    def identity(self) -> Any:
+        return self
+
+    def truth(self, tx: Tracer) -> bool:
+        return bool(self.constant())
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        return self._read().get_attr(tx, name)
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        return self._read().call_method(tx, name, args, kwargs)
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if op == "+" and other.python_type() is str:
+            mine, theirs = self.parts, parts_of(other)
+            return RuntimeTextVariable(tx, theirs + mine if reflected else mine + theirs)
+        return self._read().binary(tx, op, other, reflected)
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        return self._read().compare(tx, op, other)
+
+    def length(self, tx: Tracer) -> VariableTracker:
+        return self._read().length(tx)
+
+    def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
+        return self._read().get_item(tx, key)
+
+    def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
+        return self._read().contains(tx, item)
+
+    def iterate(self, tx: Tracer) -> VariableTracker:
+        return self._read().iterate(tx)
+
+    # -- taken out of the trace --------------------------------------------------------------------------------------
+
+    def reconstruct(self, cg: Any) -> None:
+        if self._value is not None:
+            cg.load_const(self._value)
+            return
+        for part in self.parts:
+            if not (isinstance(part, str) or part.is_as_it_was(self._tx)):
+                part.refuse()
+        cg.call_object(str.join, lambda: cg.load_const(""), lambda: self._load_parts(cg))
+
+    def _load_parts(self, cg: Any) -> None:
+        for part in self.parts:
+            if isinstance(part, str):
+                cg.load_const(part)
+            else:
+                cg.call_object(format, lambda part=part: _load_converted(cg, part), lambda part=part: cg.load_const(part.spec))
+        cg.asm.emit("BUILD_TUPLE", len(self.parts))
+
+    def children(self) -> Iterable[VariableTracker]:
+        return [part.value for part in self.parts if not isinstance(part, str)]
+
+
+def _load_converted(cg: Any, part: Piece) -> None:
+    if part.conversion is None:
+        cg.load(part.value)
+    else:
+        cg.call_object(part.conversion, lambda: cg.load(part.value))
+
+
+def parts_of(value: VariableTracker) -> tuple[str | Piece, ...]:
+    """Of a text, of either kind."""
+    return value.parts if isinstance(value, RuntimeTextVariable) else (value.constant(),)

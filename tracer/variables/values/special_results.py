@@ -1,0 +1,71 @@
+"""What the special methods of the program's own classes answer, held against what C accepts of them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from tracer.graph_breaks import unsupported
+from tracer.protocol.lookups import defines, type_name
+from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.variables.values.constant import ZERO, ConstantVariable, boolean
+from tracer.variables.values.symbolic import SymNodeVariable
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+
+def iterator_given(tx: Tracer, answer: VariableTracker) -> VariableTracker:
+    """Of `__iter__`: what is iterated over without having `__next__` crashes CPython."""
+    kind = answer.python_type()
+    if not defines(kind, "__next__"):
+        tx.raise_error(TypeError, f"iter() returned non-iterator of type {kind.__name__!r}")
+    return answer
+
+
+def is_found(tx: Tracer, container: VariableTracker, item: VariableTracker) -> VariableTracker:
+    """`item in container`, for a class that has no `__contains__`: any TypeError of `iter` is another one."""
+    try:
+        iterator = container.iterate(tx)
+    except ObservedException as raised:
+        if not tx.is_exception(raised.value, TypeError):
+            raise
+        name = container.python_type().__name__
+        tx.raise_error(TypeError, f"argument of type {name!r} is not iterable")
+    while (mine := iterator.next(tx)) is not None:
+        if tx.same_or_equal(mine, item):
+            return boolean(True)
+    return boolean(False)
+
+
+def truth_given(tx: Tracer, answer: VariableTracker) -> bool:
+    """Of `__bool__`."""
+    if answer.python_type() is not bool:
+        tx.raise_error(TypeError, f"__bool__ should return bool, returned {answer.python_type().__name__}")
+    return answer.truth(tx)
+
+
+def int_given(tx: Tracer, answer: VariableTracker) -> VariableTracker:
+    """Of `__index__`."""
+    kind = answer.python_type()
+    if not issubclass(kind, int):
+        tx.raise_error(TypeError, f"__index__ returned non-int (type {type_name(kind)})")
+    return answer
+
+
+def length_given(tx: Tracer, answer: VariableTracker) -> VariableTracker:
+    """Of `__len__`, as `len` gives it."""
+    kind = answer.python_type()
+    if not defines(kind, "__index__"):
+        tx.raise_error(TypeError, f"{kind.__name__!r} object cannot be interpreted as an integer")
+    if not isinstance(answer, SymNodeVariable) and not (answer.is_constant() and isinstance(answer.constant(), int)):
+        if issubclass(kind, int):
+            unsupported("unsupported-builtin", function=f"len that is {answer.describe()}")
+        answer = int_given(tx, answer.call_method(tx, "__index__", [], {}))
+    if answer.is_constant():
+        answer = ConstantVariable(int(answer.constant()))
+    if tx.compare("<", answer, ZERO).truth(tx):
+        tx.raise_error(ValueError, "__len__() should return >= 0")
+    if answer.is_constant() and answer.constant() > sys.maxsize:
+        tx.raise_error(OverflowError, "cannot fit 'int' into an index-sized integer")
+    return answer

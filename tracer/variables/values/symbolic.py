@@ -1,0 +1,225 @@
+"""Ints, bools and floats that the graph computes at run time: sizes, their arithmetic, and what is decided on them."""
+
+from __future__ import annotations
+
+import enum
+import math
+import operator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from tracer.graph_breaks import unsupported
+from tracer.protocol.lookups import defines
+from tracer.protocol.variable import VariableTracker
+from tracer.variables.values.constant import BINARY, COMPARE, ONE, UNARY, ZERO, ConstantVariable, boolean, is_left_to, plain_value
+
+if TYPE_CHECKING:
+    from torch import fx
+
+    from tracer.protocol.tracer import Tracer
+    from tracer.sources import Source
+
+_PYTHON_TYPE = {torch.SymInt: int, torch.SymBool: bool, torch.SymFloat: float}
+
+
+class SymNodeVariable(VariableTracker):
+    """A symbolic number: `example` is the torch.SymInt / SymBool / SymFloat, `node` its value in the graph."""
+
+    def __init__(self, node: fx.Node, example: Any, source: Source | None = None) -> None:
+        self.node = node
+        self.example = example
+        self.source = source
+
+    def python_type(self) -> type:
+        return _PYTHON_TYPE[type(self.example)]
+
+    def depends_on_data(self) -> bool:
+        """Whether nobody knows it before the graph runs."""
+        return not self.example.node.has_hint()
+
+    def graph_arg(self) -> Any:
+        return self.node
+
+    def identity(self) -> Any:
+        return self
+
+    def describe(self) -> str:
+        return f"SymNodeVariable({self.example})"
+
+    __repr__ = describe
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if is_left_to(other, self.python_type()(1), op, reflected):
+            return None
+        other = plain_value(other)
+        if not is_number(other):
+            return None
+        if other.is_constant() and isinstance(other.constant(), enum.Enum):  # whose operators may give a member
+            return self.specialize(tx).binary(tx, op, other, reflected)
+        pair = (other, self) if reflected else (self, other)
+        _assume_defined(tx, op, *pair)
+        if op == "^" and all(number.python_type() is bool for number in pair):
+            return _either(tx, *pair)
+        return apply(tx, BINARY[op], *pair)
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        if is_left_to(other, self.python_type()(1), op):
+            return None
+        other = plain_value(other)
+        if is_number(other):
+            return apply(tx, COMPARE[op], self, other)
+        if not other.is_constant() or isinstance(other.constant(), enum.Enum):
+            return None
+        if isinstance(other.constant(), complex):
+            return self.specialize(tx).compare(tx, op, other)
+        return boolean(op == "!=") if op in ("==", "!=") else None
+
+    def unary(self, tx: Tracer, op: str) -> VariableTracker | None:
+        if op == "~" and self.python_type() is not float:
+            return _inverted(tx, self)
+        return apply(tx, UNARY[op], self)
+
+    def truth(self, tx: Tracer) -> bool:
+        try:
+            return bool(self.example)
+        except GuardOnDataDependentSymNode as error:
+            unsupported("data-dependent-branch", value=str(error).partition("\n")[0])
+
+    def specialize(self, tx: Tracer) -> ConstantVariable:
+        """The value of this call, with a guard that it stays so."""
+        cls = self.python_type()
+        try:
+            return ConstantVariable(cls(self.example) if cls is not float else self.example.node.guard_float("", 0))
+        except GuardOnDataDependentSymNode as error:
+            unsupported("data-dependent-value", value=str(error).partition("\n")[0])
+
+    def hash_key(self, tx: Tracer) -> Any:
+        return self.specialize(tx).value
+
+    def form(self, tx: Tracer) -> Any:
+        """Formatted, a number is that of this call."""
+        return self.specialize(tx).value
+
+    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
+        if name == "real":
+            return self
+        if defines(self.python_type(), name):
+            return SymMethodVariable(self, name)
+        tx.raise_error(AttributeError, f"{self.python_type().__name__!r} object has no attribute {name!r}")
+
+    def call_method(
+        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        if name in ("__index__", "__int__") and self.python_type() is int:
+            return self
+        if name == "bit_length" and self.python_type() is int and not args and not kwargs and not self.depends_on_data():
+            return self.bit_length()
+        if name == "is_integer" and self.python_type() is float:
+            return apply(tx, lambda x: x.is_integer(), self)
+        return self.specialize(tx).call_method(tx, name, args, kwargs)
+
+    def bit_length(self) -> VariableTracker:
+        """A constant for all ints of as many bits."""
+        seen = self.example.node.hint
+        bits = int.bit_length(seen)
+        low, high = (1 << bits) >> 1, (1 << bits) - 1  # bits <=> low <= abs(x) <= high
+        self.stays_within(low, high) if seen >= 0 else self.stays_within(-high, -low)
+        return ConstantVariable(bits)
+
+    def integer_root(self) -> VariableTracker:
+        """math.isqrt of an int that is not negative: a constant from one square up to the next."""
+        root = math.isqrt(self.example.node.hint)
+        self.stays_within(root * root, (root + 1) ** 2 - 1)
+        return ConstantVariable(root)
+
+    def stays_within(self, low: int, high: int) -> None:
+        """An int lies between these, as it does in this call, whenever the trace serves."""
+        bool(self.example >= low)
+        bool(self.example <= high)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_graph_output(self)
+
+
+class SymMethodVariable(VariableTracker):
+    """A bound method of a symbolic number."""
+
+    def __init__(self, owner: SymNodeVariable, name: str) -> None:
+        self.owner = owner
+        self.name = name
+
+    def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
+        return self.owner.call_method(tx, self.name, args, kwargs)
+
+
+def is_number(value: VariableTracker) -> bool:
+    if isinstance(value, SymNodeVariable):
+        return True
+    return value.is_constant() and isinstance(value.constant(), (int, float))
+
+
+def example_number(value: VariableTracker) -> Any:
+    return value.example if isinstance(value, SymNodeVariable) else plain_number(value.constant())
+
+
+def plain_number(value: Any) -> Any:
+    """Of a member of an enum, the number that it is."""
+    if isinstance(value, enum.Enum):
+        return int.__index__(value) if isinstance(value, int) else float.__float__(value)  # type: ignore[arg-type]
+    return value
+
+
+def apply(tx: Tracer, function: Any, *values: VariableTracker, **kwargs: Any) -> VariableTracker:
+    """`function` on symbolic numbers, recorded in the graph when its result is not a constant."""
+    try:
+        example = function(*map(example_number, values), **kwargs)
+    except GuardOnDataDependentSymNode as error:
+        unsupported("data-dependent-value", value=str(error).partition("\n")[0])
+    except (ZeroDivisionError, ValueError, TypeError, OverflowError) as error:
+        if all(v.is_constant() for v in values):
+            tx.raise_error(type(error), *error.args)
+        unsupported("symbolic-arithmetic", error=f"{type(error).__name__}: {error}")
+    return tx.output.symbolic_result(function, tuple(v.graph_arg() for v in values), kwargs, example)
+
+
+# Compilers run a graph on torch's own symbolic numbers, which have neither `~` nor `^` of conditions.
+
+
+def _inverted(tx: Tracer, number: SymNodeVariable) -> VariableTracker:
+    """~x = -x - 1, also of a condition: Python's bool is an int"""
+    integer = apply(tx, torch.sym_ite, number, ONE, ZERO) if number.python_type() is bool else number
+    return apply(tx, operator.sub, apply(tx, operator.neg, integer), ONE)
+
+
+def _either(tx: Tracer, a: VariableTracker, b: VariableTracker) -> VariableTracker:
+    """a ^ b of conditions"""
+    both = apply(tx, operator.and_, a, b)
+    return apply(tx, operator.and_, apply(tx, operator.or_, a, b), apply(tx, torch.sym_not, both))
+
+
+def assume(tx: Tracer, condition: SymNodeVariable) -> bool:
+    """From here on a condition that depends on data holds; the graph checks it. False where it is known not to hold."""
+    if not condition.example.node.expect_true("", 0):
+        return False
+    tx.output.runtime_asserts.place_new(condition.node)
+    return True
+
+
+def _assume_defined(tx: Tracer, op: str, left: VariableTracker, right: VariableTracker) -> None:
+    """An operand that depends on data is assumed to be one for which Python does not raise."""
+    if op in ("/", "//", "%"):
+        _assume_of_data(tx, right, "!=")
+    elif op in ("<<", ">>"):
+        _assume_of_data(tx, right, ">=")
+    elif op == "**" and not (right.is_constant() and right.constant() >= 0):
+        _assume_of_data(tx, left, ">")
+
+
+def _assume_of_data(tx: Tracer, number: VariableTracker, op: str) -> None:
+    if not isinstance(number, SymNodeVariable) or not number.depends_on_data():
+        return
+    condition = apply(tx, COMPARE[op], number, ZERO)
+    if not (assume(tx, condition) if isinstance(condition, SymNodeVariable) else condition.truth(tx)):
+        unsupported("symbolic-arithmetic", error=f"an operand that is not {op} 0")
