@@ -162,14 +162,22 @@ def test_shapes_knows_nothing_of_the_tracer_nor_of_torch_and_only_its_solver_kno
         assert not within(module, "shapes") or not roots & {"tracer", "torch", "numpy"}, module
 
 
-def test_imports_make_no_cycle():
-    edges = {
-        module: {found.target for found in imports(module) if not found.late and found.target in MODULES} - {module}
-        for module in MODULES
-    }
-    for module in edges:  # a package's __init__ that gathers its own modules is no cycle with them
-        edges[module] = {target for target in edges[module] if not within(module, target)}
-    graphlib.TopologicalSorter(edges).prepare()
+PACKAGES = sorted({module.rpartition(".")[0] for module in MODULES if "." in module})
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_lies_in_a_package_knows_one_another_in_one_direction(package):
+    """Modules and folders alike: a folder counts as one."""
+
+    def part(module: str) -> str:
+        return module.removeprefix(f"{package}.").partition(".")[0]
+
+    inside = {module for module in MODULES if within(module, package) and module != package}
+    edges = {part(module): set() for module in inside}
+    for module in inside:
+        targets = {found.target for found in imports(module) if not found.late and found.target in inside}
+        edges[part(module)] |= {part(target) for target in targets} - {part(module)}
+    graphlib.TopologicalSorter(edges).prepare()  # raises CycleError, which names the circle
 
 
 def test_imports_stand_at_the_top():

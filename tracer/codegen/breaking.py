@@ -18,9 +18,9 @@ from tracer.interpreter.translator import InstructionTranslator
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.variable import NullVariable, VariableTracker
 from tracer.sources import LocalSource
+from tracer.variables.builders.weak_references import leads_to
 from tracer.variables.classes.made_classes import MadeClassVariable
-from tracer.variables.objects.exceptions import HandledBefore
-from tracer.variables.objects.weak_references import leads_to
+from tracer.variables.exceptions.exceptions import HandledBefore
 from tracer.variables.values.constant import NONE
 
 Held = VariableTracker | Unwrapped | str  # a tracked value, or the local of the output code that holds it

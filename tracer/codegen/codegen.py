@@ -30,9 +30,9 @@ from tracer.protocol.variable import VariableTracker, unreachable
 from tracer.sources import LocalSource, Source
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.sets import SetVariable
+from tracer.variables.exceptions.exceptions import TracebackVariable
 from tracer.variables.functions.python_functions import CellVariable
 from tracer.variables.iterators.generators import GeneratorVariable
-from tracer.variables.objects.exceptions import TracebackVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.values.constant import ConstantVariable

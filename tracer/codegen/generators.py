@@ -12,8 +12,8 @@ from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import NullVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.exceptions.exceptions import HandledBefore
 from tracer.variables.iterators.generators import GeneratorVariable
-from tracer.variables.objects.exceptions import HandledBefore
 from tracer.variables.values.constant import NONE
 
 

@@ -14,7 +14,7 @@ from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable
 from tracer.variables.containers.sets import SetVariable
 from tracer.variables.functions.python_functions import CellVariable
-from tracer.variables.iterators.builtin_iterators import IteratorVariable
+from tracer.variables.iteration import IteratorVariable
 from tracer.variables.iterators.existing_iterators import EnumerateStream, StreamVariable
 from tracer.variables.values.constant import ConstantVariable
 

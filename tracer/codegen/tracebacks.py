@@ -12,7 +12,7 @@ from typing import Any
 
 from tracer import _C
 from tracer.bytecode import original_position, program
-from tracer.variables.objects.exceptions import TracebackVariable
+from tracer.variables.exceptions.exceptions import TracebackVariable
 
 _OTHER_KINDS = (
     inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE

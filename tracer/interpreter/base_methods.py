@@ -15,8 +15,8 @@ from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.dicts import DictVariable, entries_are_copied
 from tracer.variables.containers.lists import ListVariable, TupleVariable
 from tracer.variables.containers.sets import SetVariable
+from tracer.variables.exceptions.exceptions import ExceptionVariable
 from tracer.variables.functions.callables import BuiltinMethodVariable
-from tracer.variables.objects.exceptions import ExceptionVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.objects.reduction import reduced
 from tracer.variables.tensors.overrides import base_method

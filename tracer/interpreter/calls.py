@@ -24,8 +24,10 @@ from tracer.protocol.models import code_model_of, instance_models, is_foldable, 
 from tracer.protocol.variable import ObservedException, VariableTracker, invoke
 from tracer.sources import GenericAttrSource, ObjectSource, Source
 from tracer.sources.reading import is_a
+from tracer.variables.builders.literals import from_python
 from tracer.variables.containers.dicts import DictVariable, entries_are_copied, pairs_of
 from tracer.variables.containers.lists import SequenceVariable, TupleVariable
+from tracer.variables.exceptions.exceptions import ExceptionVariable, HandledOutsideVariable, refuse_fields
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.functions.python_functions import (
     CellVariable,
@@ -33,16 +35,14 @@ from tracer.variables.functions.python_functions import (
     UserFunctionVariable,
     cell_of,
 )
-from tracer.variables.iterators.builtin_iterators import ItemIterator
+from tracer.variables.iteration import ItemIterator
 from tracer.variables.iterators.generators import GeneratorVariable
-from tracer.variables.objects.exceptions import ExceptionVariable, HandledOutsideVariable, refuse_fields
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.arrays import NdarrayVariable
 from tracer.variables.tensors.overrides import base_method
 from tracer.variables.tensors.tensor import TensorVariable, writes, writing
 from tracer.variables.tensors.wrappers import refuse_wrappers
 from tracer.variables.values.constant import fold
-from tracer.variables.values.literals import from_python
 from tracer.variables.values.symbolic import SymNodeVariable
 
 _UNSUPPORTED_KINDS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE

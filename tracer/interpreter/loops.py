@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING
 
-from tracer.variables.iterators.builtin_iterators import IteratorVariable
+from tracer.variables.iteration import IteratorVariable
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator

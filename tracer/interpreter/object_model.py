@@ -33,6 +33,7 @@ from tracer.sources import (
 )
 from tracer.sources.reading import is_a, is_heap_type
 from tracer.sources.roots import namespace_source
+from tracer.variables.builders.literals import from_python
 from tracer.variables.classes.class_parts import meaning
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.classes.enums import member_of_value, members
@@ -43,18 +44,17 @@ from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable, NamedTupleVariable, TupleVariable
 from tracer.variables.containers.sets import SetVariable
 from tracer.variables.containers.tuples import acts_as_tuple, is_generated
+from tracer.variables.exceptions.exception_groups import new_group
+from tracer.variables.exceptions.exceptions import ExceptionVariable, new_os_error, refuse_fields
 from tracer.variables.functions.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.functions.python_functions import UserFunctionVariable
-from tracer.variables.iterators.builtin_iterators import SequenceIterator
-from tracer.variables.objects.exception_groups import new_group
-from tracer.variables.objects.exceptions import ExceptionVariable, new_os_error, refuse_fields
+from tracer.variables.iteration import SequenceIterator
 from tracer.variables.objects.instance_dict import InstanceDictVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.overrides import is_traceable_subclass
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.tensors.wrappers import is_wrapper_class
 from tracer.variables.values.constant import ConstantVariable, fold
-from tracer.variables.values.literals import from_python
 from tracer.variables.values.symbolic import SymNodeVariable
 
 _PARTS = {"__func__": lambda raw: raw.__func__, "fget": lambda raw: raw.fget, "fset": lambda raw: raw.fset,

@@ -13,10 +13,10 @@ from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import lookup
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.reading import is_heap_type
+from tracer.variables.builders.weak_references import WeakReferenceVariable
 from tracer.variables.functions.python_functions import UserFunctionVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.objects.untraceable import OpaqueVariable
-from tracer.variables.objects.weak_references import WeakReferenceVariable
 from tracer.variables.values.constant import DUNDER, ConstantVariable, boolean, is_nan
 from tracer.variables.values.identities import COPIED, constants_are_one, might_be_one
 from tracer.variables.values.symbolic import SymNodeVariable

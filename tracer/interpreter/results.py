@@ -12,11 +12,11 @@ from tracer.graph.output_graph import OutputGraph
 from tracer.graph.symbols.proxies import SYM_TYPES
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
+from tracer.variables.builders.literals import from_python
 from tracer.variables.containers.lists import ListVariable, NamedTupleVariable, SizeVariable, TupleVariable
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.tensors.wrappers import WrapperVariable
 from tracer.variables.values.constant import ConstantVariable, is_constant_value
-from tracer.variables.values.literals import from_python
 from tracer.variables.values.symbolic import SymNodeVariable
 
 _QUANTISED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)

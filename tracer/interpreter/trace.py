@@ -26,8 +26,8 @@ from tracer.variables.builders import all_builders  # noqa: F401  (registers the
 from tracer.variables.builders.builder import VariableBuilder
 from tracer.variables.classes.made_classes import let_go
 from tracer.variables.containers.python_hashes import HashedKeys
+from tracer.variables.exceptions.exceptions import HandledOutsideVariable
 from tracer.variables.functions.python_functions import CellVariable
-from tracer.variables.objects.exceptions import HandledOutsideVariable
 from tracer.variables.tensors.created_leaves import hold_leaf
 from tracer.variables.tensors.overrides import OverrideState
 from tracer.variables.tensors.tensor import TensorVariable

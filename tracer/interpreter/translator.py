@@ -23,8 +23,8 @@ from tracer.locations import UserLocation
 from tracer.protocol.inlining import is_polyfill_module
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.variables.exceptions.exceptions import LeftAt
 from tracer.variables.functions.python_functions import CellVariable, FunctionVariable
-from tracer.variables.objects.exceptions import LeftAt
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.values.constant import ConstantVariable
 

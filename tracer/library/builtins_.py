@@ -16,7 +16,7 @@ from tracer.variables.containers.dicts import DictVariable, update_from
 from tracer.variables.containers.lists import ListVariable, TupleVariable
 from tracer.variables.containers.ranges import RangeVariable, SliceVariable, as_int
 from tracer.variables.containers.sets import FrozenSetVariable, SetVariable, made_of
-from tracer.variables.iterators.builtin_iterators import (
+from tracer.variables.iteration import (
     EnumerateIterator,
     FilterIterator,
     ItemIterator,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
+from tracer.variables.objects.patterns import PatternVariable
 from tracer.variables.values.constant import fold
-from tracer.variables.values.patterns import PatternVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer

@@ -9,7 +9,7 @@ from tracer.graph_breaks import unsupported
 from tracer.protocol.models import foldable, models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import TupleVariable
-from tracer.variables.objects.exceptions import ExceptionVariable
+from tracer.variables.exceptions.exceptions import ExceptionVariable
 from tracer.variables.values.constant import NONE
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import type_name
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
-from tracer.variables.objects.weak_references import WeakReferenceVariable
+from tracer.variables.builders.weak_references import WeakReferenceVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer

@@ -34,7 +34,7 @@ from tracer.runtime.time_limit import TimeLimit
 from tracer.sources import CellSource, LocalSource
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.functions.python_functions import CellVariable, cell_of, instead_of
-from tracer.variables.iterators.builtin_iterators import IteratorVariable
+from tracer.variables.iteration import IteratorVariable
 from tracer.variables.iterators.generators import GeneratorVariable
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ from tracer.interpreter.handlers import handles
 from tracer.library.class_checks import find_attr
 from tracer.protocol.lookups import defines
 from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.variables.builders.literals import from_python
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.dicts import DictVariable, mapping_pairs
 from tracer.variables.containers.lists import ListVariable, SliceVariable, TupleVariable
 from tracer.variables.containers.sets import SetVariable
-from tracer.variables.iterators.builtin_iterators import IteratorVariable
+from tracer.variables.iteration import IteratorVariable
 from tracer.variables.iterators.generators import GeneratorVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.values.constant import NONE
-from tracer.variables.values.literals import from_python
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame

@@ -12,8 +12,8 @@ from tracer.interpreter.opcodes.stack import drop_argument
 from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.lists import TupleVariable
-from tracer.variables.objects.exception_groups import match_star, raised_behind_star
-from tracer.variables.objects.exceptions import ExceptionVariable, HandledBefore
+from tracer.variables.exceptions.exception_groups import match_star, raised_behind_star
+from tracer.variables.exceptions.exceptions import ExceptionVariable, HandledBefore
 from tracer.variables.values.constant import boolean
 
 if TYPE_CHECKING:

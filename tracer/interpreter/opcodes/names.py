@@ -22,9 +22,9 @@ from tracer.sources import (
     Source,
 )
 from tracer.sources.roots import namespace_source
+from tracer.variables.builders.literals import from_python
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.values.constant import ConstantVariable
-from tracer.variables.values.literals import from_python
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame

@@ -8,7 +8,7 @@ from tracer.bytecode import Instruction
 from tracer.interpreter.handlers import breaks, handles
 from tracer.protocol.lookups import defines
 from tracer.protocol.variable import VariableTracker
-from tracer.variables.objects.exceptions import ExceptionVariable
+from tracer.variables.exceptions.exceptions import ExceptionVariable
 from tracer.variables.objects.objects import UserObjectVariable
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from tracer.protocol.models import models
 from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.tuples import TupleVariable
+from tracer.variables.exceptions.exceptions import ExceptionVariable
 from tracer.variables.functions.autograd_context import FunctionContextVariable
-from tracer.variables.objects.exceptions import ExceptionVariable
 from tracer.variables.tensors.tensor import TensorVariable, writing
 from tracer.variables.values.constant import NONE, boolean
 from tracer.variables.values.symbolic import SymNodeVariable

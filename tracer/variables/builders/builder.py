@@ -26,6 +26,7 @@ from tracer.variables.containers.dicts import MappingProxyVariable
 from tracer.variables.containers.lists import RangeVariable, SliceVariable
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.functions.python_functions import UserFunctionVariable, is_nested_function
+from tracer.variables.objects.patterns import PATTERN_TYPES, PatternVariable
 from tracer.variables.objects.python_modules import PythonModuleVariable
 from tracer.variables.objects.untraceable import OpaqueVariable
 from tracer.variables.tensors.overrides import TensorSubclassVariable, is_traceable_subclass, overrides_functions
@@ -33,7 +34,6 @@ from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.tensors.wrappers import WrapperVariable, is_wrapper
 from tracer.variables.values.constant import BY_IDENTITY, CONSTANT_TYPES, ConstantVariable
 from tracer.variables.values.dates import LibraryValueVariable
-from tracer.variables.values.patterns import PATTERN_TYPES, PatternVariable
 from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:

@@ -16,12 +16,7 @@ from tracer.sources.builtin_iterators import (
 )
 from tracer.variables.builders.builder import VariableBuilder, opaque, tracks
 from tracer.variables.containers.lists import TupleVariable
-from tracer.variables.iterators.builtin_iterators import (
-    FilterIterator,
-    IteratorVariable,
-    MapIterator,
-    ZipIterator,
-)
+from tracer.variables.iteration import FilterIterator, IteratorVariable, MapIterator, ZipIterator
 from tracer.variables.iterators.existing_iterators import EnumerateStream, StreamVariable, replays_by_asking
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from tracer.variables.builders.containers import fill_dict
 from tracer.variables.containers.deques import DequeVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable
+from tracer.variables.exceptions.exception_groups import ExceptionGroupVariable
+from tracer.variables.exceptions.exceptions import ExceptionVariable
 from tracer.variables.functions.callables import CallableVariable
-from tracer.variables.objects.exception_groups import ExceptionGroupVariable
-from tracer.variables.objects.exceptions import ExceptionVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.objects.untraceable import ThreadLocalVariable
 from tracer.variables.values.constant import ConstantVariable

@@ -14,7 +14,7 @@ from tracer.protocol.models import Models
 from tracer.protocol.variable import VariableTracker, held, whole
 from tracer.variables.containers.ranges import NOT_AN_INDEX, as_int, index_of
 from tracer.variables.containers.sequence_base import Item, SequenceVariable
-from tracer.variables.iterators.builtin_iterators import IteratorVariable
+from tracer.variables.iteration import IteratorVariable
 from tracer.variables.values.constant import NONE, ONE, ConstantVariable
 from tracer.variables.values.text import form
 

@@ -23,7 +23,7 @@ from tracer.variables.containers.sets import (
     set_form,
 )
 from tracer.variables.containers.tuples import TupleVariable
-from tracer.variables.iterators.builtin_iterators import IteratorVariable, skipped
+from tracer.variables.iteration import IteratorVariable, skipped
 from tracer.variables.values.constant import BINARY, boolean
 from tracer.variables.values.text import form
 

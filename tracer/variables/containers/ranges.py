@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import defines
 from tracer.protocol.variable import VariableTracker, no_keywords
-from tracer.variables.iterators.builtin_iterators import IteratorVariable
+from tracer.variables.iteration import IteratorVariable
 from tracer.variables.values.constant import NONE, ConstantVariable, boolean
 from tracer.variables.values.special_results import int_given
 from tracer.variables.values.symbolic import SymNodeVariable

@@ -11,7 +11,7 @@ from tracer.protocol.lazy import Unwrapped, realize
 from tracer.protocol.models import Models
 from tracer.protocol.variable import VariableTracker, held, invoke
 from tracer.variables.containers.ranges import NOT_AN_INDEX, as_int, index_of
-from tracer.variables.iterators.builtin_iterators import ReversedIterator, SequenceIterator
+from tracer.variables.iteration import ReversedIterator, SequenceIterator
 from tracer.variables.values.constant import COMPARE, ConstantVariable, boolean
 from tracer.variables.values.text import form, formatted
 

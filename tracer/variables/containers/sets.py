@@ -21,7 +21,7 @@ from tracer.protocol.variable import VariableTracker, held, invoke, whole
 from tracer.sources.reading import is_a
 from tracer.variables.containers import set_history
 from tracer.variables.containers.set_history import Changed, Existing, History, Listed, Made, Step
-from tracer.variables.iterators.builtin_iterators import IteratorVariable
+from tracer.variables.iteration import IteratorVariable
 from tracer.variables.values.constant import ConstantVariable, boolean
 from tracer.variables.values.identities import refuse_unknown
 from tracer.variables.values.text import form

@@ -14,7 +14,7 @@ from tracer.protocol.variable import VariableTracker
 from tracer.sources import ItemSource, UpcomingSource
 from tracer.sources.builtin_iterators import items_left, iterated, take_from, upcoming
 from tracer.variables.containers.lists import TupleVariable
-from tracer.variables.iterators.builtin_iterators import IteratorVariable, ZipIterator
+from tracer.variables.iteration import IteratorVariable, ZipIterator
 from tracer.variables.values.constant import ONE
 
 if TYPE_CHECKING:

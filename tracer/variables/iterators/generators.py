@@ -12,8 +12,8 @@ from tracer.graph.output_graph import Refusal
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import ObservedException, VariableTracker, no_keywords
 from tracer.variables.containers.lists import TupleVariable
-from tracer.variables.iterators.builtin_iterators import IteratorVariable
-from tracer.variables.objects.exceptions import HandledBefore
+from tracer.variables.exceptions.exceptions import HandledBefore
+from tracer.variables.iteration import IteratorVariable
 from tracer.variables.values.constant import NONE, ConstantVariable
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import TupleVariable
-from tracer.variables.iterators.builtin_iterators import IteratorVariable, skipped
+from tracer.variables.iteration import IteratorVariable, skipped
 from tracer.variables.values.constant import NONE
 
 if TYPE_CHECKING:

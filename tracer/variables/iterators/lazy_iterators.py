@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import TupleVariable
-from tracer.variables.iterators.builtin_iterators import FilterIterator, IteratorVariable, next_of_each, skipped
+from tracer.variables.iteration import FilterIterator, IteratorVariable, next_of_each, skipped
 from tracer.variables.values.constant import NONE
 
 if TYPE_CHECKING:

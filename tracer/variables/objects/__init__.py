@@ -1,1 +1,1 @@
-"""Instances of the program's classes, exceptions, modules, weak references."""
+"""Instances of the program's classes, modules, compiled patterns."""

@@ -17,7 +17,7 @@ from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, SequenceVariable, TupleVariable
 from tracer.variables.containers.ranges import SliceVariable
-from tracer.variables.iterators.builtin_iterators import IteratorVariable, _set_state
+from tracer.variables.iteration import IteratorVariable, _set_state
 from tracer.variables.tensors.tensor import TensorVariable, writing
 from tracer.variables.values.constant import BINARY, COMPARE, INPLACE, UNARY, ConstantVariable
 from tracer.variables.values.symbolic import SymNodeVariable

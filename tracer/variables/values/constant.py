@@ -18,7 +18,7 @@ from tracer.graph_breaks import unsupported
 from tracer.guards.constants import LIBRARY_VALUES, is_guardable_constant
 from tracer.protocol.lookups import lookup
 from tracer.protocol.variable import ObservedException, VariableTracker
-from tracer.variables.iterators.builtin_iterators import IteratorVariable
+from tracer.variables.iteration import IteratorVariable
 from tracer.variables.values.text import formatted, plain_form
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable, RangeVariable, SizeVariable, SliceVariable, TupleVariable
 from tracer.variables.containers.set_history import Constant, Made
 from tracer.variables.containers.sets import FrozenSetVariable, SetVariable
+from tracer.variables.objects.patterns import PATTERN_TYPES, PatternVariable
 from tracer.variables.values.constant import CONSTANT_TYPES, ConstantVariable, is_constant_value
 from tracer.variables.values.dates import LibraryValueVariable
-from tracer.variables.values.patterns import PATTERN_TYPES, PatternVariable
 
 
 def from_python(value: Any) -> VariableTracker:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import TupleVariable
-from tracer.variables.iterators.builtin_iterators import SequenceIterator
+from tracer.variables.iteration import SequenceIterator
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from tracer.protocol.lookups import defines
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.lists import ListVariable, TupleVariable
+from tracer.variables.exceptions.exceptions import ExceptionVariable
 from tracer.variables.functions.python_functions import FunctionVariable
-from tracer.variables.objects.exceptions import ExceptionVariable
 from tracer.variables.values.constant import NONE, ConstantVariable
 from tracer.variables.values.text import form
 

@@ -1,0 +1,1 @@
+"""Exceptions, as CPython makes, links and groups them."""
