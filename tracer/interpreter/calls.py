@@ -20,7 +20,7 @@ from tracer.interpreter.real_values import real_value
 from tracer.library import all_models  # noqa: F401  (registers them)
 from tracer.protocol.inlining import allows_inlining, is_own_guard
 from tracer.protocol.lookups import lookup, rely_on_code, rely_on_process
-from tracer.protocol.models import code_model_of, instance_models, is_foldable, is_in_graph, model_of
+from tracer.protocol.models import code_model_of, instance_models, is_foldable, is_in_graph, is_of_plain_tensors, model_of
 from tracer.protocol.variable import ObservedException, VariableTracker, invoke
 from tracer.sources import GenericAttrSource, ObjectSource, Source
 from tracer.sources.reading import is_a
@@ -206,8 +206,8 @@ class Calls:
                 return result  # type: ignore[no-any-return]
         model = model_of(function)
         if model is not None:
-            if tx.output.world.fake_mode.met_wrapper:
-                refuse_wrappers(model, name_of(function), [*args, *kwargs.values()])
+            if tx.output.world.fake_mode.met_wrapper and is_of_plain_tensors(model):
+                refuse_wrappers(name_of(function), [*args, *kwargs.values()])
             return invoke(model, (tx, *args), kwargs)
         model = instance_models.get(type(function)) or code_model_of(function)
         if model is not None:

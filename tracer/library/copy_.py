@@ -21,14 +21,14 @@ _COPY = as_written(copy.copy)
 _DEEP_COPY = as_written(copy.deepcopy)
 
 
-@models(copy.copy)
+@models.of_plain_tensors(copy.copy)
 def _copy(tx: Tracer, value: VariableTracker, /) -> VariableTracker:
     if isinstance(value, TensorVariable) and value.python_type() is torch.Tensor:
         return shallow_copy(tx, value)
     return tx.inline(_COPY, [value], {})
 
 
-@models(copy.deepcopy)
+@models.of_plain_tensors(copy.deepcopy)
 def _deepcopy(tx: Tracer, value: VariableTracker, memo: VariableTracker = NONE) -> VariableTracker:
     """A break in it is one of the whole: CPython, going on with the memo, would miss the storages that the graph copied."""
     return tx.inline(_DEEP_COPY, [value, MemoVariable({}) if memo.is_none() else memo], {})

@@ -59,7 +59,7 @@ def _functions() -> dict[int, tuple[Any, list[str]]]:
 
 for _numpys, _paths in _functions().values():
     if models.get(_numpys) is None:
-        models(_numpys)(_function(_paths))
+        models.of_plain_tensors(_numpys)(_function(_paths))
 
 
 def _scalar(cls: type[np.number[Any]]) -> Any:
@@ -72,7 +72,7 @@ def _scalar(cls: type[np.number[Any]]) -> Any:
 
 
 for _name in "int8 uint8 int16 int32 int64 float16 float32 float64 complex64 complex128".split():
-    models(getattr(np, _name))(_scalar(getattr(np, _name)))
+    models.of_plain_tensors(getattr(np, _name))(_scalar(getattr(np, _name)))
 
 
 # -- from arrays to tensors ------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def shared_tensor(tx: Tracer, array: NdarrayVariable) -> Value:
     return array.tensor.call_method(tx, "detach", [], {})
 
 
-@models(torch.from_numpy)
+@models.of_plain_tensors(torch.from_numpy)
 def _from_numpy(tx: Tracer, array: Value) -> Value:
     if not isinstance(array, NdarrayVariable):
         unsupported("unsupported-builtin", function="torch.from_numpy")

@@ -25,6 +25,7 @@ class Models:
     def __init__(self, what: str) -> None:
         self.what = what
         self.table: dict[Any, Callable[..., Any]] = {}
+        self._of_plain_tensors: set[Callable[..., Any]] = set()
 
     def __call__(self, *keys: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def register(model: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,6 +36,19 @@ class Models:
             return model
 
         return register
+
+    def of_plain_tensors(self, *keys: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """As a call, for models that do more with tensors than to call operations of the graph. Whether that is right for
+        tensors with a `__torch_dispatch__` of their own is not known: they break the graph."""
+
+        def register(model: Callable[..., Any]) -> Callable[..., Any]:
+            self._of_plain_tensors.add(model)
+            return self(*keys)(model)
+
+        return register
+
+    def is_of_plain_tensors(self, model: Callable[..., Any]) -> bool:
+        return model in self._of_plain_tensors
 
     def get(self, key: Any) -> Callable[..., Any] | None:
         if isinstance(key, type) and type(key).__hash__ is not type.__hash__:
@@ -74,6 +88,11 @@ def model_of(function: Any) -> Callable[..., Any] | None:
     if function.__module__ in _named_modules():
         return named_models.get(f"{function.__module__}.{function.__qualname__}")
     return None
+
+
+def is_of_plain_tensors(model: Callable[..., Any]) -> bool:
+    """Whether a model knows plain tensors alone, and none with a `__torch_dispatch__` of their own."""
+    return models.is_of_plain_tensors(model) or named_models.is_of_plain_tensors(model)
 
 
 def code_model_of(function: Any) -> Callable[..., Any] | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Value = VariableTracker
 
 
-@models(checkpoint.checkpoint, inspect.unwrap(checkpoint.checkpoint))
+@models.of_plain_tensors(checkpoint.checkpoint, inspect.unwrap(checkpoint.checkpoint))
 def _checkpoint(
     tx: Tracer,
     function: Value,
@@ -74,10 +74,10 @@ def _check_reentrant(tx: Tracer, args: tuple[Value, ...], result: Value) -> None
             _refuse_reentrant("which returns what it was given, or takes no part in autograd,")
 
 
-models(torch.autograd.grad)(gradients)
+models.of_plain_tensors(torch.autograd.grad)(gradients)
 
 
-@models(torch.autograd.backward)
+@models.of_plain_tensors(torch.autograd.backward)
 def _backward(
     tx: Tracer,
     tensors: Value,

@@ -37,7 +37,7 @@ _NO_SETUP = torch.autograd.Function.setup_context
 _MOST_UNKNOWN = 3  # gradients that may come or not: backward is traced for each combination
 
 
-@models(_APPLY.__func__)
+@models.of_plain_tensors(_APPLY.__func__)
 def _apply(tx: Tracer, cls: Value, *args: Value, **kwargs: Value) -> Value:
     if not isinstance(cls, ClassVariable):
         unsupported("unsupported-call", value=cls.describe())

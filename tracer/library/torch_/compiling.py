@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Value = VariableTracker
 
 
-@models(inside.is_compiling, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
-@named_models("torch._dynamo.external_utils.is_compiling", "torch._utils_internal.is_compiling")
+@models.of_plain_tensors(inside.is_compiling, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
+@named_models.of_plain_tensors("torch._dynamo.external_utils.is_compiling", "torch._utils_internal.is_compiling")
 def _yes(tx: Tracer) -> Value:
     return boolean(True)
 
@@ -41,30 +41,30 @@ _ALWAYS_FALSE: tuple[Any, ...] = (
 )
 
 
-@models(*{id(function): function for function in _ALWAYS_FALSE}.values())
-@named_models("torch.onnx.is_in_onnx_export", "torch.onnx._globals.is_in_onnx_export")
+@models.of_plain_tensors(*{id(function): function for function in _ALWAYS_FALSE}.values())
+@named_models.of_plain_tensors("torch.onnx.is_in_onnx_export", "torch.onnx._globals.is_in_onnx_export")
 def _no(tx: Tracer, *args: Value) -> Value:
     return boolean(False)
 
 
-@models(inside.graph_break)
-@named_models("torch._dynamo.decorators.graph_break")
+@models.of_plain_tensors(inside.graph_break)
+@named_models.of_plain_tensors("torch._dynamo.decorators.graph_break")
 def _graph_break(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     unsupported("explicit-graph-break", message=", ".join(str(arg.constant()) for arg in args if arg.is_constant()))
 
 
-@models(torch.jit.annotate)
+@models.of_plain_tensors(torch.jit.annotate)
 def _annotate(tx: Tracer, annotation: Value, value: Value) -> Value:
     return value
 
 
-@models(torch.compiler.cudagraph_mark_step_begin, torch._C._log_api_usage_once, torch._C._get_tracing_state)
+@models.of_plain_tensors(torch.compiler.cudagraph_mark_step_begin, torch._C._log_api_usage_once, torch._C._get_tracing_state)
 def _nothing(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     return NONE
 
 
 def _replaced_by_torch_compile(name: str, behind: str) -> None:
-    @named_models(f"torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_{behind}")
+    @named_models.of_plain_tensors(f"torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_{behind}")
     def _original(tx: Tracer, module: Value, *args: Value, **kwargs: Value) -> Value:
         """torch.compile, once used, replaces the method to count new modules for itself; behind it is the real one."""
         original = inspect.getclosurevars(getattr(torch.nn.Module, name)).nonlocals[behind]
@@ -75,7 +75,7 @@ _replaced_by_torch_compile("__init__", "init")
 _replaced_by_torch_compile("__setstate__", "setstate")
 
 
-@models(torch.fx.traceback.annotate)
+@models.of_plain_tensors(torch.fx.traceback.annotate)
 def _annotate_nodes(tx: Tracer, annotations: Value) -> Value:
     """What FX notes beside the nodes that it records; this tracer's nodes are not among them."""
     return tx.wrap(contextlib.nullcontext, ModuleGlobalsSource("contextlib", "nullcontext")).call(tx, [], {})
@@ -84,7 +84,7 @@ def _annotate_nodes(tx: Tracer, annotations: Value) -> Value:
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
-@named_models("torch._dynamo.eval_frame.OptimizedModule.__call__")
+@named_models.of_plain_tensors("torch._dynamo.eval_frame.OptimizedModule.__call__")
 def _compiled_module(tx: Tracer, module: Value, *args: Value, **kwargs: Value) -> Value:
     """A call of what torch.compile makes of a module is one of the module, as a compiled function is the function."""
     if any(module.get_attr(tx, name).truth(tx) for name in _HOOKS):

@@ -68,4 +68,4 @@ def _resolve(path: str) -> Any:
 for _path in _QUESTIONS.split():
     _question = _resolve(_path)
     if _question is not None:  # not in every build
-        models(_question)(_ask(_question))
+        models.of_plain_tensors(_question)(_ask(_question))

@@ -39,10 +39,10 @@ def _without_default_generator(function: Any) -> Any:
 
 
 for _function in _TAKE_A_GENERATOR:
-    models(_function)(_without_default_generator(_function))
+    models.of_plain_tensors(_function)(_without_default_generator(_function))
 
 
-@models(torch.tensor)
+@models.of_plain_tensors(torch.tensor)
 def _tensor(tx: Tracer, data: Value, **kwargs: Value) -> Value:
     if isinstance(data, NdarrayVariable):
         return tensor_of(tx, data, True, **kwargs)
@@ -92,12 +92,12 @@ def _tensor_of_symbols(tx: Tracer, data: Value, leaves: list[Value], kwargs: dic
     return made.call_method(tx, "to", [], moved)
 
 
-@models(torch._shape_as_tensor)
+@models.of_plain_tensors(torch._shape_as_tensor)
 def _shape_as_tensor(tx: Tracer, tensor: Value) -> Value:
     return _tensor(tx, ListVariable(tensor.get_attr(tx, "shape").unpack(tx)), dtype=tx.literal(torch.int64))
 
 
-@models(torch.as_tensor, torch.asarray)
+@models.of_plain_tensors(torch.as_tensor, torch.asarray)
 def _as_tensor(tx: Tracer, data: Value, **kwargs: Value) -> Value:
     if isinstance(data, TensorVariable):
         return tx.call_in_graph(torch.as_tensor, [data], kwargs)
@@ -106,6 +106,6 @@ def _as_tensor(tx: Tracer, data: Value, **kwargs: Value) -> Value:
     return _tensor(tx, data, **kwargs)
 
 
-@models(torch.frombuffer, torch.from_dlpack, torch.from_file)
+@models.of_plain_tensors(torch.frombuffer, torch.from_dlpack, torch.from_file)
 def _foreign_memory(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     unsupported("unsupported-builtin", function="a function that takes memory from elsewhere")

@@ -71,13 +71,13 @@ def _size_of_group(tx: Tracer, name: Value) -> Value:
     return ConstantVariable(dist.distributed_c10d._get_group_size_by_name(name.constant()))  # a name stands for one group
 
 
-@named_models("torch.distributed._functional_collectives._are_we_tracing")
+@named_models.of_plain_tensors("torch.distributed._functional_collectives._are_we_tracing")
 def _are_we_tracing(tx: Tracer) -> Value:
     return boolean(True)
 
 
 if dist.is_available():
-    models(type(dist.group).WORLD.fget)(_world)  # type: ignore[attr-defined]
-    models(dist.distributed_c10d._get_group_size_by_name)(_size_of_group)
+    models.of_plain_tensors(type(dist.group).WORLD.fget)(_world)  # type: ignore[attr-defined]
+    models.of_plain_tensors(dist.distributed_c10d._get_group_size_by_name)(_size_of_group)
     for _question in (dist.get_rank, dist.get_world_size):
-        models(_question)(_asked(_question))
+        models.of_plain_tensors(_question)(_asked(_question))

@@ -22,6 +22,6 @@ class LazyPropertyVariable(UserObjectVariable):
         unsupported("cannot-reconstruct", value=self.describe())
 
 
-@models(_lazy_property_and_property)
+@models.of_plain_tensors(_lazy_property_and_property)
 def _lazy_property(tx: Tracer, wrapped: VariableTracker) -> VariableTracker:
     return LazyPropertyVariable(_lazy_property_and_property)

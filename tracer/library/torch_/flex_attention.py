@@ -21,13 +21,13 @@ Value = VariableTracker
 _FLEX: Any = torch.ops.higher_order.flex_attention
 
 
-@named_models("torch._dynamo.decorators.mark_static")
+@named_models.of_plain_tensors("torch._dynamo.decorators.mark_static")
 def _mark_static(tx: Tracer, tensor: Value, index: Value = NONE) -> Value:
     """What torch says here of its own arguments is advice to torch.compile alone."""
     return NONE
 
 
-@models(_FLEX)
+@models.of_plain_tensors(_FLEX)
 def _flex_attention(
     tx: Tracer, query: Value, key: Value, value: Value, score_mod: Value, block_mask: Value, scale: Value, options: Value
 ) -> Value:

@@ -79,12 +79,12 @@ def _set(setter: Any) -> Any:
 
 
 for _function in _QUESTIONS:
-    models(_function)(_ask(_function))
+    models.of_plain_tensors(_function)(_ask(_function))
 for _function in _SETTERS:
-    models(_function)(_set(_function))
+    models.of_plain_tensors(_function)(_set(_function))
 
 
-@models(torch.use_deterministic_algorithms)
+@models.of_plain_tensors(torch.use_deterministic_algorithms)
 def _use_deterministic_algorithms(tx: Tracer, mode: Value, *, warn_only: Value = FALSE) -> Value:
     values = mode.constant(), warn_only.constant()
     compiled = tx.output.memory is not None  # by what leaves such a node out, though kernels ask when they run
@@ -94,7 +94,7 @@ def _use_deterministic_algorithms(tx: Tracer, mode: Value, *, warn_only: Value =
     return NONE
 
 
-@models(torch.get_default_device)
+@models.of_plain_tensors(torch.get_default_device)
 def _default_device(tx: Tracer) -> Value:
     contexts = _device_contexts(tx)
     if not contexts:
@@ -109,12 +109,12 @@ def _device_contexts(tx: Tracer) -> list[Value]:
     return [mode for mode in tx.trace.overrides.modes if mode.python_type() is DeviceContext]
 
 
-@models(torch.is_autocast_cache_enabled)
+@models.of_plain_tensors(torch.is_autocast_cache_enabled)
 def _is_autocast_cache_enabled(tx: Tracer) -> Value:
     return boolean(tx.trace.torch_state.cache_enabled)
 
 
-@models(torch.set_autocast_cache_enabled)
+@models.of_plain_tensors(torch.set_autocast_cache_enabled)
 def _set_autocast_cache_enabled(tx: Tracer, enabled: Value) -> Value:
     tx.trace.torch_state.set_cache_enabled(enabled.constant())
     return NONE
@@ -147,8 +147,8 @@ def _leave(kind: ContextKind) -> Any:
 
 
 for _kind in CONTEXT_KINDS:
-    models(_kind.manager_enter)(_enter(_kind))
-    models(_kind.manager_exit)(_leave(_kind))
+    models.of_plain_tensors(_kind.manager_enter)(_enter(_kind))
+    models.of_plain_tensors(_kind.manager_exit)(_leave(_kind))
 
 
 # -- what breaks the graph -------------------------------------------------------------------------------------------------
@@ -192,6 +192,6 @@ def _breaks(function: Any, reason: str) -> Any:
 
 
 for _function in _BREAKING:
-    models(_function)(_breaks(_function, "side-effect-call"))
+    models.of_plain_tensors(_function)(_breaks(_function, "side-effect-call"))
 for _function in {id(f): f for f in _RANDOM_STATE}.values():
-    models(_function)(_breaks(_function, "random-state"))
+    models.of_plain_tensors(_function)(_breaks(_function, "random-state"))

@@ -199,7 +199,7 @@ def _kind(fake: torch.Tensor) -> tuple[Any, ...]:
     return fake.dtype, fake.device, fake.layout, *fake.shape, *fake.stride()
 
 
-@models(_OPERATORS.cond)
+@models.of_plain_tensors(_OPERATORS.cond)
 def _cond(tx: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Value) -> Value:
     if isinstance(pred, TensorVariable):
         return _both_branches(tx, pred, true_fn, false_fn, operands.unpack(tx))
@@ -237,7 +237,7 @@ def _constants(body: _Body) -> list[Any]:
     return [None if isinstance(leaf, TensorVariable) else (type(leaf.constant()), leaf.constant()) for leaf in body.leaves]
 
 
-@models(_OPERATORS.while_loop)
+@models.of_plain_tensors(_OPERATORS.while_loop)
 def _while_loop(tx: Tracer, cond_fn: Value, body_fn: Value, carried: Value, additional: Value) -> Value:
     """Ints that the loop carries are symbols inside of it, and new ones behind it."""
     call = HigherOrderCall(tx, _OPERATORS.while_loop)
@@ -283,7 +283,7 @@ def _example(value: Value) -> Any:
     return value.fake if isinstance(value, TensorVariable) else int
 
 
-@models(_OPERATORS.scan)
+@models.of_plain_tensors(_OPERATORS.scan)
 def _scan(tx: Tracer, combine_fn: Value, init: Value, xs: Value, additional_inputs: Value) -> Value:
     call = HigherOrderCall(tx, _OPERATORS.scan)
     carry, stacked, others = call.tensors(init), call.tensors(xs), additional_inputs.unpack(tx)
@@ -301,7 +301,7 @@ def _scan(tx: Tracer, combine_fn: Value, init: Value, xs: Value, additional_inpu
     return call.like(body, call.result(_OPERATORS.scan, (module, *nodes, tuple(read)), likes, [*nodes[0], *nodes[1], *read]))
 
 
-@models(_OPERATORS.map_impl)
+@models.of_plain_tensors(_OPERATORS.map_impl)
 def _map(tx: Tracer, function: Value, xs: Value, pos_args: Value) -> Value:
     call = HigherOrderCall(tx, _OPERATORS.map_impl)
     stacked, others = call.tensors(xs), pos_args.unpack(tx)
@@ -330,7 +330,7 @@ def _stacked(call: HigherOrderCall, step: torch.Tensor, length: Any) -> torch.Te
     return call.tx.output.run_fake(stack, (step,), {}, call.name)  # type: ignore[no-any-return]
 
 
-@models(_OPERATORS.out_dtype)
+@models.of_plain_tensors(_OPERATORS.out_dtype)
 def _out_dtype(tx: Tracer, operator: Value, dtype: Value, *args: Value) -> Value:
     """An operator of ATen whose result has another dtype: both stand in the graph as they are."""
     given = operator.identity(), dtype.constant(), *(tx.as_graph_arg(arg) for arg in args)
@@ -342,7 +342,7 @@ def _converted(operator: Any, dtype: torch.dtype, *args: Any) -> torch.Tensor:
     return operator(*args).to(dtype)  # type: ignore[no-any-return]
 
 
-@models(_OPERATORS.wrap)
+@models.of_plain_tensors(_OPERATORS.wrap)
 def _wrap(tx: Tracer, function: Value, *args: Value, **kwargs: Value) -> Value:
     call = HigherOrderCall(tx, _OPERATORS.wrap)
     bound = _Bound(function, kwargs)

@@ -27,12 +27,12 @@ Value = VariableTracker
 _WEIGHTS_HAVE_CHANGED = as_written(RNNBase._weights_have_changed)
 
 
-@models(torch.nn.Parameter)
+@models.of_plain_tensors(torch.nn.Parameter)
 def _parameter(tx: Tracer, data: Value = NONE, requires_grad: Value = TRUE) -> Value:
     return make_parameter(tx, _plain_data(tx, torch.nn.Parameter, data), requires_grad.truth(tx))
 
 
-@models(torch.nn.Buffer)
+@models.of_plain_tensors(torch.nn.Buffer)
 def _buffer(tx: Tracer, data: Value = NONE, *, persistent: Value = TRUE) -> Value:
     plain = _plain_data(tx, torch.nn.Buffer, data)
     if plain.fake.requires_grad:
@@ -53,7 +53,7 @@ def _plain_data(tx: Tracer, cls: type, data: Value) -> TensorVariable:
     return data
 
 
-@models(RNNBase._weights_have_changed)
+@models.of_plain_tensors(RNNBase._weights_have_changed)
 def _weights_have_changed(tx: Tracer, module: Value) -> Value:
     """The flat weights are the parameters themselves, which the guards then demand of every call of a module that existed."""
     if module.source is None:
@@ -68,7 +68,7 @@ def _weights_have_changed(tx: Tracer, module: Value) -> Value:
     return boolean(False)
 
 
-@models(LazyModuleMixin._infer_parameters)
+@models.of_plain_tensors(LazyModuleMixin._infer_parameters)
 def _infer_parameters(tx: Tracer, module: Value, *args: Value, **kwargs: Value) -> Value:
     """The first call of a lazy module makes it another one, which is traced when the next call comes."""
     raise NotNow("a lazy module is initialised by its first call: call it once before")
@@ -79,7 +79,7 @@ def _get(tx: Tracer, module: Value, name: Value) -> Value:
     return model(tx, module, name, ConstantVariable(None))  # type: ignore[no-any-return]
 
 
-@models(torch._has_compatible_shallow_copy_type)
+@models.of_plain_tensors(torch._has_compatible_shallow_copy_type)
 def _has_compatible_shallow_copy_type(tx: Tracer, tensor: Value, other: Value) -> Value:
     """Whether `tensor.data = other` is possible."""
     for each in (tensor, other):
@@ -89,6 +89,6 @@ def _has_compatible_shallow_copy_type(tx: Tracer, tensor: Value, other: Value) -
     return TRUE
 
 
-@models(torch.distributed.is_available)
+@models.of_plain_tensors(torch.distributed.is_available)
 def _is_available(tx: Tracer) -> Value:
     return boolean(torch.distributed.is_available())

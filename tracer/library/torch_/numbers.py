@@ -39,10 +39,10 @@ def _apply(function: Any) -> Any:
 
 
 for _function in {id(function): function for function in _ARITHMETIC}.values():
-    models(_function)(_apply(_function))
+    models.of_plain_tensors(_function)(_apply(_function))
 
 
-@models(torch.sym_ite)
+@models.of_plain_tensors(torch.sym_ite)
 def _sym_ite(tx: Tracer, cond: Value, then: Value, other: Value) -> Value:
     values = cond, then, other
     if all(value.is_constant() for value in values):
@@ -56,7 +56,7 @@ def _sym_ite(tx: Tracer, cond: Value, then: Value, other: Value) -> Value:
     return symbolic.apply(tx, torch.sym_ite, *values)
 
 
-@models(torch.sym_sum)
+@models.of_plain_tensors(torch.sym_sum)
 def _sym_sum(tx: Tracer, values: Value) -> Value:
     return functools.reduce(lambda total, item: tx.binary("+", total, item), values.unpack(tx), ConstantVariable(0))
 
@@ -64,19 +64,19 @@ def _sym_sum(tx: Tracer, values: Value) -> Value:
 # -- facts -----------------------------------------------------------------------------------------------------------------
 
 
-@models(torch._check, torch._check_value, torch._check_index, torch._check_type, torch._check_not_implemented)
+@models.of_plain_tensors(torch._check, torch._check_value, torch._check_index, torch._check_type, torch._check_not_implemented)
 def _check(tx: Tracer, cond: Value, message: Value = NONE) -> Value:
     assume(tx, cond)
     return NONE
 
 
-@models(torch._check_with)
+@models.of_plain_tensors(torch._check_with)
 def _check_with(tx: Tracer, error: Value, cond: Value, message: Value = NONE) -> Value:
     assume(tx, cond)
     return NONE
 
 
-@models(torch._check_tensor_all, torch._check_tensor_all_with)
+@models.of_plain_tensors(torch._check_tensor_all, torch._check_tensor_all_with)
 def _check_tensor_all(tx: Tracer, *args: Value, message: Value = NONE) -> Value:
     """Tested when the graph runs, where that can tell of it at once: a frame whose graph fails is run by CPython, which
     raises what the program asked for."""
@@ -88,7 +88,7 @@ def _check_tensor_all(tx: Tracer, *args: Value, message: Value = NONE) -> Value:
     return NONE
 
 
-@models(torch._check_is_size)
+@models.of_plain_tensors(torch._check_is_size)
 def _check_is_size(tx: Tracer, number: Value, message: Value = NONE, *, max: Value = NONE) -> Value:
     assume(tx, tx.compare(">=", number, ConstantVariable(0)))
     if max is not NONE:
@@ -118,10 +118,10 @@ def _known(question: str) -> Any:
 
 
 for _name in ("guard_or_false", "guard_or_true", "statically_known_true"):
-    models(getattr(symbolic_shapes, _name))(_known(_name))
-models(symbolic_shapes.guard_size_oblivious)(_known("guard_or_false"))
+    models.of_plain_tensors(getattr(symbolic_shapes, _name))(_known(_name))
+models.of_plain_tensors(symbolic_shapes.guard_size_oblivious)(_known("guard_or_false"))
 
 
-@models(symbolic_shapes.is_nested_int)
+@models.of_plain_tensors(symbolic_shapes.is_nested_int)
 def _is_nested_int(tx: Tracer, number: Value) -> Value:
     return boolean(False)

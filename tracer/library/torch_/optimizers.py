@@ -50,7 +50,7 @@ def _step(tx: Tracer, callee: CallableVariable, instance: Value, *args: Value, *
     return result
 
 
-@models(optimizer._get_value)
+@models.of_plain_tensors(optimizer._get_value)
 def _get_value(tx: Tracer, value: Value) -> Value:
     if not isinstance(value, TensorVariable):
         return value
@@ -64,7 +64,7 @@ def _get_value(tx: Tracer, value: Value) -> Value:
         shape_env.allow_scalar_outputs = before
 
 
-@models(optimizer._stack_if_compiling)
+@models.of_plain_tensors(optimizer._stack_if_compiling)
 def _stack_if_compiling(tx: Tracer, values: Value) -> Value:
     return values
 
@@ -73,13 +73,13 @@ _ZERO_GRAD: Any = optimizer.Optimizer.zero_grad
 _zero_grad_itself = inspect.unwrap(_ZERO_GRAD)
 
 
-@models(_zero_grad_itself)
+@models.of_plain_tensors(_zero_grad_itself)
 def _zero_grad(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     """torch tells compilers to leave it alone; tracing through it is what CPython does."""
     return tx.inline(as_written(_zero_grad_itself), list(args), kwargs)
 
 
-@models(torch._C._group_tensors_by_device_and_dtype)
+@models.of_plain_tensors(torch._C._group_tensors_by_device_and_dtype)
 def _groups(tx: Tracer, lists: Value, with_indices: Value = FALSE) -> Value:
     """torch itself groups stand-ins with the same device and dtype; what it says of their places holds for the tensors."""
     rows = [row.unpack(tx) for row in lists.unpack(tx)]

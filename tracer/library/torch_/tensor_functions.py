@@ -28,7 +28,7 @@ def _method(name: str) -> Any:
     return model
 
 
-models(torch.narrow)(_method("narrow"))
+models.of_plain_tensors(torch.narrow)(_method("narrow"))
 for _name, _function in vars(torch.Tensor).items():
     if isinstance(_function, types.FunctionType) and models.get(_function) is None:
-        models(_function)(_method(_name))
+        models.of_plain_tensors(_function)(_method(_name))

@@ -76,7 +76,7 @@ class HookHandleVariable(OutsideHandleVariable):
         return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
 
 
-@models(add_hook)
+@models.of_plain_tensors(add_hook)
 def _register_hook(tx: Any, tensor: Value, hook: Value, name: str) -> Value:
     """`name`: of the method that registers it."""
     known = isinstance(tensor, TensorVariable) and tensor.cls in (torch.Tensor, torch.nn.Parameter)

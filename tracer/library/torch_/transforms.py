@@ -198,16 +198,16 @@ def _makes(name: str, transform: Callable[..., Any]) -> Any:
 
 for _name in ("vmap", "grad", "grad_and_value", "jacrev", "jacfwd", "hessian"):
     _transform = getattr(func, _name)
-    models(*dict.fromkeys((_transform, getattr(torch, _name, _transform))))(_makes(_name, _transform))
+    models.of_plain_tensors(*dict.fromkeys((_transform, getattr(torch, _name, _transform))))(_makes(_name, _transform))
 
 
-@models(func.vjp)
+@models.of_plain_tensors(func.vjp)
 def _vjp(tx: Tracer, function: Value, *primals: Value, **options: Value) -> Value:
     chosen = {key: _plain(tx, value) for key, value in options.items()}
     return TransformedFunctionVariable("vjp", function, chosen).call(tx, list(primals), {})
 
 
-@models(func.jvp)
+@models.of_plain_tensors(func.jvp)
 def _jvp(tx: Tracer, function: Value, *args: Value, **kwargs: Value) -> Value:
     bound = inspect.signature(func.jvp).bind(function, *args, **kwargs).arguments
     chosen = {key: _plain(tx, value) for key, value in bound.items() if key in ("strict", "has_aux")}

@@ -57,20 +57,13 @@ def is_wrapper(value: torch.Tensor) -> bool:
     return is_wrapper_class(type(value)) and has_plain_metadata(value)
 
 
-_MODELS_OF_TENSORS = ("tracer.library.torch_.", "tracer.library.numpy_", "tracer.library.copy_")
-_MODELS_OF_WRAPPERS = tuple(f"tracer.library.torch_.{name}" for name in ("overrides", "pytree_", "wrappers", "metadata"))
-
-
-def refuse_wrappers(model: Any, name: str, values: Iterable[VariableTracker]) -> None:
-    """What is done with plain tensors besides calling operations of the graph is not known to be the same for wrappers."""
-    module = model.__module__
-    if not module.startswith(_MODELS_OF_TENSORS) or module in _MODELS_OF_WRAPPERS:
-        return
+def refuse_wrappers(name: str, values: Iterable[VariableTracker]) -> None:
+    """For a call of a function by that name whose model knows plain tensors alone."""
     for value in values:
         if isinstance(value, WrapperVariable):
             unsupported("tensor-subclass", cls=value.cls.__qualname__, source=name)
         if isinstance(value, SequenceVariable):
-            refuse_wrappers(model, name, [part for part in value.children() if isinstance(part, VariableTracker)])
+            refuse_wrappers(name, [part for part in value.children() if isinstance(part, VariableTracker)])
 
 
 class WrapperVariable(TensorSubclassVariable):
