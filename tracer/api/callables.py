@@ -75,7 +75,7 @@ def _dispatcher(fn: Any, settings: Settings, shown_as: Any) -> Dispatcher:
     setattr(dispatcher, STATE, state)
     for name in METHODS:
         if not hasattr(dispatcher, name):
-            setattr(dispatcher, name, method_of(dispatcher, name))
+            setattr(dispatcher, name, method_of(state, dispatcher, name))
     return dispatcher
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tracer
 from tracer.api.settings import STATE
 
-METHODS = frozenset(("seal", "unseal", "stats", "contract", "compact", "save", "load"))  # functions of the public API
+if TYPE_CHECKING:
+    from tracer.runtime.region_state import RegionState
+
+_OF_REGION = frozenset(("seal", "unseal", "stats", "contract", "compact"))  # functions of the public API, of a region
+_OF_OBJECT = frozenset(("save", "load"))  # and of a compiled object
+METHODS = _OF_REGION | _OF_OBJECT
 
 
 def own_method(compiled: Any, name: str) -> Callable[..., Any]:
@@ -20,9 +25,15 @@ def own_method(compiled: Any, name: str) -> Callable[..., Any]:
     return functools.partial(getattr(tracer, name), compiled)
 
 
-def method_of(compiled: Any, name: str) -> Callable[..., Any]:
-    """A method of a compiled object; it does not keep the object alive."""
-    return functools.partial(_of_living, name, weakref.ref(compiled))
+def method_of(state: RegionState, compiled: Any, name: str) -> Callable[..., Any]:
+    """A method of a compiled object with this region; it does not keep the object alive."""
+    if name in _OF_OBJECT:
+        return functools.partial(_of_living, name, weakref.ref(compiled))
+    return functools.partial(_of_region, name, state)
+
+
+def _of_region(name: str, state: RegionState, *args: Any, **kwargs: Any) -> Any:
+    return getattr(tracer, name)(state, *args, **kwargs)
 
 
 def _of_living(name: str, reference: weakref.ref[Any], *args: Any, **kwargs: Any) -> Any:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from tracer._C import Dispatcher
 from tracer.backends.calling import Backend, resolve_backend
@@ -80,12 +80,19 @@ def display_name(target: object) -> str:
 
 
 def region_of(compiled: Any) -> RegionState | None:
-    """The region of a compiled function, method, object or module; None for what was never compiled."""
+    """The region of a compiled function, method, object or module; None for what was never compiled. A region is its own."""
+    if _is_region(compiled):
+        return compiled
     if isinstance(compiled, functools.partial):
         return region_of(compiled.func)
     own = getattr(getattr(compiled, "__func__", compiled), "__dict__", {})  # a bound method has its function's region
     in_place = own.get("_compiled_call_impl")  # where compile_module puts it
     return own[STATE] if STATE in own else getattr(in_place, STATE, None)
+
+
+def _is_region(value: Any) -> TypeGuard[RegionState]:
+    machinery = sys.modules.get("tracer.runtime.region_state")  # without it there is no region
+    return machinery is not None and type(value) is machinery.RegionState
 
 
 def compiled_region(compiled: Any) -> RegionState:

@@ -21,8 +21,8 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from tests.comparing import Comparison, deep_copied
 from tests.support import check_made
 from tracer import config
-from tracer.library import registry
 from tracer.metrics import counters
+from tracer.protocol import inlining
 
 DTYPES = (torch.float32, torch.int64)
 EXPECTED_TO_BREAK = {
@@ -46,14 +46,14 @@ OPERATORS = {name_of(op): op for op in database.op_db}
 @pytest.fixture
 def samples_are_the_users_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The lambdas of the database are traced through; its seeding, which `check` does itself, is left out."""
-    monkeypatch.setattr(registry, "_OPAQUE", registry._OPAQUE - {"torch.testing"})
+    monkeypatch.setattr(inlining, "_OPAQUE", inlining._OPAQUE - {"torch.testing"})
     monkeypatch.setattr(database, "wrapper_set_seed", lambda op, *args, **kwargs: op(*args, **kwargs))
-    registry.is_opaque_module.cache_clear()
+    inlining.is_opaque_module.cache_clear()
     captures = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
     with config.patch(accumulated_recompile_limit=10**9, **captures), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-    registry.is_opaque_module.cache_clear()
+    inlining.is_opaque_module.cache_clear()
 
 
 class MetadataOnly(Comparison):
