@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import tracer
-from tests.comparing import Comparison, deep_copied
+from tests.support.comparing import Comparison, deep_copied
 
 SHAPES = ((2, 4, 7, 5), (3, 4, 8, 6), (2, 4, 9, 20), (5, 4, 4, 3))
 

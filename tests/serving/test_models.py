@@ -9,7 +9,7 @@ import torch
 
 import tracer
 from benchmarks.demo_models import Request, build
-from tests.comparing import deep_copied
+from tests.support.comparing import deep_copied
 
 pytest.importorskip("transformers")
 LONGEST = 512

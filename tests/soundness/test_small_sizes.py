@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import tracer
-from tests.comparing import deep_copied
+from tests.support.comparing import deep_copied
 from tracer import config
 
 SIZES = (0, 1, 3)

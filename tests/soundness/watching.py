@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import tracer
-from tests.comparing import Comparison
+from tests.support.comparing import Comparison
 from tracer import logs
 
 Args = tuple[Any, ...]

@@ -379,3 +379,20 @@ def test_a_list_that_an_iterator_is_on_is_appended_to():
 
     checked = check_made(f, make)
     assert not checked.breaks and items == [1, 2]
+
+
+def test_lists_that_a_comparison_empties():
+    def make():
+        class Emptying:
+            def __eq__(self, other):
+                lists[0].clear()
+                lists[1].clear()
+                return NotImplemented
+
+        lists = [[Emptying()], [1]]
+        return (torch.ones(2), lists[0], lists[1]), {}
+
+    def fn(x, left, right):
+        return x + 1, left == right
+
+    check_made(fn, make)

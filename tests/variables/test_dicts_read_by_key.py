@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tracer
-from tests.comparing import deep_copied
+from tests.support.comparing import deep_copied
 from tracer import _C, logs
 
 X = torch.arange(3.0)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tests.comparing import Comparison, deep_copied
+from tests.support.comparing import Comparison, deep_copied
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 from tracer.errors import TracerError

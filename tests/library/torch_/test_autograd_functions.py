@@ -7,8 +7,8 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from tests.comparing import Comparison
 from tests.support import breaks, captured, check, check_made
+from tests.support.comparing import Comparison
 from tracer import allow_in_graph, graph_break, optimize
 
 X = torch.linspace(-2, 2, 5)

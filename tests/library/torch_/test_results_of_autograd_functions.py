@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.autograd import Function
 
-from tests.comparing import Comparison
 from tests.support import breaks, captured
+from tests.support.comparing import Comparison
 from tracer import optimize
 
 X = torch.linspace(-2, 2, 5)

@@ -45,3 +45,14 @@ def test_frames_seen_from_two_functions_further_in():
         return between(x + 1)
 
     check(f, X)
+
+
+def test_code_that_is_executed_among_the_locals_of_the_frame():
+    def fn(x):
+        doubled = x * 2
+        breaks_here = id(doubled) > 0
+        names = {}  # noqa: F841  (read by the code below)
+        exec("names['found'] = float(doubled.sum())")
+        return doubled + eval("names['found']") + breaks_here
+
+    check(fn, torch.ones(2))

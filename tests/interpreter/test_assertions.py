@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.interpreter import asserting
 from tests.support import breaks, captured, check
-from tests.variables import asserting
 
 
 def test_an_assertion_on_a_tensor_is_part_of_the_graph():

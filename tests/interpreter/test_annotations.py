@@ -95,3 +95,16 @@ def test_a_local_class_met_first_as_a_base_class_can_be_named_later() -> None:
         return instance.both(x)
 
     captured(f, torch.ones(3))
+
+
+def test_class_has_no_annotations_of_its_base():
+    class Base:
+        attr: int
+
+    class Derived(Base):
+        pass
+
+    def fn(x):
+        return x + 1, Base.__annotations__, Derived.__annotations__
+
+    check(fn, torch.ones(2))

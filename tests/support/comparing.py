@@ -29,8 +29,8 @@ _FUNCTION_FIELDS = (
     "__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__", "__annotations__",
 )  # fmt: skip
 MOST_ITEMS = 1000
-_ROOT = Path(__file__).parents[1]
-_OTHER_FILES = (_ROOT / "tracer", _ROOT / "shapes", _ROOT / "tests/support.py", Path(__file__), Path(torch.__file__).parent)
+_ROOT = Path(__file__).parents[2]
+_OTHER_FILES = (_ROOT / "tracer", _ROOT / "shapes", Path(__file__).parent, Path(torch.__file__).parent)
 
 
 class Comparison:

@@ -169,3 +169,15 @@ def test_an_attribute_of_a_tensor_that_was_stored_and_deleted_is_gone(cls):
         return (x,), {}
 
     assert check_made(program, make).error is None
+
+
+def test_int_key_in_an_instance_dict():
+    class Plain:
+        pass
+
+    def fn(x):
+        plain = Plain()
+        plain.__dict__[1] = x
+        return x + 1, plain.__dict__
+
+    check(fn, torch.ones(2))

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tests.comparing import Comparison, deep_copied, is_made
+from tests.support.comparing import Comparison, deep_copied, is_made
 from tracer import _C
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings

@@ -12,7 +12,7 @@ import types
 import pytest
 import torch
 
-from tests.support import check_made
+from tests.support import check, check_made
 from tracer import config
 
 X = torch.ones(2)
@@ -80,10 +80,14 @@ MAKE = {
     Text: (lambda: Text("ab"), str),
     Raw: (lambda: Raw(b"ab"), bytes),
 }
+
+
 OPERATORS = [
     operator.eq, operator.ne, operator.lt, operator.le, operator.add, operator.mul, operator.or_, operator.and_, operator.sub,
     operator.xor, operator.iadd, operator.ior, operator.iand, operator.mod, operator.contains, operator.getitem,
 ]  # fmt: skip
+
+
 ARGUMENTS = {
     "nothing": lambda make: (),
     "a key": lambda make: ("a",),
@@ -92,6 +96,8 @@ ARGUMENTS = {
     "another": lambda make: (make(),),
     "pairs": lambda make: ([("c", 3)],),
 }
+
+
 _LEFT_OUT = {
     "__class__", "__new__", "__init__", "__dict__", "__weakref__", "__doc__", "__init_subclass__", "__subclasshook__", "__dir__",
     "__sizeof__", "__getattribute__", "__setattr__", "__delattr__", "__reduce__", "__reduce_ex__", "__getstate__", "__module__",
@@ -356,3 +362,41 @@ def test_a_dict_that_is_iterated_over_in_its_own_way_is_copied_by_its_keys_and_i
         return x.sin(), found
 
     check_made(f, lambda: ((torch.ones(2), Own(a=1)), {}))
+
+
+@pytest.mark.parametrize("base", [object, list, dict, set])
+def test_arguments_that_a_constructor_does_not_take(base):
+    class Plain(base):
+        pass
+
+    class Passing(base):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+
+    class Making(base):
+        def __new__(cls, *args, **kwargs):
+            return super().__new__(cls, *args, **kwargs)
+
+    def fn(x):
+        words = []
+        for cls in (Plain, Passing, Making):
+            for args, kwargs in (((), {}), ((1,), {}), (((), ()), {}), ((), {"sequence": ()})):
+                try:
+                    words.append(len(cls(*args, **kwargs)) if base is not object else cls(*args, **kwargs) is None)
+                except TypeError as error:
+                    words.append(str(error))
+        return x + len(words), words
+
+    check(fn, torch.ones(2))
+
+
+def test_list_that_is_initialised_again_is_emptied_first():
+    class Items(list):
+        pass
+
+    def fn(x):
+        items = Items([1, 2])
+        items.__init__([3])
+        return x + len(items), list(items)
+
+    check(fn, torch.ones(2))

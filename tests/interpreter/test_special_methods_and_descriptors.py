@@ -16,7 +16,7 @@ import weakref
 import pytest
 import torch
 
-from tests.support import check, check_made
+from tests.support import captured, check, check_made
 from tracer import config
 
 X = torch.ones(2)
@@ -423,3 +423,24 @@ def test_a_reflected_operator_of_a_metaclass():
             return x * (3.0 + AddedToClass)
 
     check(f, torch.ones(2))
+
+
+def test_reflected_method_that_is_only_inherited_is_not_asked_first():
+    class Base:
+        def __sub__(self, other):
+            return "sub"
+
+        def __rsub__(self, other):
+            return "rsub"
+
+    class Inheriting(Base):
+        pass
+
+    class Overriding(Base):
+        def __rsub__(self, other):
+            return "overridden"
+
+    def fn(x):
+        return x + 1, Base() - Inheriting(), Inheriting() - Base(), Base() - Overriding()
+
+    captured(fn, torch.ones(2))

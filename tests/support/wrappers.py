@@ -8,7 +8,10 @@ import torch
 from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils._pytree import tree_map
 
-from tests.comparing import Comparison
+from tests.support.checking import Checked, captured_made, check_made
+from tests.support.comparing import Comparison
+
+X = torch.linspace(-1, 1, 12).reshape(3, 4)
 
 
 class Scaled(torch.Tensor):
@@ -48,3 +51,38 @@ class ByParts(Comparison):
             self.same(vars(expected), vars(seen), path)
         else:
             super()._tensor(expected, seen, path)
+
+
+class WithoutFunction(Scaled):
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+
+class Summing(Scaled):
+    """Overrides methods of torch.Tensor."""
+
+    def sum(self, *args: Any) -> Any:
+        return super().sum(*args) * 3
+
+    def dequantize(self) -> torch.Tensor:
+        return self.inner * self.scale
+
+    def detach(self) -> Any:
+        return "detached"
+
+
+def wrapper_and_tensor() -> Any:
+    return (Scaled(X.clone(), 2.0), X.clone()), {}
+
+
+def check_wrappers(fn: Any, make: Any = wrapper_and_tensor, **options: Any) -> Checked:
+    """As `check_made`, by default on a wrapper and a plain tensor, which are compared part by part."""
+    return check_made(fn, make, comparison=ByParts, as_written=True, **options)
+
+
+def captured_wrappers(fn: Any, make: Any = wrapper_and_tensor, **options: Any) -> Checked:
+    """As `captured_made`, by default on a wrapper and a plain tensor, which are compared part by part."""
+    return captured_made(fn, make, comparison=ByParts, as_written=True, **options)
+
+
+def assert_same(expected: Any, seen: Any) -> None:
+    ByParts().same(expected, seen, "result")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support import captured, check
+from tests.support import captured, check, check_made
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 
@@ -139,3 +139,56 @@ def test_a_store_through_the_setattr_of_a_metaclass_happens_once() -> None:
     for run in (f, compiled(f, Settings(backend="eager"))):
         assert run(X)[0].tolist() == [7.0] * 2
         assert OfDoubling.number == 6 and OfDoubling.deleted == "other" and not hasattr(OfDoubling, "other")  # type: ignore[attr-defined]
+
+
+def test_property_of_a_metaclass_comes_before_the_class_attribute():
+    class Meta(type):
+        @property
+        def size(cls):
+            return 3
+
+    class Sized(metaclass=Meta):
+        size = 5
+
+    def fn(x):
+        return x + Sized.size, Sized().size
+
+    captured(fn, torch.ones(2))
+
+
+def test_class_that_is_being_made():
+    def measure(cls, x):
+        return x + len(cls.__name__), cls.__mro__
+
+    def fn(x):
+        class Meta(type):
+            def mro(cls):
+                found.append(measure(cls, x)[1])
+                return super().mro()
+
+        class Made(metaclass=Meta):
+            pass
+
+        return x + len(found)
+
+    found = []
+    check_made(fn, lambda: ((torch.ones(2),), {}), reset=found.clear)
+
+
+def test_exception_whose_metaclass_cannot_say_what_it_is():
+    class Meta(type):
+        def __subclasscheck__(cls, subclass):
+            raise ValueError("asked")
+
+    class Odd(Exception, metaclass=Meta):
+        pass
+
+    def fn(x):
+        try:
+            raise KeyError("key")
+        except Odd:
+            return x
+        except KeyError:
+            return x + 1
+
+    check(fn, torch.ones(2))
