@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import tracer
+from tests.support.regions import entries
 from tracer import config, time_limit
 
 
@@ -33,10 +34,6 @@ class Slow:
 
 def double(x):
     return x * 2 + 1
-
-
-def entries(made):
-    return tracer.region_of(made).entries()
 
 
 @pytest.fixture

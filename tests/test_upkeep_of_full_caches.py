@@ -9,11 +9,8 @@ import pytest
 import torch
 
 import tracer
+from tests.support.regions import entries
 from tracer import config
-
-
-def entries(made):
-    return tracer.region_of(made).entries()
 
 
 def double(x):

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import tracer
+from tests.support.outcomes import outcome
 
 PROGRAMS = {
     "itself": lambda t, s: t * s,
@@ -41,13 +42,6 @@ PROGRAMS = {
     "whole": lambda t, s: t if (s * 2).is_integer() else -t,
 }
 VALUES = [2.5, 1.5, 0.1, -3.7, -0.0, 0.0, math.nan, math.inf, -math.inf, 5e-324, 1e20, 2.0]
-
-
-def outcome(program, t, s):
-    try:
-        return program(t, s)
-    except (ValueError, OverflowError, ZeroDivisionError) as error:
-        return type(error)
 
 
 def bits(value):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-import textwrap
 import threading
 
 from tests.csrc.entries import Recorder, entry, fresh
+from tests.support.processes import run_python
 from tracer import _C
 from tracer._C import Dispatcher, Region, active_region, set_stance_c, swap_active
 
@@ -189,15 +187,6 @@ thread.join()
 assert _C.hook_count() == 0
 sys.exit(code)
 """
-
-
-def run_python(source, *options):
-    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-    done = subprocess.run(
-        [sys.executable, *options, "-c", textwrap.dedent(source)], capture_output=True, text=True, env=environment
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done
 
 
 def test_a_forked_child_starts_clean_and_serves():

@@ -12,6 +12,7 @@ import torch
 import tracer
 from tests.soundness.watching import Watched
 from tests.support import breaks, captured
+from tests.support.graphs import graphs_of
 
 X = torch.arange(3.0)
 LOG = logging.getLogger("tests.messages")
@@ -37,11 +38,6 @@ def kept(monkeypatch):
     LOG.setLevel(logging.INFO)
     yield handler.records
     LOG.setLevel(logging.NOTSET)
-
-
-def graphs_of(fn):
-    graphs = []
-    return tracer.optimize(lambda gm, inputs: (graphs.append(gm), gm.forward)[1])(fn), graphs
 
 
 @pytest.fixture

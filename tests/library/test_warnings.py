@@ -8,9 +8,9 @@ import warnings
 import pytest
 import torch
 
-import tracer
 from tests.soundness.watching import Watched
 from tests.support import breaks
+from tests.support.graphs import graphs_of
 
 X = torch.arange(3.0)
 
@@ -22,11 +22,6 @@ def warned(fn, *args):
         warnings.simplefilter("always")
         fn(*args)
     return [(str(w.message), w.category, w.filename, w.lineno) for w in caught]
-
-
-def graphs_of(fn):
-    graphs = []
-    return tracer.optimize(lambda gm, inputs: (graphs.append(gm), gm.forward)[1])(fn), graphs
 
 
 def complains(x):

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import tracer
+from tests.support.regions import entries
 from tracer import _C, user_marks
 
 
@@ -31,10 +32,6 @@ def other(x):
 
 def compiled(fn=branching, **settings):
     return tracer.compile(fn, dynamic=True, **settings)
-
-
-def entries(made):
-    return tracer.region_of(made).entries()
 
 
 CALLS = [torch.randn(n, 4) for n in (3, 9, 30)]

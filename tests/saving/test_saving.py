@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import tracer
+from tests.support.regions import entries
 from tracer import assume_constant_result, config, metrics
 from tracer.exc import UserError
 
@@ -32,10 +33,6 @@ def branching(x):
 
 def compiled(fn=branching, **settings):
     return tracer.compile(fn, dynamic=True, **settings)
-
-
-def entries(made):
-    return tracer.region_of(made).entries()
 
 
 def restarted(made, path, fn, expect=None):

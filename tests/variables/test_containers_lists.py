@@ -7,6 +7,7 @@ import torch
 
 import tracer
 from tests.support import breaks, captured, check, check_made
+from tests.support.graphs import Graphs
 
 X = torch.arange(3.0)
 
@@ -326,8 +327,8 @@ def test_a_list_that_is_only_appended_to_may_have_any_length():
         alias += others
         return y, seen is alias
 
-    graphs = []
-    traced = tracer.compile(f, backend=lambda gm, inputs: (graphs.append(gm), gm.forward)[1], fullgraph=True)
+    graphs = Graphs()
+    traced = tracer.compile(f, backend=graphs.backend, fullgraph=True)
     for number in range(12):
         y, same = traced(X, [None])
         assert same and len(seen) == 4 * (number + 1) and seen[-4] is y and seen[-3:] == [1, 2, None]

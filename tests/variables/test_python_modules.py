@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.support import captured, captured_made, check, check_made
+from tests.support.graphs import Graphs
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 
@@ -116,8 +117,8 @@ def test_loaded_modules_by_name():
             return y * sys.modules["math"].floor(2.5), error.args, sys.modules.get("no.such", 5), sys.modules.get("sys") is sys
 
     captured(f, X)
-    graphs = []
-    compiled_f = compiled(f, Settings(backend=lambda gm, inputs: (graphs.append(gm), gm.forward)[1], name="check"))
+    graphs = Graphs()
+    compiled_f = compiled(f, Settings(backend=graphs.backend, name="check"))
     compiled_f(X)
     sys.modules["another.module"] = math
     compiled_f(X)

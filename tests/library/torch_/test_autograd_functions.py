@@ -9,6 +9,7 @@ from torch.autograd.function import once_differentiable
 
 from tests.support import breaks, captured, check, check_made
 from tests.support.comparing import Comparison
+from tests.support.graphs import Graphs
 from tracer import allow_in_graph, graph_break, optimize
 
 X = torch.linspace(-2, 2, 5)
@@ -71,8 +72,8 @@ def test_setup_context_and_its_defaults():
 def trained(program, *inputs):
     """Captured as one graph, the gradients are eager's: result, gradients."""
     checked = captured(program, *inputs)
-    graphs = []
-    decorated = optimize(lambda gm, _: (graphs.append(gm), gm.forward)[1], dynamic=None)(program)
+    graphs = Graphs()
+    decorated = optimize(graphs.backend, dynamic=None)(program)
     for call in range(3):
         size = 5 + call
         outcomes = []
