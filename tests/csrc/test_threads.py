@@ -274,8 +274,7 @@ def test_development_mode_finds_nothing_to_complain_about():
             call = Dispatcher(Region(Recorder(add_one=answer)), fresh(twice))
             print([call(n) for n in range(3)])
         """,
-        "-X",
-        "dev",
+        options=("-X", "dev"),
     )
     assert done.stdout == "[3, 5, 7]\n[20, 20, 20]\n"
 
