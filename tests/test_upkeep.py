@@ -9,12 +9,9 @@ import pytest
 import torch
 
 import tracer
+from tests.support.programs import double, with_a_pointless_branch
 from tests.support.regions import entries
 from tracer import config, upkeep
-
-
-def double(x):
-    return x * 2 + 1
 
 
 def keep(gm, example_inputs):
@@ -278,11 +275,13 @@ def told_everywhere(caplog, drive):
 
 def test_each_entry_that_there_was_is_there_or_was_told_to_be_gone_once(caplog):
     def drive(note):
-        made = tracer.optimize("eager", on_evict=note, capacity=5, shapes="x: B, S; B in 1..64; S in 1..64")(mixed)
+        made = tracer.optimize("eager", on_evict=note, capacity=5, shapes="x: B, S; B in 1..64; S in 1..64")(
+            with_a_pointless_branch
+        )
         draw = random.Random(0)
         for turn in range(120):
             x, n = torch.randn(draw.choice((1, 3, 9, 20, 40)), draw.choice((4, 9))), draw.randrange(3)
-            assert torch.equal(made(x, n), mixed(x, n))
+            assert torch.equal(made(x, n), with_a_pointless_branch(x, n))
             if turn % 40 == 20:
                 made.compact()
         return made
@@ -294,9 +293,3 @@ def test_each_entry_that_there_was_is_there_or_was_told_to_be_gone_once(caplog):
     gone = [id(entry) for entry in by_event]
     assert len(gone) == len(set(gone)) and not there & set(gone) and there | set(gone) == set(ever)
     assert made.stats()["hits"] == sum(entry.hits for entry in ever.values())
-
-
-def mixed(x, n):
-    if x.shape[0] <= 8 and x.shape[1] <= 7:  # of which the graph shows nothing
-        pass
-    return (x * 2 if x.shape[0] < 30 else x + 1) * n

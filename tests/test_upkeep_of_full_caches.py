@@ -9,12 +9,9 @@ import pytest
 import torch
 
 import tracer
+from tests.support.programs import double
 from tests.support.regions import entries
 from tracer import config
-
-
-def double(x):
-    return x * 2 + 1
 
 
 def by_length(x):

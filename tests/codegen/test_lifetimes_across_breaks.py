@@ -12,7 +12,7 @@ import torch
 
 import tracer
 from tests.support import breaks, check
-from tests.support.finalisers import _closing
+from tests.support.finalisers import closing
 
 
 class Noted:
@@ -150,7 +150,7 @@ def test_frames_that_tracebacks_show_die_with_the_exception_that_left_an_inlined
     log: list[str] = []
 
     def fails() -> None:
-        iterator = _closing(3, log)
+        iterator = closing(3, log)
         next(iterator)
         raise LookupError
 
@@ -180,7 +180,7 @@ def test_frames_that_tracebacks_show_die_with_the_exception_that_left_an_inlined
 
 def _fails(log: list[Any], leaves_a_generator: bool) -> None:
     if leaves_a_generator:
-        iterator = _closing(3, log)
+        iterator = closing(3, log)
         next(iterator)
     raise LookupError
 

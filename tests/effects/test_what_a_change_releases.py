@@ -12,7 +12,7 @@ import torch
 
 import tracer
 from tests.support import captured_made, check_made
-from tests.support.finalisers import _Box, _closing, _Finalised
+from tests.support.finalisers import Box, Finalised, closing
 
 X = torch.ones(2)
 
@@ -61,10 +61,10 @@ GIVEN_UP: list[tuple[Any, Any]] = [
     (lambda it: collections.deque([1, it]), lambda r: r.pop() and None),
     (lambda it: {it}, lambda s: s.clear()),
     (lambda it: {it}, lambda s: s.pop() and None),
-    (lambda it: _Box(it), lambda box: setattr(box, "held", None)),
-    (lambda it: _Box(it), lambda box: delattr(box, "held")),
-    (lambda it: _Box(_Box([it])), lambda box: setattr(box, "held", None)),
-    (lambda it: _Box(it), lambda box: box.__dict__.update(held=2)),
+    (lambda it: Box(it), lambda box: setattr(box, "held", None)),
+    (lambda it: Box(it), lambda box: delattr(box, "held")),
+    (lambda it: Box(Box([it])), lambda box: setattr(box, "held", None)),
+    (lambda it: Box(it), lambda box: box.__dict__.update(held=2)),
     (lambda it: _with(_Slotted, it), lambda box: setattr(box, "held", None)),
     (lambda it: globals().__setitem__("_HELD", it), lambda _: _store_global()),
     (lambda it: globals().__setitem__("_HELD", it), lambda _: _delete_global()),
@@ -83,7 +83,7 @@ def test_what_a_change_gives_up_dies_at_the_change(put: Any, change: Any, finali
 
     def make() -> Any:
         log: list[Any] = []
-        value: Any = _Finalised(log) if finalised else _closing(1, log)
+        value: Any = Finalised(log) if finalised else closing(1, log)
         if not finalised:
             next(value)
         return (X.clone(), put(value), log), {}
@@ -104,7 +104,7 @@ def test_a_change_that_gives_nothing_up_breaks_no_graph(change: Any) -> None:
 
     def make() -> Any:
         log: list[Any] = []
-        return (X.clone(), [_closing(1, log), _Finalised(log)], log), {}
+        return (X.clone(), [closing(1, log), Finalised(log)], log), {}
 
     captured_made(f, make)
 
@@ -113,8 +113,8 @@ def test_a_change_that_gives_nothing_up_breaks_no_graph(change: Any) -> None:
 @pytest.mark.parametrize(
     "put, change",
     [
-        (_Box, lambda box: setattr(box, "held", None)),
-        (_Box, lambda box: box.held is not None and setattr(box, "held", None)),
+        (Box, lambda box: setattr(box, "held", None)),
+        (Box, lambda box: box.held is not None and setattr(box, "held", None)),
         (lambda held: {"k": held}, lambda d: d.clear()),
         (lambda held: [held], lambda items: items.__setitem__(0, 2)),
     ],
@@ -129,7 +129,7 @@ def test_what_weak_references_call_is_called_where_their_object_is_given_up(kind
     logs = []
     for call in (f, tracer.optimize()(f)):
         log: list[Any] = []
-        held = _Box()
+        held = Box()
         kept = kind(held, lambda *_, log=log: log.append("gone"))
         holder = put(held)
         del held

@@ -151,12 +151,12 @@ def _fresh(value: Any) -> Any:
         return copied if type(value) is torch.Tensor else copied.as_subclass(type(value))
 
 
-def check(fn: Any, *args: Any, **options: Any) -> Checked:
+def check_fresh(fn: Any, *args: Any, **options: Any) -> Checked:
     return check_made(fn, lambda: (tuple(map(_fresh, args)), {}), **options)
 
 
-def captured(fn: Any, *args: Any, graphs: int = 1, **options: Any) -> Checked:
-    checked = check(fn, *args, **options)
+def captured_fresh(fn: Any, *args: Any, graphs: int = 1, **options: Any) -> Checked:
+    checked = check_fresh(fn, *args, **options)
     assert not checked.breaks, "\n".join(map(str, checked.breaks))
     assert len(checked.graphs) == graphs
     return checked
@@ -191,7 +191,7 @@ def of(cls: type, *sizes: int) -> Any:
     ],
 )
 def test_operations_on_a_subclass_give_the_subclass_in_one_graph(fn: Any) -> None:
-    captured(fn, of(Plain, 4, 4))
+    captured_fresh(fn, of(Plain, 4, 4))
 
 
 def test_writes_to_a_subclass_are_seen_by_whoever_holds_it() -> None:
@@ -204,7 +204,7 @@ def test_writes_to_a_subclass_are_seen_by_whoever_holds_it() -> None:
         x[1] = 5
         return y, z, y is z
 
-    captured(fn, of(Plain, 3))
+    captured_fresh(fn, of(Plain, 3))
 
 
 def test_attributes_of_a_subclass_travel_with_its_results() -> None:
@@ -213,25 +213,25 @@ def test_attributes_of_a_subclass_travel_with_its_results() -> None:
         c = a + b
         return a, b, c, c.tag, (c * 2).tag
 
-    captured(fn, torch.randn(3))
+    captured_fresh(fn, torch.randn(3))
 
 
 def test_a_subclass_has_methods_properties_and_operators_of_its_own() -> None:
-    captured(lambda x: (x.half, x.twice(), x.scale, x.name(), x.sum(), x[0]), of(Rich, 3))
-    check(lambda x: (x + 1, 1 + x, torch.ones(3) + x, x + torch.ones(3)), of(Rich, 3))
+    captured_fresh(lambda x: (x.half, x.twice(), x.scale, x.name(), x.sum(), x[0]), of(Rich, 3))
+    check_fresh(lambda x: (x + 1, 1 + x, torch.ones(3) + x, x + torch.ones(3)), of(Rich, 3))
 
 
 def test_a_table_of_replaced_functions_is_asked() -> None:
-    captured(lambda x, y: (x + y, y + x, torch.add(x, y), x * y), of(Handled, 3), torch.randn(3))
+    captured_fresh(lambda x, y: (x + y, y + x, torch.add(x, y), x * y), of(Handled, 3), torch.randn(3))
 
 
 def test_several_subclasses_are_asked_in_the_order_of_precedence() -> None:
-    captured(lambda x, y: (x + y, y + x, torch.cat([x, y]), torch.mul(y, x)), of(Modest, 3), of(Bold, 3))
-    captured(lambda x, y: (x + y, y + x, torch.cat([x, y]), torch.mul(y, x)), of(Bold, 3), of(Bolder, 3))
+    captured_fresh(lambda x, y: (x + y, y + x, torch.cat([x, y]), torch.mul(y, x)), of(Modest, 3), of(Bold, 3))
+    captured_fresh(lambda x, y: (x + y, y + x, torch.cat([x, y]), torch.mul(y, x)), of(Bold, 3), of(Bolder, 3))
 
 
 def test_a_subclass_without_overrides_behaves_like_a_parameter() -> None:
-    captured(lambda x: (x.up(), x * 2, type(x * 2), type(x)), of(Undisturbed, 3))
+    captured_fresh(lambda x: (x.up(), x * 2, type(x * 2), type(x)), of(Undisturbed, 3))
 
 
 def test_an_override_that_raises_raises_in_the_program() -> None:
@@ -241,18 +241,18 @@ def test_an_override_that_raises_raises_in_the_program() -> None:
         except ValueError as error:
             return torch.cos(x), str(error)
 
-    captured(fn, of(Refusing, 3))
-    assert isinstance(check(lambda x: torch.sin(x + 1), of(Refusing, 3)).error, ValueError)
+    captured_fresh(fn, of(Refusing, 3))
+    assert isinstance(check_fresh(lambda x: torch.sin(x + 1), of(Refusing, 3)).error, ValueError)
 
 
 def test_an_override_that_cannot_be_traced_breaks_at_the_operation() -> None:
-    assert set(check(lambda x: torch.ones(3) * 2 + x, of(Chatty, 3)).break_ids) == {"side-effect-call"}
+    assert set(check_fresh(lambda x: torch.ones(3) * 2 + x, of(Chatty, 3)).break_ids) == {"side-effect-call"}
 
 
 def test_other_classes_override_functions_too() -> None:
-    captured(lambda x: torch.sigmoid(Box(x)).value, torch.randn(3))
-    captured(lambda x: torch.nn.functional.relu(x).value, Box(torch.randn(3)))
-    captured(lambda x: (torch.cat([Named(), x]), x + Named(), x * 2), torch.randn(3))
+    captured_fresh(lambda x: torch.sigmoid(Box(x)).value, torch.randn(3))
+    captured_fresh(lambda x: torch.nn.functional.relu(x).value, Box(torch.randn(3)))
+    captured_fresh(lambda x: (torch.cat([Named(), x]), x + Named(), x * 2), torch.randn(3))
 
 
 def test_functions_of_the_program_that_ask_for_overrides() -> None:
@@ -261,7 +261,7 @@ def test_functions_of_the_program_that_ask_for_overrides() -> None:
             return handle_torch_function(shifted, (x,), x)
         return x + 1
 
-    captured(lambda x: (shifted(x), shifted(Named()), shifted(x.as_subclass(torch.Tensor))), of(Plain, 3))
+    captured_fresh(lambda x: (shifted(x), shifted(Named()), shifted(x.as_subclass(torch.Tensor))), of(Plain, 3))
 
 
 def test_gradients_flow_through_a_subclass() -> None:
@@ -279,14 +279,14 @@ def test_gradients_flow_through_a_subclass() -> None:
         assert w.grad is not None
         return w.grad.as_subclass(torch.Tensor)
 
-    captured(fn, of(Plain, 3), torch.randn(3, requires_grad=True))
+    captured_fresh(fn, of(Plain, 3), torch.randn(3, requires_grad=True))
     for backend in ("eager", "aot_eager"):
         assert torch.equal(gradient(compiled(fn, Settings(backend=backend))), gradient(fn))
 
 
 def test_functions_of_autograd_and_unbound_methods_ask_overrides_too() -> None:
-    captured(lambda x, w: torch.autograd.grad((x * w).sum(), w)[0], of(Plain, 3), torch.randn(3, requires_grad=True))
-    captured(lambda x: (torch.Tensor.split(x, 2), torch.Tensor.norm(x), torch.Tensor.add(x, 1)), of(Plain, 4))
+    captured_fresh(lambda x, w: torch.autograd.grad((x * w).sum(), w)[0], of(Plain, 3), torch.randn(3, requires_grad=True))
+    captured_fresh(lambda x: (torch.Tensor.split(x, 2), torch.Tensor.norm(x), torch.Tensor.add(x, 1)), of(Plain, 4))
 
 
 def test_a_live_subclass_keeps_its_gradient_over_a_break_under_no_grad() -> None:
@@ -297,7 +297,7 @@ def test_a_live_subclass_keeps_its_gradient_over_a_break_under_no_grad() -> None
             z = y * 2
         return y.requires_grad, y, z
 
-    check(fn, of(Plain, 3), torch.randn(3, requires_grad=True))
+    check_fresh(fn, of(Plain, 3), torch.randn(3, requires_grad=True))
 
 
 def test_sizes_of_a_subclass_are_dynamic_and_its_class_is_guarded() -> None:
@@ -348,7 +348,7 @@ def test_a_mode_sees_every_function() -> None:
                 z = z * 2
         return y, z, x * 2, log.names
 
-    captured(fn, torch.randn(3))
+    captured_fresh(fn, torch.randn(3))
 
 
 def test_modes_are_asked_from_the_inside_out() -> None:
@@ -357,7 +357,7 @@ def test_modes_are_asked_from_the_inside_out() -> None:
             y = torch.add(x, 1)
         return y, outer.names, inner.names
 
-    captured(fn, torch.randn(3))
+    captured_fresh(fn, torch.randn(3))
 
 
 def test_a_mode_is_left_by_an_exception() -> None:
@@ -370,7 +370,7 @@ def test_a_mode_is_left_by_an_exception() -> None:
             pass
         return torch.add(y, 1), log.names
 
-    captured(fn, torch.randn(3))
+    captured_fresh(fn, torch.randn(3))
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -387,7 +387,7 @@ def test_the_graph_breaks_within_a_mode(times: int) -> None:
                 x = add(x)
         return torch.add(x, number)
 
-    assert set(check(fn, torch.randn(3)).break_ids) == {"side-effect-call"}
+    assert set(check_fresh(fn, torch.randn(3)).break_ids) == {"side-effect-call"}
 
 
 def test_subclasses_and_modes_are_switched_off() -> None:
@@ -400,7 +400,7 @@ def test_subclasses_and_modes_are_switched_off() -> None:
             w = x + 3
         return y, z, w, log.names, torch._C._is_torch_function_enabled()
 
-    captured(fn, of(Plain, 3))
+    captured_fresh(fn, of(Plain, 3))
 
 
 def test_the_graph_breaks_where_subclasses_are_switched_off() -> None:
@@ -411,7 +411,7 @@ def test_the_graph_breaks_where_subclasses_are_switched_off() -> None:
             z = y + x
         return y, z, x * 2
 
-    assert "side-effect-call" in check(fn, of(Plain, 3)).break_ids
+    assert "side-effect-call" in check_fresh(fn, of(Plain, 3)).break_ids
 
 
 def test_a_device_is_a_context() -> None:
@@ -422,7 +422,7 @@ def test_a_device_is_a_context() -> None:
             w = torch.zeros(2, device="cpu")
         return y.device, z.device, w, x + torch.ones(3)
 
-    captured(fn, torch.randn(3))
+    captured_fresh(fn, torch.randn(3))
 
 
 def test_the_graph_breaks_within_a_device() -> None:
@@ -433,7 +433,7 @@ def test_the_graph_breaks_within_a_device() -> None:
             z = torch.zeros(2)
         return y.device, z.device, x + torch.ones(3)
 
-    assert "side-effect-call" in check(fn, torch.randn(3)).break_ids
+    assert "side-effect-call" in check_fresh(fn, torch.randn(3)).break_ids
 
 
 # -- what breaks the graph -------------------------------------------------------------------------------------------------
@@ -462,9 +462,9 @@ def test_wrappers_with_torch_dispatch_break_the_graph_and_run_right() -> None:
         x = Dispatched(inner)
         return (x * 2).inner + 1
 
-    assert check(fn, torch.randn(3)).breaks
+    assert check_fresh(fn, torch.randn(3)).breaks
     box = Dispatched(torch.ones(3))
-    assert check(lambda: (box * 2).inner + 1).breaks
+    assert check_fresh(lambda: (box * 2).inner + 1).breaks
 
 
 class Curious(torch.Tensor):
@@ -473,4 +473,4 @@ class Curious(torch.Tensor):
 
 
 def test_subclasses_that_answer_for_any_attribute_break_the_graph() -> None:
-    assert check(lambda x: (x.anything, torch.sin(x.as_subclass(torch.Tensor))), of(Curious, 3)).breaks
+    assert check_fresh(lambda x: (x.anything, torch.sin(x.as_subclass(torch.Tensor))), of(Curious, 3)).breaks

@@ -17,16 +17,16 @@ from tests.support import check, check_made
 X = torch.ones(2)
 
 
-def captured(*args, **kwargs):
+def arguments_given(*args, **kwargs):
     return args, kwargs
 
 
 class Methods:
-    plain = functools.partialmethod(captured, 3, b=4)
+    plain = functools.partialmethod(arguments_given, 3, b=4)
     nested = functools.partialmethod(plain, 5)
-    over_partial = functools.partialmethod(functools.partial(captured, c=6), 7)
-    static = functools.partialmethod(staticmethod(captured), 8)
-    of_class = functools.partialmethod(classmethod(captured), d=9)
+    over_partial = functools.partialmethod(functools.partial(arguments_given, c=6), 7)
+    static = functools.partialmethod(staticmethod(arguments_given), 8)
+    of_class = functools.partialmethod(classmethod(arguments_given), d=9)
 
 
 def test_partial_methods_read_from_the_class_are_given_the_object_once():
@@ -42,9 +42,9 @@ def test_partial_methods_read_from_the_class_are_given_the_object_once():
 @pytest.mark.parametrize("owner", [None, 3])
 def test_get_of_a_function(owner):
     def fn(x):
-        function = captured.__get__(owner, int)
+        function = arguments_given.__get__(owner, int)
         try:
-            captured.__get__(None)
+            arguments_given.__get__(None)
         except TypeError as error:
             return x + 1, function(1), str(error)
         return x, function(1)
@@ -54,7 +54,7 @@ def test_get_of_a_function(owner):
 
 def test_attributes_of_a_partial_are_read_only():
     def fn(x):
-        made, words = functools.partial(captured, 1), []
+        made, words = functools.partial(arguments_given, 1), []
         for name in ("func", "args", "keywords"):
             try:
                 setattr(made, name, map)

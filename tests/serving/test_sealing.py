@@ -18,7 +18,7 @@ from tracer.serving import background, sealing
 DOMAIN = "x: B, S; B in 1..256; S in 1..4096"
 
 
-def compiled():
+def compiled_with_one_entry():
     """With one entry, for 2 <= B <= 8 and S % 128 != 0."""
     made = tracer.optimize("eager", shapes=DOMAIN)(branching)
     made(torch.randn(4, 5))
@@ -27,7 +27,7 @@ def compiled():
 
 
 def test_a_miss_of_a_sealed_function_is_an_error_with_the_nearest_covered_shape():
-    made = compiled()
+    made = compiled_with_one_entry()
     made.seal()
     assert torch.equal(made(x := torch.randn(8, 3)), branching(x))
     with pytest.raises(tracer.exc.SealedError) as told:
@@ -38,7 +38,7 @@ def test_a_miss_of_a_sealed_function_is_an_error_with_the_nearest_covered_shape(
 
 
 def test_a_shape_outside_of_the_domain_and_another_difference_are_told_apart():
-    made = compiled()
+    made = compiled_with_one_entry()
     made.seal("error")
     with pytest.raises(tracer.exc.SealedError, match="is 999, but it was declared as 1 <= B <= 256"):
         made(torch.randn(999, 3))
@@ -57,7 +57,7 @@ def test_what_has_no_declared_shapes_is_sealed_too():
 
 
 def test_a_sealed_miss_can_run_eagerly_and_warns_once():
-    made = compiled()
+    made = compiled_with_one_entry()
     made.seal("eager")
     with pytest.warns(UserWarning, match="is sealed, and no entry serves this call, at B = 9, S = 100"):
         assert torch.equal(made(x := torch.randn(9, 100)), branching(x))
@@ -148,7 +148,7 @@ def test_what_cannot_be_sealed_is_refused(target, policy):
 
 
 def test_a_miss_is_traced_beside_the_request_which_runs_eagerly():
-    made = compiled()
+    made = compiled_with_one_entry()
     made.seal("background")
     assert torch.equal(made(x := torch.randn(9, 100)), branching(x))
     assert sealing.wait(60) and len(entries(made)) == 2
@@ -156,7 +156,7 @@ def test_a_miss_is_traced_beside_the_request_which_runs_eagerly():
 
 
 def test_many_threads_with_novel_shapes_compile_each_region_once_and_get_what_eager_gives():
-    made = compiled()
+    made = compiled_with_one_entry()
     made.seal("background")
     wrong = []
 
@@ -220,7 +220,7 @@ def test_random_numbers_that_are_drawn_meanwhile_are_not_drawn_again():
 
 
 def test_what_lies_outside_of_the_domain_is_not_queued():
-    made = compiled()
+    made = compiled_with_one_entry()
     made.seal("background")
     assert torch.equal(made(x := torch.randn(300, 5)), branching(x))
     assert sealing.wait(60) and len(entries(made)) == 1 and tracer.region_of(made).stats["undeclared"] == 1
@@ -279,7 +279,7 @@ def test_a_miss_like_one_that_waits_asks_nothing_that_takes_long(monkeypatch):
 
 def test_more_calls_than_can_wait_are_left_alone(monkeypatch):
     monkeypatch.setattr(background, "MOST_WAITING", 0)
-    made = compiled()
+    made = compiled_with_one_entry()
     made.seal("background")
     made(torch.randn(9, 100))
     assert sealing.wait(60) and len(entries(made)) == 1

@@ -17,16 +17,11 @@ from tracer.backends.registry import RUNS_AS_WRITTEN
 
 
 @dataclasses.dataclass
-class Checked:
-    """What the tracer made of the program in the first call; `recompiles` counts the graphs that later calls added."""
+class Traced:
+    """What the tracer made of a program."""
 
-    graphs: list[torch.fx.GraphModule]
-    breaks: list[Any]
-    guards: list[Any]
-    result: Any = None
-    error: BaseException | None = None
-    recompiles: int = 0
-    raised: list[Exception] = dataclasses.field(default_factory=list)  # by graphs: the program ran again in CPython
+    graphs: list[torch.fx.GraphModule] = dataclasses.field(default_factory=list)
+    breaks: list[Any] = dataclasses.field(default_factory=list)
 
     @property
     def break_ids(self) -> list[str]:
@@ -37,6 +32,17 @@ class Checked:
         """The names of what the graphs call, in order."""
         nodes = [node for gm in self.graphs for node in gm.graph.nodes if node.op.startswith("call_")]
         return [node.target if isinstance(node.target, str) else node.target.__name__ for node in nodes]
+
+
+@dataclasses.dataclass
+class Checked(Traced):
+    """What the tracer made of the program in the first call; `recompiles` counts the graphs that later calls added."""
+
+    guards: list[Any] = dataclasses.field(default_factory=list)
+    result: Any = None
+    error: BaseException | None = None
+    recompiles: int = 0
+    raised: list[Exception] = dataclasses.field(default_factory=list)  # by graphs: the program ran again in CPython
 
 
 @dataclasses.dataclass
@@ -71,7 +77,7 @@ def check_made(
 ) -> Checked:
     """As `check`, for arguments that cannot be copied: `make()` gives new ones. `reset` undoes what `fn` does to
     globals, before each run. `as_written`: the backend is known to run graphs as the eager one does."""
-    checked = Checked([], [], [])
+    checked = Checked()
 
     def keep(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         checked.graphs.append(gm)

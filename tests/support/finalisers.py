@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 
-def _closing(number: int, log: list[Any]) -> Iterator[int]:
+def closing(number: int, log: list[Any]) -> Iterator[int]:
+    """Gives two numbers, and says in a list that it was closed."""
     try:
         yield number
         yield number + 1
@@ -14,7 +15,9 @@ def _closing(number: int, log: list[Any]) -> Iterator[int]:
         log.append(("closed", number))
 
 
-class _Finalised:
+class Finalised:
+    """Says in a list that it is gone."""
+
     def __init__(self, log: list[Any]) -> None:
         self.log = log
 
@@ -22,6 +25,8 @@ class _Finalised:
         self.log.append("gone")
 
 
-class _Box:
+class Box:
+    """Holds a value in an attribute."""
+
     def __init__(self, held: Any = None) -> None:
         self.held = held

@@ -9,6 +9,7 @@ import torch
 
 import tracer
 from tests.support import captured, check
+from tests.support.finalisers import Finalised
 
 X = torch.arange(6.0).reshape(2, 3)
 
@@ -237,17 +238,9 @@ def test_the_cause_of_an_exception_must_be_one():
     check(f, X)
 
 
-class Noting:
-    def __init__(self, log):
-        self.log = log
-
-    def __del__(self):
-        self.log.append("gone")
-
-
 def test_objects_that_note_their_end_are_made():
     def f(x, log):
-        Noting(log)
+        Finalised(log)
         return x + 1
 
     check(f, X, [])

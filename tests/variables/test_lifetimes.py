@@ -9,7 +9,7 @@ import torch
 
 import tracer
 from tests.support import check
-from tests.support.finalisers import _Box, _closing, _Finalised
+from tests.support.finalisers import Box, Finalised, closing
 
 X = torch.ones(2)
 
@@ -17,7 +17,7 @@ X = torch.ones(2)
 def test_a_generator_in_a_local_that_a_loop_overwrites_is_closed_there() -> None:
     def f(x: torch.Tensor, log: list[Any]) -> Any:
         for number in range(3):
-            iterator = _closing(number, log)
+            iterator = closing(number, log)
             log.append(next(iterator))
             log.append(x.max().item())
             log.append(next(iterator))
@@ -30,7 +30,7 @@ def test_a_generator_in_a_local_that_a_loop_overwrites_is_closed_there() -> None
 
 def test_a_generator_that_two_locals_have_is_closed_when_the_last_of_them_gets_another_value() -> None:
     def f(x: torch.Tensor, log: list[Any]) -> Any:
-        one = _closing(1, log)
+        one = closing(1, log)
         next(one)
         tracer.graph_break()
         other = one
@@ -45,11 +45,11 @@ def test_a_generator_that_two_locals_have_is_closed_when_the_last_of_them_gets_a
 
 def test_a_generator_in_a_variable_of_a_closure_is_closed_when_that_gets_another_value() -> None:
     def f(x: torch.Tensor, log: list[Any]) -> Any:
-        iterator: Any = _closing(1, log)
+        iterator: Any = closing(1, log)
 
         def begins_another() -> torch.Tensor:
             nonlocal iterator
-            iterator = _closing(2, log)
+            iterator = closing(2, log)
             log.append("inside")
             next(iterator)
             return x + 1
@@ -91,7 +91,7 @@ def test_what_a_dropped_local_leads_to_dies_with_it() -> None:
         pass
 
     def iterators(x: torch.Tensor, log: list[Any]) -> Any:
-        pairs: Any = zip(_closing(1, log), _closing(2, log))
+        pairs: Any = zip(closing(1, log), closing(2, log))
         next(pairs)
         tracer.graph_break()
         log.append("a")
@@ -101,7 +101,7 @@ def test_what_a_dropped_local_leads_to_dies_with_it() -> None:
 
     def attributes(x: torch.Tensor, log: list[Any]) -> Any:
         box: Any = Box()
-        box.iterator = _closing(1, log)
+        box.iterator = closing(1, log)
         next(box.iterator)
         tracer.graph_break()
         log.append("a")
@@ -111,7 +111,7 @@ def test_what_a_dropped_local_leads_to_dies_with_it() -> None:
 
     def closures(x: torch.Tensor, log: list[Any]) -> Any:
         def counting() -> Any:
-            iterator = _closing(1, log)
+            iterator = closing(1, log)
             return lambda: next(iterator)
 
         following: Any = counting()
@@ -128,7 +128,7 @@ def test_what_a_dropped_local_leads_to_dies_with_it() -> None:
 
 def test_what_only_a_local_holds_that_is_read_no_more_lives_as_long_as_it_does() -> None:
     def overwritten(x: torch.Tensor, log: list[Any]) -> Any:
-        pair: Any = (_Finalised(log), 2)
+        pair: Any = (Finalised(log), 2)
         tracer.graph_break()
         log.append("a")
         pair = None  # noqa: F841
@@ -136,7 +136,7 @@ def test_what_only_a_local_holds_that_is_read_no_more_lives_as_long_as_it_does()
         return x + 1
 
     def left(x: torch.Tensor, log: list[Any]) -> Any:
-        pair: Any = {"key": (_Finalised(log), 2)}  # noqa: F841
+        pair: Any = {"key": (Finalised(log), 2)}  # noqa: F841
         tracer.graph_break()
         log.append("a")
         tracer.graph_break()
@@ -157,12 +157,12 @@ def test_a_local_that_is_read_no_more_is_looked_at_in_each_call() -> None:
         return x + 1
 
     def started(log: list[Any]) -> Any:
-        iterator = _closing(1, log)
+        iterator = closing(1, log)
         next(iterator)
         return iterator
 
     traced = tracer.optimize()(f)
-    for make in (lambda _: 3, started, lambda _: [1], lambda log: [started(log)], _Finalised, lambda _: X, _Box, started):
+    for make in (lambda _: 3, started, lambda _: [1], lambda log: [started(log)], Finalised, lambda _: X, Box, started):
         expected: list[Any] = []
         seen: list[Any] = []
         f(X, make, expected)
@@ -172,7 +172,7 @@ def test_a_local_that_is_read_no_more_is_looked_at_in_each_call() -> None:
 
 def test_what_a_weak_reference_to_a_local_calls_is_called_where_it_is_given_up() -> None:
     def f(x: torch.Tensor, log: list[Any]) -> Any:
-        value: Any = _Box()
+        value: Any = Box()
         reference = weakref.ref(value, lambda _: log.append("gone"))
         tracer.graph_break()
         log.append("a")

@@ -10,6 +10,7 @@ from torch.autograd.function import once_differentiable
 from tests.support import breaks, captured, check, check_made
 from tests.support.comparing import Comparison
 from tests.support.graphs import Graphs
+from tests.support.leaves import leaf
 from tracer import allow_in_graph, graph_break, optimize
 
 X = torch.linspace(-2, 2, 5)
@@ -86,10 +87,6 @@ def trained(program, *inputs):
         Comparison().same(*outcomes, f"call {call}")
     assert len(graphs) == 2
     return checked
-
-
-def leaf(offset=0.0):
-    return (X + offset).clone().requires_grad_()
 
 
 def test_gradients_are_those_of_backward():
