@@ -18,9 +18,6 @@ def by_length(x):
     return x.sum(0) * (3 if x.shape[1] == 5 else 2 if x.shape[1] % 2 else 1)
 
 
-# -- bounded -----------------------------------------------------------------------------------------------------------
-
-
 def by_number(x, n):
     return x * n if n < 100 else x - n
 

@@ -9,14 +9,16 @@ import pytest
 import torch
 
 import tracer
-from tests.library.cached_functions import counts, listed, pure
 from tests.soundness.watching import Watched
-from tests.support import breaks, captured
+from tests.support import captured
+from tests.support.caches import caches, counts, listed, pure
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 from tracer.library.caches import kept_results
 
 X = torch.ones(3)
+
+
 SCALE = 2
 
 
@@ -48,28 +50,6 @@ def test_results_that_depend_on_the_arguments_alone():
     captured(fn, X)
 
 
-class Recipe:
-    def __init__(self, name, order):
-        self.name = name
-        self.order = order
-
-
-def caches():
-    """Two functions with a cache: one makes an object, the other is asked for that and for sizes. Their caches are new."""
-
-    @functools.lru_cache(maxsize=8)
-    def recipe(text, *, kind=None):
-        return Recipe(text.strip(), {"axes": [2, 1, 0], "kind": kind})
-
-    @functools.lru_cache
-    def sizes(of, shape):
-        if of.name == "none":
-            return None
-        return [shape[axis] for axis in of.order["axes"]], of.order["axes"], (len(shape), 1.5)
-
-    return recipe, sizes
-
-
 def test_a_list_that_a_cache_keeps():
     def fn(x):
         return x * listed(3)[0], listed(3) is listed(3), listed(4)
@@ -92,75 +72,6 @@ def test_objects_that_caches_keep_are_asked_for_with_sizes():
         watched(torch.ones(size, 3, 4))
         assert counts(*plain) == counts(*traced)
     assert watched.traces == len(watched.entries) == 2
-
-
-def test_a_kept_object_that_leaves_the_frame_is_that_of_the_cache():
-    recipe, _ = caches()
-
-    def fn(x, box):
-        made = recipe("abc")
-        box.append(made.order)
-        return x + 1, made
-
-    traced, box = compiled(fn, Settings(backend="eager")), []
-    for _ in range(3):
-        assert traced(X, box)[1] is recipe("abc")
-    assert all(each is recipe("abc").order for each in box)
-    recipe.cache_clear()
-    assert traced(X, box)[1] is recipe("abc") and box[-1] is recipe("abc").order is not box[0]
-
-
-def test_a_kept_object_across_a_graph_break():
-    recipe, sizes = caches()
-
-    def fn(x):
-        made = recipe("abc")
-        x = x + 1
-        torch._dynamo.graph_break()
-        return x * sizes(made, (1, 2, 3))[0][0], made is recipe("abc")
-
-    breaks(fn, X)
-
-
-def test_somebody_has_changed_what_a_cache_keeps():
-    def fn(x):
-        return x * listed(5)[0] * len(listed(5))
-
-    traced = compiled(fn, Settings(backend="eager"))
-    assert traced(X).tolist() == [5.0] * 3
-    listed(5)[0] = 7
-    assert traced(X).tolist() == [7.0] * 3
-    listed(5).append(1)
-    assert traced(X).tolist() == [14.0] * 3
-    listed(5)[:] = [5]
-    assert traced(X).tolist() == [5.0] * 3
-    listed.cache_clear()
-
-
-def test_traced_code_changes_what_a_cache_keeps():
-    def fn(x):
-        kept = listed(6)
-        kept.append(1)
-        return x * len(kept)
-
-    traced = compiled(fn, Settings(backend="eager"))
-    assert [traced(X)[0].item() for _ in range(3)] == [2.0, 3.0, 4.0]
-    assert listed(6) == [6, 1, 1, 1]
-    listed.cache_clear()
-
-
-def test_whether_a_kept_object_is_one_that_is_held_elsewhere():
-    recipe, _ = caches()
-    held = recipe("abc")
-
-    def fn(x, others):
-        made = recipe("abc")
-        return x + 1, made is held, made == held, made in {held}, id(made) == id(held), made in others
-
-    traced = compiled(fn, Settings(backend="eager"))
-    assert traced(X, [held])[1:] == (True,) * 5
-    recipe.cache_clear()
-    assert traced(X, [])[1:] == (False,) * 5
 
 
 @functools.lru_cache

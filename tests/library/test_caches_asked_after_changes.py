@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import tracer
-from tests.library.cached_functions import counts, listed, pure
 from tests.soundness.watching import Watched
 from tests.support import captured
+from tests.support.caches import counts, listed, pure
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 

@@ -7,8 +7,8 @@ import functools
 import pytest
 import torch
 
-from tests.library.cached_functions import pure
 from tests.support import breaks, captured
+from tests.support.caches import pure
 
 X = torch.ones(3)
 

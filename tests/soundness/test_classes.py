@@ -11,9 +11,6 @@ from tests.soundness.watching import Watched, noticed, traced, unharmed
 X = torch.tensor([1.0, 2.0, 3.0])
 
 
-# --------------------------------------------------------------------------------------------- objects and classes
-
-
 class Base:
     factor = 2
 

@@ -1,4 +1,4 @@
-"""Functions whose result is assumed to be constant are called while tracing, with what the traced call has."""
+"""Functions whose result is assumed to be constant are called while tracing, with the values that the traced call has."""
 
 from __future__ import annotations
 
