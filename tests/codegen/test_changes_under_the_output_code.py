@@ -53,7 +53,7 @@ class Thing:
     pass
 
 
-def test_a_key_that_went_away_before_it_was_read() -> None:
+def test_a_key_that_went_away_before_it_was_read_is_missed_by_the_program_itself() -> None:
     def get(d: dict[str, Any], default: Any) -> Any:
         try:
             found = d["k"]
@@ -92,7 +92,7 @@ def test_nothing_is_stored_twice() -> None:
     assert d["c"] is log
 
 
-def test_an_item_and_an_attribute_that_went_away() -> None:
+def test_an_item_and_an_attribute_that_went_away_are_missed_by_the_program_itself() -> None:
     def item(items: list[Any]) -> Any:
         return items[1] if len(items) > 1 else "none"
 
@@ -118,7 +118,7 @@ def test_the_target_of_a_weak_reference_that_has_died() -> None:
     assert run(gone) == "dead"
 
 
-def test_a_break_behind_reads() -> None:
+def test_a_read_that_fails_before_a_break_leaves_the_frame_to_the_program() -> None:
     def f(d: dict[str, Any], log: list[Any]) -> Any:
         found = d["k"] if "k" in d else "none"
         print("break", end="")
@@ -130,7 +130,7 @@ def test_a_break_behind_reads() -> None:
     assert run({"k": [2]}, []) == [[2]]
 
 
-def test_a_key_that_goes_away_while_the_graph_runs() -> None:
+def test_a_key_that_goes_away_while_the_graph_runs_is_missing() -> None:
     def f(x: torch.Tensor, d: dict[str, Any]) -> Any:
         y = x + 1
         return y, d.get("k")

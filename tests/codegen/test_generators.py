@@ -15,7 +15,7 @@ X = torch.arange(3.0)
 
 
 @pytest.mark.parametrize("taken", [0, 1, 3, 5])
-def test_returned_with_some_items_taken(taken):
+def test_a_generator_is_returned_with_some_items_taken(taken):
     def f(x):
         g = numbers(3)
         items = [next(g, None) for _ in range(taken)]
@@ -24,7 +24,7 @@ def test_returned_with_some_items_taken(taken):
     captured(f, X)
 
 
-def test_returned_before_it_started_with_all_kinds_of_arguments():
+def test_a_generator_is_returned_before_it_has_started():
     def make(a, /, b, *args, c=3, d=4, **kwargs):
         inner = lambda: a + b
         yield inner()
@@ -36,7 +36,7 @@ def test_returned_before_it_started_with_all_kinds_of_arguments():
     captured(f, X)
 
 
-def test_half_consumed_with_cells_and_nested_generators():
+def test_a_generator_half_consumed_keeps_its_cells_and_nested_generators():
     def f(x):
         scale = 2
 
@@ -59,7 +59,7 @@ def test_half_consumed_with_cells_and_nested_generators():
     captured(f, X)
 
 
-def test_alive_over_a_graph_break():
+def test_a_generator_lives_across_a_graph_break():
     def f(x):
         total = x
         for n in numbers(4):
@@ -71,7 +71,7 @@ def test_alive_over_a_graph_break():
     assert "data-dependent-branch" in breaks(f, X).break_ids
 
 
-def test_send_after_a_graph_break():
+def test_a_generator_is_sent_values_behind_a_graph_break():
     def f(x, log):
         def accumulate():
             total = 0
@@ -95,7 +95,7 @@ def test_send_after_a_graph_break():
     breaks(f, X, [])
 
 
-def test_suspended_in_try_over_a_graph_break():
+def test_a_generator_suspended_in_a_try_block_lives_across_a_graph_break():
     @contextlib.contextmanager
     def noting(log):
         log.append("in")
@@ -120,7 +120,7 @@ def test_suspended_in_try_over_a_graph_break():
     breaks(f, X, [], True)
 
 
-def test_break_inside_of_a_generator():
+def test_a_graph_breaks_inside_of_a_generator():
     def doubled(items):
         for item in items:
             print(end="")
@@ -132,7 +132,7 @@ def test_break_inside_of_a_generator():
     breaks(f, X)
 
 
-def test_names_of_a_generator_that_is_rebuilt():
+def test_a_generator_that_is_rebuilt_has_its_names():
     def f(x, taken):
         def local(count):
             yield from range(count)
@@ -148,7 +148,7 @@ def test_names_of_a_generator_that_is_rebuilt():
         assert names == [[g.__name__, g.__qualname__, repr(g).partition(" at ")[0]] for g in f(X, taken)[1]]
 
 
-def test_consumed_partly_inside_and_partly_outside():
+def test_a_generator_is_consumed_partly_inside_and_partly_outside():
     def squares(x):
         for n in range(4):
             yield x * n
@@ -161,7 +161,7 @@ def test_consumed_partly_inside_and_partly_outside():
     assert checked.result[0].tolist() == X.tolist()
 
 
-def test_a_recursive_generator_over_a_break():
+def test_a_recursive_generator_lives_across_a_graph_break():
     def walk(tree):
         for item in tree:
             if isinstance(item, list):

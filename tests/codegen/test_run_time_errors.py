@@ -34,7 +34,7 @@ def test_a_handler_of_an_operation_that_fails_in_a_frame_with_a_break():
     check(f, torch.zeros(0, 3))
 
 
-def test_a_negative_constant_to_a_symbolic_power():
+def test_a_negative_constant_can_have_a_symbolic_power():
     def f(x, n):
         return x, (-7) ** n, (-2) ** x
 

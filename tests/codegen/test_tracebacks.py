@@ -63,7 +63,7 @@ def lines(error):
     return [(frame.f_code.co_filename, frame.f_code.co_name, line) for frame, line in traceback.walk_tb(error.__traceback__)]
 
 
-def test_tracebacks_of_handled_exceptions():
+def test_handled_exceptions_have_their_tracebacks():
     def f(x):
         try:
             deep(2)
@@ -76,7 +76,7 @@ def test_tracebacks_of_handled_exceptions():
     assert "".join(traceback.format_tb(error.__traceback__)) == "".join(traceback.format_tb(f(X)[1].__traceback__))
 
 
-def test_tracebacks_of_exceptions_that_are_raised_again():
+def test_exceptions_that_are_raised_again_have_their_tracebacks():
     def inner():
         try:
             deep(1)
@@ -140,7 +140,7 @@ def test_the_frames_of_a_traceback_stand_where_they_were_left():
 
 
 @pytest.mark.parametrize("depth", [0, 2])
-def test_the_traceback_in_a_handler_with_a_break(depth):
+def test_a_handler_with_a_break_sees_the_traceback(depth):
     def f(x, texts):
         try:
             x = x + 1
@@ -246,7 +246,7 @@ class noting:
 @pytest.mark.parametrize("fail", [False, True])
 @pytest.mark.parametrize("swallow", [False, True])
 @pytest.mark.parametrize("place", range(10))
-def test_a_break_at_every_place_of_a_try_and_a_with_block(place, swallow, fail):
+def test_the_graph_may_break_at_every_place_of_a_try_and_a_with_block(place, swallow, fail):
     lines = ["tracer.graph_break()" if i == place else "pass" for i in range(10)]
     names = {"noting": noting, "sys": sys, "tracer": tracer}
     exec(BREAKS.format(*lines, swallow=swallow, fail=fail), names)

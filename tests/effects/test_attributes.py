@@ -171,7 +171,7 @@ def test_an_attribute_of_a_tensor_that_was_stored_and_deleted_is_gone(cls):
     assert check_made(program, make).error is None
 
 
-def test_int_key_in_an_instance_dict():
+def test_an_instance_dict_may_have_a_key_that_is_no_text():
     class Plain:
         pass
 

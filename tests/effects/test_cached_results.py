@@ -12,7 +12,7 @@ from tracer.api.settings import Settings
 X = torch.ones(3)
 
 
-def test_a_kept_object_that_leaves_the_frame_is_that_of_the_cache():
+def test_a_cached_object_that_leaves_the_frame_is_the_one_that_the_cache_holds():
     recipe, _ = caches()
 
     def fn(x, box):
@@ -28,7 +28,7 @@ def test_a_kept_object_that_leaves_the_frame_is_that_of_the_cache():
     assert traced(X, box)[1] is recipe("abc") and box[-1] is recipe("abc").order is not box[0]
 
 
-def test_a_kept_object_across_a_graph_break():
+def test_a_cached_object_is_the_same_behind_a_graph_break():
     recipe, sizes = caches()
 
     def fn(x):
@@ -40,7 +40,7 @@ def test_a_kept_object_across_a_graph_break():
     breaks(fn, X)
 
 
-def test_somebody_has_changed_what_a_cache_keeps():
+def test_a_cached_object_that_was_changed_between_calls_is_read_again():
     def fn(x):
         return x * listed(5)[0] * len(listed(5))
 
@@ -55,7 +55,7 @@ def test_somebody_has_changed_what_a_cache_keeps():
     listed.cache_clear()
 
 
-def test_traced_code_changes_what_a_cache_keeps():
+def test_a_change_of_a_cached_object_is_made_in_the_cache():
     def fn(x):
         kept = listed(6)
         kept.append(1)
@@ -67,7 +67,7 @@ def test_traced_code_changes_what_a_cache_keeps():
     listed.cache_clear()
 
 
-def test_whether_a_kept_object_is_one_that_is_held_elsewhere():
+def test_a_cached_object_is_the_one_that_is_held_elsewhere():
     recipe, _ = caches()
     held = recipe("abc")
 

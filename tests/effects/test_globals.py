@@ -56,7 +56,7 @@ def test_deleting_a_global_that_is_gone_by_the_second_call_raises():
     assert call(Watched(fn).compiled) == call(fn) == [None, "COMES", "COMES"]
 
 
-def test_builtin_behind_a_deleted_global():
+def test_a_builtin_is_found_behind_a_deleted_global():
     def fn(x):
         global len
         len = lambda items: 100

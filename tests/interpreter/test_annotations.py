@@ -97,7 +97,7 @@ def test_a_local_class_met_first_as_a_base_class_can_be_named_later() -> None:
     captured(f, torch.ones(3))
 
 
-def test_class_has_no_annotations_of_its_base():
+def test_a_class_does_not_have_the_annotations_of_its_base():
     class Base:
         attr: int
 

@@ -30,7 +30,7 @@ def test_an_assertion_between_writes_leaves_what_was_written_before_it():
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_an_assertion_that_the_program_catches(sign):
+def test_an_assertion_that_fails_can_be_caught_by_the_program(sign):
     checked = check(asserting.caught, sign * torch.ones(2))
     assert not checked.breaks
     assert len(checked.graphs) == 1

@@ -21,7 +21,7 @@ def own_and_caller(value):
     return sys._getframe().f_code.co_name, sys._getframe().f_back.f_code.co_name, sorted(sys._getframe().f_locals)
 
 
-def test_the_frame_itself():
+def test_a_function_sees_its_own_frame():
     def f(x):
         y = x * 2
         return y, inspect.currentframe().f_code.co_name, sorted(sys._getframe(0).f_locals)
@@ -29,7 +29,7 @@ def test_the_frame_itself():
     check(f, X)
 
 
-def test_the_caller_of_an_inlined_function():
+def test_an_inlined_function_sees_its_caller():
     def f(x):
         y = x + 1
         return y * 2, caller_and_its_line()
@@ -37,7 +37,7 @@ def test_the_caller_of_an_inlined_function():
     check(f, X)
 
 
-def test_frames_seen_from_two_functions_further_in():
+def test_a_function_two_calls_further_in_sees_all_frames():
     def between(x):
         return x * 2, own_and_caller(3), caller_and_its_line()
 
@@ -47,7 +47,7 @@ def test_frames_seen_from_two_functions_further_in():
     check(f, X)
 
 
-def test_code_that_is_executed_among_the_locals_of_the_frame():
+def test_executed_code_reads_the_locals_of_the_frame():
     def fn(x):
         doubled = x * 2
         breaks_here = id(doubled) > 0

@@ -7,7 +7,7 @@ import torch
 from tests.support import check
 
 
-def test_recursion_that_goes_as_deep_as_it_can():
+def test_recursion_without_end_raises_recursion_error():
     def deep(n):
         id(n)  # breaks the graph
         try:

@@ -28,14 +28,14 @@ class _Layer(torch.nn.Module):
         return x * self.scale
 
 
-def test_a_decorated_function_inside() -> None:
+def test_a_decorated_function_is_traced_through() -> None:
     def f(x: torch.Tensor) -> Any:
         return _inner(x) * 2, _inner
 
     captured(f, torch.ones(3))
 
 
-def test_a_decorated_method_inside() -> None:
+def test_a_decorated_method_is_traced_through() -> None:
     layer = _Layer()
 
     def f(x: torch.Tensor) -> Any:
@@ -44,7 +44,7 @@ def test_a_decorated_method_inside() -> None:
     captured(f, torch.ones(3))
 
 
-def test_an_optimized_module_inside() -> None:
+def test_an_optimized_module_is_traced_through() -> None:
     layer = tracer.optimize("eager")(_Layer())
 
     def f(x: torch.Tensor) -> Any:
@@ -53,7 +53,7 @@ def test_an_optimized_module_inside() -> None:
     captured(f, torch.ones(3))
 
 
-def test_a_module_compiled_in_place_inside() -> None:
+def test_a_module_compiled_in_place_is_traced_through() -> None:
     layer = tracer.compile_module(_Layer())
 
     def f(x: torch.Tensor) -> Any:
@@ -62,7 +62,7 @@ def test_a_module_compiled_in_place_inside() -> None:
     captured(f, torch.ones(3))
 
 
-def test_a_module_compiled_in_place_inside_keeps_its_hooks() -> None:
+def test_a_module_compiled_in_place_keeps_its_hooks_when_traced_through() -> None:
     layer = tracer.compile_module(_Layer())
     layer.register_forward_hook(lambda module, args, output: output + 10)
 

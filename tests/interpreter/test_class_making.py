@@ -144,7 +144,7 @@ def test_init_subclass_of_an_abstract_class_with_keywords():
     Registered.last = None
 
 
-def test_keywords_that_nobody_takes():
+def test_keywords_that_nobody_takes_are_an_error():
     def fn(x):
         try:
 
@@ -157,7 +157,7 @@ def test_keywords_that_nobody_takes():
     captured(fn, X)
 
 
-def test_metaclasses_with_new_and_init():
+def test_new_and_init_of_a_metaclass_make_the_class():
     def fn(x):
         class Child(metaclass=Meta, option=1):
             factor = 2
@@ -197,7 +197,7 @@ def test_getattr_of_the_metaclass_of_an_existing_class():
     captured(fn, X)
 
 
-def test_namespaces_that_a_metaclass_prepares():
+def test_a_metaclass_prepares_the_namespace_of_the_class_body():
     def fn(x):
         class Child(metaclass=Prepared):
             longer = own_name + "s"  # noqa: F821
@@ -214,7 +214,7 @@ def test_namespaces_that_a_metaclass_prepares():
     assert LOG == ["__module__", "__qualname__", "size", "get"]
 
 
-def test_a_function_for_a_metaclass():
+def test_a_function_can_stand_for_a_metaclass():
     def fn(x):
         class Child(metaclass=lambda name, bases, namespace: type(name, bases, {**namespace, "late": x})):
             early = 1
@@ -224,7 +224,7 @@ def test_a_function_for_a_metaclass():
     captured(fn, X)
 
 
-def test_metaclasses_that_conflict():
+def test_metaclasses_that_conflict_are_an_error():
     def fn(x):
         class First(metaclass=Meta):
             pass
@@ -243,7 +243,7 @@ def test_metaclasses_that_conflict():
     captured(fn, X)
 
 
-def test_set_name_and_descriptors_made_in_the_body():
+def test_descriptors_made_in_the_body_are_told_their_names():
     def fn(x):
         class Child:
             first = Field(3)
@@ -258,7 +258,7 @@ def test_set_name_and_descriptors_made_in_the_body():
     assert checked.result[5].first.owner is checked.result[5]
 
 
-def test_type_with_three_arguments():
+def test_type_with_three_arguments_makes_a_class():
     def fn(x):
         Made = type("Made", (Watched,), {"factor": 3, "get": lambda self: self.factor})
         return x + Made().get(), Made.options, Made.__name__, Made.__module__
@@ -401,7 +401,7 @@ def test_decorators_of_the_library():
     captured(fn, X)
 
 
-def test_attributes_that_are_deleted():
+def test_attributes_of_a_class_can_be_deleted():
     def fn(x):
         class Child:
             first, second = 1, 2
@@ -414,7 +414,7 @@ def test_attributes_that_are_deleted():
     captured(fn, X)
 
 
-def test_a_set_name_that_raises():
+def test_an_error_of_set_name_leaves_the_class_statement():
     class Refusing:
         def __set_name__(self, owner, name):
             raise ValueError(name)
@@ -431,7 +431,7 @@ def test_a_set_name_that_raises():
     check(fn, X)
 
 
-def test_a_metaclass_with_its_own_mro():
+def test_a_metaclass_decides_the_order_of_bases():
     class Reversing(type):
         def mro(cls):
             return list(super().mro())

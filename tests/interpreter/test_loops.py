@@ -99,7 +99,7 @@ def test_the_loop_goes_on_as_in_python():
     breaks(fn, torch.ones(3), [])
 
 
-def test_loops_in_what_a_loop_draws_from():
+def test_a_loop_may_draw_from_another_loop():
     def fn(x, log):
         factors = (factor for factor in [scaled(x, log, each).shape[0] for each in (1, 2)] if factor)
         for factor in factors:

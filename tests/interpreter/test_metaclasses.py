@@ -141,7 +141,7 @@ def test_a_store_through_the_setattr_of_a_metaclass_happens_once() -> None:
         assert OfDoubling.number == 6 and OfDoubling.deleted == "other" and not hasattr(OfDoubling, "other")  # type: ignore[attr-defined]
 
 
-def test_property_of_a_metaclass_comes_before_the_class_attribute():
+def test_a_property_of_a_metaclass_comes_before_the_class_attribute():
     class Meta(type):
         @property
         def size(cls):
@@ -156,7 +156,7 @@ def test_property_of_a_metaclass_comes_before_the_class_attribute():
     captured(fn, torch.ones(2))
 
 
-def test_class_that_is_being_made():
+def test_a_class_is_usable_while_it_is_being_made():
     def measure(cls, x):
         return x + len(cls.__name__), cls.__mro__
 
@@ -175,7 +175,7 @@ def test_class_that_is_being_made():
     check_made(fn, lambda: ((torch.ones(2),), {}), reset=found.clear)
 
 
-def test_exception_whose_metaclass_cannot_say_what_it_is():
+def test_a_handler_whose_metaclass_fails_is_passed_over():
     class Meta(type):
         def __subclasscheck__(cls, subclass):
             raise ValueError("asked")

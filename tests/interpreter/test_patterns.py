@@ -28,7 +28,7 @@ class NotOnlyNames:
 
 
 @pytest.mark.parametrize("make", [lambda: Point(1, 2), NoTuple, NotOnlyNames, lambda: 5, lambda: "text"])
-def test_class_patterns_that_ask_for_too_much(make):
+def test_class_patterns_that_ask_for_too_much_are_errors(make):
     def fn(x, value):
         found = []
         for cls in (Point, NoTuple, NotOnlyNames, int, str):
@@ -53,7 +53,7 @@ def test_class_patterns_that_ask_for_too_much(make):
     check_made(fn, lambda: ((torch.ones(2), make()), {}))
 
 
-def test_mapping_pattern_with_the_same_key_twice():
+def test_a_mapping_pattern_with_the_same_key_twice_is_an_error():
     class Names:
         a = "a"
 
@@ -68,7 +68,7 @@ def test_mapping_pattern_with_the_same_key_twice():
     check(fn, torch.ones(2), {"a": 1, "b": 2})
 
 
-def test_class_that_is_a_mapping_and_registered_as_a_sequence():
+def test_a_class_that_is_a_mapping_and_registered_as_a_sequence_matches_as_in_cpython():
     class Both(UserDict, Sequence):
         pass
 

@@ -88,7 +88,7 @@ def outcomes(*functions: Callable[[], Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("length", [-1, 1 << 70, "a", None, 2.0, True, 0, Index(3), Index("a"), Index(-1)])
-def test_lengths(length: Any) -> None:
+def test_a_length_must_be_a_number_that_is_not_negative(length: Any) -> None:
     def f(x: torch.Tensor) -> Any:
         a = Long(length)
         return x.sin(), outcomes(lambda: len(a), lambda: bool(a), lambda: 1 if a else 2, lambda: not a)
@@ -97,7 +97,7 @@ def test_lengths(length: Any) -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: 5, lambda: None, lambda: [1], lambda: Iterated(iter([1]))])
-def test_what_is_no_iterator(make: Callable[[], Any]) -> None:
+def test_what_is_no_iterator_cannot_be_iterated(make: Callable[[], Any]) -> None:
     def f(x: torch.Tensor) -> Any:
         a = Iterated(make())
 
@@ -117,7 +117,7 @@ def test_what_is_no_iterator(make: Callable[[], Any]) -> None:
     captured(f, X)
 
 
-def test_an_object_of_the_program_that_is_no_iterator() -> None:
+def test_an_object_of_the_program_that_is_no_iterator_is_refused() -> None:
     def f(x: torch.Tensor, a: Any) -> Any:
         y = x.sin()
         try:
@@ -130,7 +130,7 @@ def test_an_object_of_the_program_that_is_no_iterator() -> None:
 
 
 @pytest.mark.parametrize("number", [None, "a", 1.0, 2])
-def test_indices(number: Any) -> None:
+def test_an_index_must_be_a_whole_number(number: Any) -> None:
     def f(x: torch.Tensor) -> Any:
         a = Index(number)
         return x.sin(), outcomes(
@@ -142,7 +142,7 @@ def test_indices(number: Any) -> None:
     check(f, X)
 
 
-def test_a_hash_that_is_no_number() -> None:
+def test_a_hash_must_be_a_whole_number() -> None:
     captured(lambda x: (x.sin(), outcomes(lambda: hash(Hashed()))), X)
 
 
@@ -185,7 +185,7 @@ def test_reduce_asks_for_one_iterator() -> None:
     captured(f, X)
 
 
-def test_what_is_no_context_manager() -> None:
+def test_what_is_no_context_manager_cannot_be_entered() -> None:
     class Enters:
         def __enter__(self) -> None: ...
 
@@ -200,7 +200,7 @@ def test_what_is_no_context_manager() -> None:
     captured(lambda x: (x.sin(), contextlib.nullcontext(1).__enter__()), X)
 
 
-def test_a_partial_of_what_cannot_be_called() -> None:
+def test_a_partial_of_what_cannot_be_called_is_an_error() -> None:
     captured(lambda x: (x.sin(), outcomes(lambda: functools.partial(5), lambda: functools.partial([], 1))), X)  # type: ignore
 
 
@@ -213,7 +213,7 @@ def test_keys_by_comparison_are_those_of_functools() -> None:
     captured(f, X)
 
 
-def test_a_key_by_comparison_that_leaves_the_frame() -> None:
+def test_a_key_by_comparison_can_leave_the_frame() -> None:
     def f(x: torch.Tensor) -> Any:
         key = functools.cmp_to_key(lambda a, b: b - a)
         print(end="")

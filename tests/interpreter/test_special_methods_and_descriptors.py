@@ -58,7 +58,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_special_method_that_is_a_descriptor(name):
+def test_a_special_method_may_be_a_descriptor(name):
     ask, function = ASKED[name]
     log = []
 
@@ -106,7 +106,7 @@ def test_super_reads_properties_slots_and_descriptors():
     check(fn, X)
 
 
-def test_slot_wrappers_on_objects_of_other_classes():
+def test_slot_wrappers_refuse_objects_of_other_classes():
     class Borrowing:
         __add__, __len__, __eq__, __bool__, __call__ = int.__add__, list.__len__, int.__eq__, int.__bool__, type.__call__
         __getitem__ = dict.__getitem__
@@ -129,7 +129,7 @@ def test_slot_wrappers_on_objects_of_other_classes():
     check(fn, X)
 
 
-def test_class_method_of_c_bound_by_get():
+def test_a_class_method_of_c_is_bound_by_get():
     method = dict.__dict__["fromkeys"]
 
     def fn(x, method):
@@ -215,7 +215,7 @@ def test_bound_method_behind_a_weak_reference_is_the_same_object():
     check_made(fn, lambda: ((X, Owner().method), {}))
 
 
-def test_text_of_a_subclass_in_an_f_string():
+def test_an_f_string_has_the_text_that_a_subclass_gives():
     class Shown(str):
         def __str__(self):
             return "shown"

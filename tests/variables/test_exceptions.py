@@ -127,7 +127,7 @@ def test_raising_what_is_being_handled_changes_nothing():
     captured(f, X)
 
 
-def test_causes():
+def test_an_exception_has_the_cause_that_it_was_raised_from():
     def f(x):
         found = []
         for cause in (None, KeyError, KeyError("k")):
@@ -161,7 +161,7 @@ def test_wrong_causes_and_contexts():
     captured(f, X)
 
 
-def test_notes():
+def test_an_exception_has_the_notes_that_were_added():
     def f(x):
         error = ValueError("v")
         error.add_note("one")

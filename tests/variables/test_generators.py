@@ -15,7 +15,7 @@ from tests.support.generators import echo, numbers
 X = torch.arange(3.0)
 
 
-def test_consumed_in_many_ways():
+def test_a_generator_is_consumed_in_many_ways():
     def f(x):
         total = 0
         for number in numbers(4):
@@ -157,7 +157,7 @@ def test_generator_as_an_argument():
     check(f, X, [1, 2])
 
 
-def test_generator_attributes():
+def test_a_generator_has_its_attributes():
     def f(x):
         g = numbers(2)
         return x + 1, g.__name__, hasattr(g, "send"), iter(g) is g, bool(g)
@@ -165,7 +165,7 @@ def test_generator_attributes():
     check(f, X)
 
 
-def test_recursion():
+def test_a_generator_may_call_itself():
     def walk(tree):
         for item in tree:
             if isinstance(item, list):
@@ -225,7 +225,7 @@ def test_delegation_to_an_object_with_methods_of_its_own():
     check(f, X, [])
 
 
-def test_the_forms_of_throw():
+def test_throw_takes_a_class_an_instance_and_three_arguments():
     def catching():
         while True:
             try:
@@ -288,7 +288,7 @@ def test_the_context_of_what_is_thrown():
     captured(f, X, [])
 
 
-def test_never_consumed():
+def test_a_generator_may_never_be_consumed():
     def f(x, log):
         def noisy():
             log.append("ran")
@@ -301,7 +301,7 @@ def test_never_consumed():
     captured(f, X, [])
 
 
-def test_tools_on_generators():
+def test_tools_of_the_library_consume_generators():
     def f(x):
         chained = itertools.chain(numbers(2), (n * 10 for n in numbers(3)))
         first = list(itertools.islice(chained, 3))
