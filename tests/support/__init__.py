@@ -1,4 +1,8 @@
-"""What tests share: a program run by CPython and traced, and what they have to compare and to count."""
+"""What tests share. `checking` runs a program in CPython and traced, and `comparing` compares what the two leave behind.
+
+`outcomes`: what a call gives, whether it returns or raises. `graphs`: a backend that keeps what it is given. `regions`: what is
+cached. `processes`: programs in a process of their own. The others hold values and programs that several tests use.
+"""
 
 from tests.support.checking import Checked as Checked
 from tests.support.checking import breaks as breaks
