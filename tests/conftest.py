@@ -43,8 +43,9 @@ def errors_of_the_tracer_are_raised(request: pytest.FixtureRequest) -> Iterator[
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    selected = config.args_source is not pytest.Config.ArgsSource.TESTPATHS or config.option.keyword or config.option.markexpr
-    if config.getoption("--full") and not selected:
+    options = config.option
+    selected = config.args_source is not pytest.Config.ArgsSource.TESTPATHS or options.keyword or options.markexpr
+    if config.getoption("--full") and not selected and not options.collectonly:
         write_results(terminalreporter)
 
 

@@ -6,18 +6,15 @@ import pytest
 import torch
 
 import tracer
+from tests.support.graphs import Graphs
 from tracer import config
 
 
 def graphs_of(fn, *calls, **options):
     """The graphs that calls of `fn` gave."""
-    graphs = []
+    graphs = Graphs()
 
-    def backend(gm, inputs):
-        graphs.append(gm)
-        return gm.forward
-
-    compiled = tracer.optimize(backend, **options)(fn)
+    compiled = tracer.optimize(graphs.backend, **options)(fn)
     for args in calls:
         torch.testing.assert_close(compiled(*args), fn(*args), rtol=0, atol=0)
     return graphs

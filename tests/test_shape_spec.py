@@ -58,7 +58,7 @@ def test_a_spec_that_says_nothing_is_refused(spec, words):
         ShapeSpec.of(spec)
 
 
-def compiled(fn, shapes):
+def compiled_for(fn, shapes):
     return tracer.optimize("eager", shapes=shapes)(fn)
 
 
@@ -78,12 +78,12 @@ def test_a_spec_that_does_not_fit_the_call_is_refused(spec, words):
         return x + n
 
     with pytest.raises(tracer.exc.UserError) as told:
-        compiled(f, spec)(torch.ones(2, 3))
+        compiled_for(f, spec)(torch.ones(2, 3))
     assert words in str(told.value)
 
 
 def test_a_shape_that_was_not_declared_is_an_error_that_says_which():
-    f = compiled(lambda x, y: x + y.sum(), "x: B, S; y: 2*B + 1; B in 1..8")
+    f = compiled_for(lambda x, y: x + y.sum(), "x: B, S; y: 2*B + 1; B in 1..8")
     f(torch.ones(2, 3), torch.ones(5))
     with pytest.raises(tracer.exc.ConstraintViolationError) as told:
         f(torch.ones(2, 3), torch.ones(6))
@@ -97,7 +97,7 @@ def test_declared_sizes_are_symbols_from_the_first_call_and_one_entry_serves_the
         assert y.shape[0] > x.shape[0]
         return x.sum(0), y.sum()
 
-    g = compiled(f, "x: B, S; y: 2*B + 1")
+    g = compiled_for(f, "x: B, S; y: 2*B + 1")
     for b, s in ((2, 3), (7, 3), (5, 11), (1, 2)):
         x, y = torch.randn(b, s), torch.randn(2 * b + 1)
         assert all(map(torch.equal, g(x, y), f(x, y)))
@@ -105,7 +105,7 @@ def test_declared_sizes_are_symbols_from_the_first_call_and_one_entry_serves_the
 
 
 def test_equal_sizes_with_two_names_are_not_taken_for_one():
-    g = compiled(lambda x: x.sum(0), "x: B, S")
+    g = compiled_for(lambda x: x.sum(0), "x: B, S")
     g(torch.ones(4, 4))
     g(torch.ones(4, 6))
     assert len(tracer.region_of(g).entries()) == 1
@@ -115,7 +115,7 @@ def test_a_name_found_twice_is_one_size():
     def f(x, y):
         return x.sum(1) + y.sum(1)
 
-    g = compiled(f, "x: B, S; y: B, T")
+    g = compiled_for(f, "x: B, S; y: B, T")
     for b in (2, 5):
         x, y = torch.randn(b, 3), torch.randn(b, 4)
         assert torch.equal(g(x, y), f(x, y))
@@ -128,7 +128,7 @@ def test_a_size_that_only_another_argument_shows_reaches_the_graph():
     def f(x, y):
         return torch.zeros(y.shape[0] - 1) + 1  # 2*B, of which x alone tells B
 
-    g = compiled(f, "x: B; y: 2*B + 1")
+    g = compiled_for(f, "x: B; y: 2*B + 1")
     for b in (2, 5):
         assert g(torch.ones(b), torch.ones(2 * b + 1)).shape == (2 * b,)
     assert len(tracer.region_of(g).entries()) == 1
@@ -139,7 +139,7 @@ def test_parts_of_arguments_keywords_and_missing_ones_are_found():
         total = batch["ids"].sum(1) + more["extra"][0].sum(0)
         return total if mask is None else total + mask.sum(1)
 
-    g = compiled(f, {"batch": {"ids": ["B", "S"]}, "mask": ["B", "S"], "extra": [{1: "B"}]})
+    g = compiled_for(f, {"batch": {"ids": ["B", "S"]}, "mask": ["B", "S"], "extra": [{1: "B"}]})
     for b, s in ((2, 3), (4, 5), (3, 1)):
         ids, extra = torch.randn(b, s), [torch.randn(3, b)]
         assert torch.equal(g({"ids": ids}, extra=extra), f({"ids": ids}, extra=extra))
@@ -172,6 +172,6 @@ def test_what_runs_behind_a_graph_break_is_not_declared():
         tracer.graph_break()
         return x + 1
 
-    g = compiled(f, "x: B, S")
+    g = compiled_for(f, "x: B, S")
     for b in (2, 5, 6):
         assert torch.equal(g(torch.ones(b, 3)), f(torch.ones(b, 3)))

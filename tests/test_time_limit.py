@@ -11,6 +11,8 @@ import pytest
 import torch
 
 import tracer
+from tests.support.programs import double
+from tests.support.regions import entries
 from tracer import config
 from tracer.runtime import time_limit
 
@@ -30,14 +32,6 @@ class Slow:
         self.modes.append((torch.is_grad_enabled(), torch.is_inference_mode_enabled(), config.recompile_limit))
         assert self.go.wait(30)
         return gm.forward
-
-
-def double(x):
-    return x * 2 + 1
-
-
-def entries(made):
-    return tracer.region_of(made).entries()
 
 
 @pytest.fixture

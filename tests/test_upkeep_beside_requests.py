@@ -11,13 +11,8 @@ import pytest
 import torch
 
 import tracer
+from tests.support.programs import with_a_pointless_branch
 from tracer import config
-
-
-def pointless(x, n):
-    if x.shape[0] <= 8 and x.shape[1] <= 7:  # of which the graph shows nothing
-        pass
-    return (x * 2 if x.shape[0] < 30 else x + 1) * n
 
 
 @pytest.fixture
@@ -37,7 +32,7 @@ def drive(made, calls, beside, clients=4):
         draw, wrong = random.Random(seed), []
         for _ in range(calls):
             x, n = torch.randn(draw.choice((2, 3, 9, 20, 40)), draw.choice((4, 9))), draw.randrange(3)
-            if not torch.equal(made(x, n), pointless(x, n)):
+            if not torch.equal(made(x, n), with_a_pointless_branch(x, n)):
                 wrong.append((tuple(x.shape), n))
         return wrong
 
@@ -66,7 +61,7 @@ def test_entries_that_go_beside_requests_are_told_once_and_no_call_is_served_wro
     ends += [tracer.add_callback(note, kind) for kind in ("compile", "merge")]
     try:
         with config.patch(specialize_int=True):
-            made = tracer.optimize("eager", capacity=capacity, shapes="x: B, S; B in 1..64; S in 1..64")(pointless)
+            made = tracer.optimize("eager", capacity=capacity, shapes="x: B, S; B in 1..64; S in 1..64")(with_a_pointless_branch)
             assert not drive(made, 60, made.compact)
     finally:
         for end in ends:
@@ -77,7 +72,7 @@ def test_entries_that_go_beside_requests_are_told_once_and_no_call_is_served_wro
 
 
 def test_a_sealed_function_misses_nothing_while_its_entries_are_merged(often):
-    made = tracer.optimize("eager", shapes="x: B, S; n: N; B in 2..64; S in 2..64; N in 0..2")(pointless)
+    made = tracer.optimize("eager", shapes="x: B, S; n: N; B in 2..64; S in 2..64; N in 0..2")(with_a_pointless_branch)
     for shape in ((3, 4), (9, 4), (3, 9), (40, 4)):
         made(torch.ones(shape), 2)
     example = torch.ones(3, 4), 2
@@ -90,7 +85,7 @@ def test_a_sealed_function_misses_nothing_while_its_entries_are_merged(often):
 
 def test_threads_that_compact_at_once_leave_one_of_two_entries_that_cover_each_other(often):
     for _ in range(5):
-        made = tracer.optimize("eager", shapes="x: B, S; n: N; B in 2..64; S in 2..64; N in 0..2")(pointless)
+        made = tracer.optimize("eager", shapes="x: B, S; n: N; B in 2..64; S in 2..64; N in 0..2")(with_a_pointless_branch)
         for shape in ((3, 4), (9, 4), (3, 9), (40, 4)):
             made(torch.ones(shape), 2)
         start = threading.Barrier(4)
@@ -102,7 +97,9 @@ def test_threads_that_compact_at_once_leave_one_of_two_entries_that_cover_each_o
 
 def test_an_entry_that_precompile_makes_is_not_taken_away_before_it_is_pinned(often):
     for _ in range(3):
-        made = tracer.optimize("eager", capacity=8, shapes="x: B, S; n: N; B in 2..64; S in 2..64; N in 0..2")(pointless)
+        made = tracer.optimize("eager", capacity=8, shapes="x: B, S; n: N; B in 2..64; S in 2..64; N in 0..2")(
+            with_a_pointless_branch
+        )
         stop = threading.Event()
 
         def upkeep():

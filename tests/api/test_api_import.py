@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 import tracer
+from tests.support.processes import run_python
 from tracer.platform_check import python_problem, torch_problem
-
-
-def run_python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
 def test_import_loads_neither_solver_nor_fake_tensors_nor_dynamo():
@@ -41,11 +35,10 @@ def test_only_the_torch_it_was_built_for_is_accepted(version, fits):
 
 
 def test_importing_under_another_python_says_what_to_do():
-    done = run_python("import sys; sys.version_info = (3, 12, 1, 'final', 0); import tracer")
-    assert done.returncode == 1
+    done = run_python("import sys; sys.version_info = (3, 12, 1, 'final', 0); import tracer", fails=True)
     assert "ImportError: shapetracer needs CPython 3.11; this is 3.12.1" in done.stderr
 
 
 def test_a_missing_extension_says_what_to_do():
-    done = run_python("import sys; sys.modules['tracer._C'] = None; import tracer")
+    done = run_python("import sys; sys.modules['tracer._C'] = None; import tracer", fails=True)
     assert "the extension tracer._C cannot be loaded" in done.stderr and "make" in done.stderr

@@ -7,20 +7,11 @@ import torch
 from torch import nn
 
 import tracer
+from tests.backends.programs import mlp, weight_and_bias
 from tracer.backends.calling import resolve_backend
 from tracer.exc import BackendCompilerFailed
 
 BACKENDS = ["eager", "aot_eager", "inductor"]
-
-
-def mlp(x, weight, bias):
-    h = torch.nn.functional.linear(x, weight, bias)
-    return h.relu().reshape(-1, 2).sum(0) * x.shape[0]
-
-
-def weights():
-    torch.manual_seed(0)
-    return torch.randn(4, 3, requires_grad=True), torch.randn(4, requires_grad=True)
 
 
 def gradients(fn, x, weight, bias):
@@ -35,7 +26,7 @@ def test_two_compiles_serve_every_size_forward_and_backward(backend):
         compiles.append(gm)
         return resolve_backend(backend)(gm, example_inputs)
 
-    fn, (weight, bias) = tracer.compile(mlp, backend=counting), weights()
+    fn, (weight, bias) = tracer.compile(mlp, backend=counting), weight_and_bias()
     for rows in (6, 7, 12, 5, 33):
         x = torch.randn(rows, 3)
         torch.testing.assert_close(fn(x, weight, bias), mlp(x, weight, bias))
@@ -71,7 +62,7 @@ def test_the_example_inputs_are_what_torchs_own_tools_accept():
         seen.append(example_inputs)
         return aot_module_simplified(gm, example_inputs, fw_compiler=lambda g, _: make_boxed_func(g.forward))
 
-    fn, (weight, bias) = tracer.compile(mlp, backend=theirs), weights()
+    fn, (weight, bias) = tracer.compile(mlp, backend=theirs), weight_and_bias()
     for rows in (6, 7, 12):
         x = torch.randn(rows, 3)
         torch.testing.assert_close(gradients(fn, x, weight, bias), gradients(mlp, x, weight, bias))

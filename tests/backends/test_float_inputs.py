@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import tracer
+from tests.support.outcomes import outcome
 
 PROGRAMS = {
     "itself": lambda t, s: t * s,
@@ -43,13 +44,6 @@ PROGRAMS = {
 VALUES = [2.5, 1.5, 0.1, -3.7, -0.0, 0.0, math.nan, math.inf, -math.inf, 5e-324, 1e20, 2.0]
 
 
-def outcome(program, t, s):
-    try:
-        return program(t, s)
-    except (ValueError, OverflowError, ZeroDivisionError) as error:
-        return type(error)
-
-
 def bits(value):
     """Equal where values are the same to the sign of zero; any nan is nan."""
     if isinstance(value, tuple):
@@ -65,7 +59,7 @@ def without_signs_of_zeros(value):
     return value + 0.0 if isinstance(value, (float, torch.Tensor)) else value
 
 
-def check(program, backend, values=VALUES, seen=lambda value: value):
+def assert_results_are_pythons(program, backend, values=VALUES, seen=lambda value: value):
     t = torch.tensor([1.0, -2.0], dtype=torch.float64)
     with tracer.config.patch(recompile_limit=64):
         compiled = tracer.optimize(backend)(program)
@@ -77,7 +71,7 @@ def check(program, backend, values=VALUES, seen=lambda value: value):
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_results_are_pythons(name, backend):
-    check(PROGRAMS[name], backend)
+    assert_results_are_pythons(PROGRAMS[name], backend)
 
 
 def test_one_graph_serves_ordinary_floats():
@@ -88,7 +82,7 @@ def test_one_graph_serves_ordinary_floats():
             graphs.append(gm)
             return gm.forward
 
-        check(PROGRAMS[name], backend, [2.5, 1.5, 0.1, 7.25, -3.7])
+        assert_results_are_pythons(PROGRAMS[name], backend, [2.5, 1.5, 0.1, 7.25, -3.7])
         assert len(graphs) == 2, name  # the first value is a constant
 
 
@@ -108,7 +102,9 @@ def test_gradients_flow_through_what_a_float_scales():
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "logarithm"])  # C's log2 is another
 def test_results_are_pythons_with_inductor(name):
-    check(PROGRAMS[name], "inductor", VALUES[:5], without_signs_of_zeros)  # its C++ is compiled with -fno-signed-zeros
+    assert_results_are_pythons(
+        PROGRAMS[name], "inductor", VALUES[:5], without_signs_of_zeros
+    )  # its C++ is compiled with -fno-signed-zeros
 
 
 def test_floats_that_are_results_do_not_pass_through_the_compiler():

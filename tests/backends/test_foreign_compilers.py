@@ -21,6 +21,7 @@ from torch.fx.passes.split_module import split_module
 
 import tracer
 from tests.backends.compilers import aot, boxed
+from tests.backends.programs import mlp, weight_and_bias
 
 ROWS = (6, 7, 12, 5, 33)
 full = pytest.mark.full
@@ -118,11 +119,6 @@ COMPILERS = [
 SLOW = (inductor, inductor_inside_aot)
 
 
-def mlp(x, weight, bias):
-    h = F.linear(x, weight, bias)
-    return h.relu().reshape(-1, 2).sum(0) * x.shape[0]
-
-
 def attention(x, weight, bias):
     q = F.linear(x, weight, bias)
     scores = q @ q.transpose(0, 1) / x.shape[0]
@@ -149,11 +145,6 @@ CASES = [
 ]
 
 
-def leaves():
-    torch.manual_seed(0)
-    return torch.randn(4, 3, requires_grad=True), torch.randn(4, requires_grad=True)
-
-
 def counting(compiler):
     def backend(gm, example_inputs):
         backend.inputs.append(example_inputs)
@@ -176,7 +167,7 @@ def results(program, x, weights):
 def test_one_compile_is_right_at_every_size(compiler, program, training):
     if (compiler, program) == (split_and_compiled, in_place):
         pytest.skip("AOTAutograd refuses a part whose inputs are a tensor and a view of it that it changes")
-    backend, weights = counting(compiler), leaves()
+    backend, weights = counting(compiler), weight_and_bias()
     fn = tracer.compile(program, backend=backend, dynamic=True)
     with torch.set_grad_enabled(training):
         for rows in ROWS:
@@ -274,7 +265,7 @@ def test_a_compiler_that_waits_for_data_asks_for_real_inputs_and_gets_constant_s
         return aot_function(gm.forward, fw_compiler=boxed, bw_compiler=boxed)
 
     waits.needs_real_inputs = True
-    fn, weights = tracer.compile(mlp, backend=waits, dynamic=True), leaves()
+    fn, weights = tracer.compile(mlp, backend=waits, dynamic=True), weight_and_bias()
     for rows in ROWS:
         x = torch.randn(rows, 3, requires_grad=True)
         torch.testing.assert_close(results(fn, x, weights), results(mlp, x, weights))
@@ -297,7 +288,7 @@ def test_a_backend_hands_on_what_it_was_given():
     def outer(gm, example_inputs):
         return lookup_backend("aot_eager")(gm, example_inputs)
 
-    fn, weights = tracer.compile(mlp, backend=outer, dynamic=True), leaves()
+    fn, weights = tracer.compile(mlp, backend=outer, dynamic=True), weight_and_bias()
     for rows in ROWS:
         x = torch.randn(rows, 3, requires_grad=True)
         torch.testing.assert_close(results(fn, x, weights), results(mlp, x, weights))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tracer
-from tests.comparing import Comparison
+from tests.support.comparing import Comparison
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 

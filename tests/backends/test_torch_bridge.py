@@ -19,7 +19,7 @@ from tracer.graph.fakes.fake_tensors import FakeWorld
 from tracer.sources import LocalSource
 
 
-def captured(fn, *inputs):
+def graph_and_fakes(fn, *inputs):
     """The graph of `fn`, which returns a tuple, and fakes of its inputs in a mode that the compilers don't know."""
     mode = FakeTensorMode()
     return torch.fx.symbolic_trace(fn), [mode.from_tensor(t) if isinstance(t, torch.Tensor) else t for t in inputs]
@@ -37,7 +37,7 @@ def parameters():
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_forward_and_backward_are_bitwise_eager(backend):
     x, weight, bias = parameters()
-    compiled = resolve_backend(backend)(*captured(layer, x, weight, bias))
+    compiled = resolve_backend(backend)(*graph_and_fakes(layer, x, weight, bias))
     (expected,) = layer(x, weight, bias)
     assert torch.equal(compiled(x, weight, bias)[0], expected)
     got = torch.autograd.grad(compiled(x, weight, bias)[0][:, 0].sum(), [weight, bias])
@@ -47,7 +47,7 @@ def test_forward_and_backward_are_bitwise_eager(backend):
 
 def test_inductor_forward_and_backward_are_close():
     x, weight, bias = parameters()
-    compiled = resolve_backend("inductor")(*captured(layer, x, weight, bias))
+    compiled = resolve_backend("inductor")(*graph_and_fakes(layer, x, weight, bias))
     (expected,) = layer(x, weight, bias)
     torch.testing.assert_close(compiled(x, weight, bias)[0], expected)
     got = torch.autograd.grad(compiled(x, weight, bias)[0][:, 0].sum(), [weight, bias])
@@ -67,7 +67,7 @@ def test_mutated_inputs_are_mutated():
         return (x * 2,)
 
     a, b = torch.ones(3), torch.arange(3.0)
-    compiled = resolve_backend("aot_eager")(*captured(bump, a, b))
+    compiled = resolve_backend("aot_eager")(*graph_and_fakes(bump, a, b))
     (out,) = compiled(a, b)
     assert torch.equal(a, 1 + torch.arange(3.0)) and torch.equal(out, a * 2)
 
@@ -119,14 +119,14 @@ def test_inputs_keep_their_metadata(make):
 
 def test_unknown_options_are_refused():
     with pytest.raises(BackendCompilerFailed, match="takes no options="):
-        resolve_backend("aot_eager", options={"x": 1})(*captured(layer, *parameters()))
+        resolve_backend("aot_eager", options={"x": 1})(*graph_and_fakes(layer, *parameters()))
 
 
 # -- symbolic sizes ------------------------------------------------------------------------------------------------
 
 
 def captured_dynamic(fn, *inputs, **options):
-    """As `captured`, over symbolic dims, their SymInt placeholders first; gives the world and a caller too."""
+    """As `graph_and_fakes`, over symbolic dims, their SymInt placeholders first; gives the world and a caller too."""
     world = FakeWorld(**options)
     fakes = [world.fakify(t, LocalSource(f"x{i}")) for i, t in enumerate(inputs)]
     symbols = [symbol for symbol in world.env.symbols() if symbol.kind is Kind.SIZE]

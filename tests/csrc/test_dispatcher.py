@@ -12,6 +12,7 @@ import weakref
 import pytest
 
 from tests.csrc.entries import Recorder, entry, fresh
+from tests.support.outcomes import outcome
 from tracer import _C
 from tracer._C import Dispatcher, Region
 
@@ -68,13 +69,6 @@ CALLS = [
 FUNCTIONS = [plain, defaults, positional_only, keyword_only, varargs, varkeywords, everything, nothing]
 
 
-def outcome(function, args, kwargs):
-    try:
-        return function(*args, **kwargs)
-    except TypeError as error:
-        return str(error)
-
-
 def slots_as_positionals(function):
     """Code that takes the slots as plain positionals and returns what the function does."""
     order = list(inspect.signature(function).parameters)  # what the functions above return; *args before keyword-only
@@ -92,7 +86,7 @@ def test_arguments_are_bound_as_cpython_binds_them(function, hit):
     ask = Recorder(**{function.__name__: (lambda region, func, args: entry(replacement)) if hit else None})
     call = Dispatcher(Region(ask), f)
     for args, kwargs in CALLS * 2:
-        assert outcome(call, args, kwargs) == outcome(function, args, kwargs), (args, kwargs)
+        assert outcome(call, *args, **kwargs) == outcome(function, *args, **kwargs), (args, kwargs)
     if hit:
         assert len(ask.asked) == 1
     assert _C.hook_count() == 0

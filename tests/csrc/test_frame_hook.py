@@ -3,40 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import cProfile
-import sys
-import traceback
 from types import FunctionType
 
 import pytest
 
+from tests.csrc.calls import callee, caller, run_under
 from tests.csrc.entries import Recorder, always, entry, fresh
 from tracer import _C
 from tracer._C import SKIP, Dispatcher, Region, active_region, never_trace, set_stance_c, swap_active
 
-
-@pytest.fixture(autouse=True)
-def nothing_is_left_switched_on():
-    yield
-    assert active_region() is None and _C.hook_count() == 0
-    assert set_stance_c(0) == 0
-
-
-def run_under(region, function, *args):
-    """Calls `function` with the region active: its frame and those it calls are offered."""
-    before = swap_active(region)
-    try:
-        return function(*args)
-    finally:
-        swap_active(before)
-
-
-def callee(x):
-    return x + 1
-
-
-def caller(x):
-    return callee(x) * 2
+pytestmark = pytest.mark.usefixtures("nothing_is_left_switched_on")
 
 
 def test_callees_are_offered_and_replaced():
@@ -237,151 +213,6 @@ def test_coroutines_under_an_active_region():
     assert Dispatcher(Region(Recorder()), f)(1) == 2
 
 
-def test_exceptions_of_the_original_pass_through_with_their_traceback():
-    def inner():
-        raise KeyError("inside")
-
-    def f():
-        try:
-            inner()
-        except KeyError as error:
-            raise ValueError("outside") from error
-
-    call = Dispatcher(Region(Recorder()), f)
-    with pytest.raises(ValueError, match="outside") as caught:
-        call()
-    assert isinstance(caught.value.__cause__, KeyError)
-    frames = [frame.name for frame in traceback.extract_tb(caught.value.__cause__.__traceback__)]
-    assert frames == ["f", "inner"]
-    assert sys.exc_info() == (None, None, None)
-
-
-def test_exceptions_of_cached_code_pass_through():
-    def f(x):
-        return inner(x)
-
-    def inner(x):
-        return x
-
-    def cached(x):
-        raise ZeroDivisionError(x)
-
-    call = Dispatcher(Region(Recorder(inner=entry(cached))), f)
-    for _ in range(3):
-        with pytest.raises(ZeroDivisionError, match="7"):
-            call(7)
-        with pytest.raises(ZeroDivisionError, match="8"):
-            call(x=8)
-
-
-def test_exceptions_of_the_callback_pass_through():
-    def complain(region, func, args):
-        raise LookupError(func.__name__)
-
-    def f(x):
-        try:
-            return inner(x)
-        except LookupError as error:
-            return error.args
-
-    def inner(x):
-        return x
-
-    with pytest.raises(LookupError, match="caller"):
-        Dispatcher(Region(complain), fresh(caller))(1)
-    assert Dispatcher(Region(Recorder(inner=complain)), f)(1) == ("inner",)
-    for kind in (KeyboardInterrupt, SystemExit):
-
-        def interrupt(region, func, args, kind=kind):
-            raise kind
-
-        with pytest.raises(kind):
-            Dispatcher(Region(interrupt), fresh(caller))(1)
-
-
-def test_an_exception_in_a_guard_is_a_miss_but_not_an_interrupt():
-    problem: BaseException = ValueError("in a guard")
-
-    def check(x):
-        raise problem
-
-    ask = Recorder(callee=entry(callee, check))
-    f = fresh(callee)
-    call = Dispatcher(Region(ask), f)
-    assert call(1) == call(1) == 2
-    assert len(ask.asked) == 2
-    for problem in (KeyboardInterrupt(), SystemExit()):
-        with pytest.raises(type(problem)):
-            call(1)
-        with pytest.raises(type(problem)):
-            run_under(call.region, f, 1)
-    assert len(ask.asked) == 2
-
-
-@pytest.mark.parametrize("kind", [RecursionError, MemoryError])
-def test_a_guard_out_of_stack_or_memory_is_no_reason_to_trace(kind):
-    fail = []
-
-    def check(x):
-        if fail:
-            raise kind
-        return True
-
-    ask = Recorder(callee=entry(caller, check))
-    call = Dispatcher(Region(ask), fresh(callee))
-    call(1)
-    fail.append(True)
-    assert call(1) == 2  # the original
-    assert len(ask.asked) == 1
-    fail.clear()
-    assert call(1) == 4
-
-
-def test_a_check_fn_that_is_its_own_dispatcher_ends():
-    calls = []
-
-    def answer(region, func, args):
-        return entry(caller, calls[0])
-
-    call = Dispatcher(Region(answer), fresh(callee))
-    calls.append(call)
-    call(1)
-    assert call(1) in (2, 4)
-
-
-def test_deep_recursion_ends_in_recursion_error():
-    def deep(n):
-        return 0 if n == 0 else 1 + deep(n - 1)
-
-    ask = Recorder(deep=SKIP)
-    call = Dispatcher(Region(ask), deep)
-    assert call(300) == 300
-    with pytest.raises(RecursionError):
-        call(100_000)
-    assert call(300) == 300
-
-    def through_dispatcher(n):
-        return 0 if n == 0 else 1 + again(n - 1)
-
-    again = Dispatcher(Region(Recorder()), through_dispatcher)
-    assert again(100) == 100
-    with pytest.raises(RecursionError):
-        again(100_000)
-    assert again(100) == 100
-
-
-def test_recursion_through_an_entry_ends_in_recursion_error():
-    namespace: dict[str, object] = {}
-    exec("def cached(n):\n    return 0 if n == 0 else 1 + again(n - 1)", namespace)
-    original = FunctionType(namespace["cached"].__code__.replace(co_name="f"), namespace, "f")
-    again = Dispatcher(Region(Recorder(f=entry(namespace["cached"], globals=namespace))), original)
-    namespace["again"] = again
-    assert again(200) == 200
-    with pytest.raises(RecursionError):
-        again(100_000)
-    assert again(200) == 200
-
-
 def test_callback_guard_and_cached_code_may_call_decorated_code():
     inner_ask = Recorder(callee=entry(caller))
     inner = Dispatcher(Region(inner_ask), fresh(callee))
@@ -507,95 +338,6 @@ def test_callee_closures_use_the_cells_of_the_calling_function():
     ask = Recorder(inner=entry(make_cached(0), check), make=SKIP)
     assert Dispatcher(Region(ask), f)(5) == [105, 205, 305]
     assert ask.names.count("inner") == 1 and closures == [2, 3]
-
-
-def test_settrace_sees_the_program_and_changes_nothing():
-    events = []
-
-    def trace(frame, event, arg):
-        events.append((event, frame.f_code.co_name))
-        return trace
-
-    ask = Recorder()
-    call = Dispatcher(Region(ask), fresh(caller))
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        assert call(1) == 4 and call(2) == 6
-    finally:
-        sys.settrace(before)
-    assert [event for event in events if event[0] == "call" and event[1] in ("caller", "callee")] == [
-        ("call", "caller"),
-        ("call", "callee"),
-    ] * 2
-    assert "trace" not in ask.names
-    assert ask.names.count("caller") == 2
-
-
-def test_settrace_with_a_hit():
-    lines = []
-
-    def trace(frame, event, arg):
-        if frame.f_code.co_name == "callee":
-            lines.append(event)
-        return trace
-
-    call = Dispatcher(Region(Recorder(caller=entry(caller))), fresh(caller))
-    call(1)
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        assert call(1) == 4
-    finally:
-        sys.settrace(before)
-    assert lines == ["call", "line", "return"]
-
-
-def test_trace_and_profile_functions_may_be_switched_by_the_program():
-    def f(x):
-        sys.setprofile(lambda *args: None)
-        x = callee(x)
-        sys.setprofile(None)
-        return callee(x)
-
-    assert Dispatcher(Region(Recorder()), f)(1) == 3
-
-
-def test_cprofile_counts_what_ran():
-    call = Dispatcher(Region(Recorder(callee=entry(callee))), fresh(caller))
-    profile = cProfile.Profile()
-    profile.enable()
-    try:
-        assert [call(n) for n in range(10)] == [(n + 1) * 2 for n in range(10)]
-    finally:
-        profile.disable()
-    assert any(entry.code.co_name == "callee" for entry in profile.getstats() if not isinstance(entry.code, str))
-
-
-def test_finalizers_and_weakref_callbacks_run_under_the_hook():
-    class Loud:
-        def __del__(self):
-            log.append("deleted")
-
-    log: list[str] = []
-
-    def f():
-        Loud()
-        return len(log)
-
-    assert Dispatcher(Region(Recorder()), f)() == 1
-
-
-def test_locals_and_frames_look_as_in_cpython():
-    def f(a, *args, k=1, **kwargs):
-        b = 2
-        frame = sys._getframe()
-        assert frame.f_code is f.__code__ and frame.f_back.f_code.co_name == here
-        return sorted(locals())
-
-    here = sys._getframe().f_code.co_name
-    call = Dispatcher(Region(Recorder()), f)
-    assert call(1, 2, z=3) == f(1, 2, z=3)
 
 
 def test_an_entry_for_any_arguments_serves_both_ways_in():

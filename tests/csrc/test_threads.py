@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-import textwrap
 import threading
 
 from tests.csrc.entries import Recorder, entry, fresh
+from tests.support.processes import run_python
 from tracer import _C
 from tracer._C import Dispatcher, Region, active_region, set_stance_c, swap_active
 
@@ -191,15 +189,6 @@ sys.exit(code)
 """
 
 
-def run_python(source, *options):
-    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-    done = subprocess.run(
-        [sys.executable, *options, "-c", textwrap.dedent(source)], capture_output=True, text=True, env=environment
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done
-
-
 def test_a_forked_child_starts_clean_and_serves():
     run_python(FORK)
 
@@ -285,8 +274,7 @@ def test_development_mode_finds_nothing_to_complain_about():
             call = Dispatcher(Region(Recorder(add_one=answer)), fresh(twice))
             print([call(n) for n in range(3)])
         """,
-        "-X",
-        "dev",
+        options=("-X", "dev"),
     )
     assert done.stdout == "[3, 5, 7]\n[20, 20, 20]\n"
 

@@ -56,3 +56,7 @@ def shape_at(tensor: torch.Tensor, values: dict[Any, int]) -> tuple[int, ...]:
 
 def strides_at(tensor: torch.Tensor, values: dict[Any, int]) -> tuple[int, ...]:
     return tuple(at(stride, values) for stride in tensor.stride())
+
+
+def readable(world: FakeWorld) -> list[str]:
+    return [guard.readable for guard in world.env.produce_guards()]

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from shapes import ConstraintViolationError, DimConstraint, DimPolicy, ShapeEnv
-from tests.graph.fakes import guards_hold, shape_at, values_of_symbols
+from tests.graph.fakes import guards_hold, readable, shape_at, values_of_symbols
 from tracer.graph.fakes.fake_tensors import FakeWorld, concrete, is_symbolic, symbols_in
 from tracer.sources import LocalSource
 
@@ -22,10 +22,6 @@ X, Y = LocalSource("x0"), LocalSource("x1")
 @pytest.fixture
 def world() -> FakeWorld:
     return FakeWorld()
-
-
-def readable(world: FakeWorld) -> list[str]:
-    return [guard.readable for guard in world.env.produce_guards()]
 
 
 def test_dims_follow_their_policies(world) -> None:

@@ -7,16 +7,10 @@ import torch
 import torch.nn.functional as F
 
 import tracer
-from tests.comparing import Comparison, deep_copied
+from tests.support.comparing import Comparison, deep_copied
+from tests.support.outcomes import outcome
 
 SHAPES = ((2, 4, 7, 5), (3, 4, 8, 6), (2, 4, 9, 20), (5, 4, 4, 3))
-
-
-def outcome(fn, *args):
-    try:
-        return fn(*args)
-    except Exception as error:
-        return type(error), str(error)
 
 
 def compiles(fn, shapes=SHAPES, make=torch.ones):

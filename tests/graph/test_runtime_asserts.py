@@ -7,6 +7,7 @@ import torch
 
 import tracer
 from tests.soundness.watching import Watched
+from tests.support.outcomes import outcome
 
 T = torch.tensor
 
@@ -102,13 +103,6 @@ OF = {
     a_view_that_begins_at_a_number: [1, 0, 2, -3, 3, 9],
     a_split_at_numbers: [1, 0, 2, 5],
 }
-
-
-def outcome(fn, *args):
-    try:
-        return fn(*args)
-    except (RuntimeError, IndexError) as error:
-        return str(error)
 
 
 def same(a, b):

@@ -7,6 +7,7 @@ import torch
 
 import tracer
 from tests.soundness.watching import Watched
+from tests.support.outcomes import outcome
 
 
 def reads_it(x):
@@ -45,13 +46,6 @@ PROGRAMS = [
     reads_it, reads_that_of_a_view, counts_from_the_storage, counts_from_the_storage_by_function, copies_from_the_storage,
     scatters_into_the_storage, counts_from_its_beginning,
 ]  # fmt: skip
-
-
-def outcome(program, x):
-    try:
-        return program(x)
-    except RuntimeError as error:
-        return str(error)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)

@@ -21,6 +21,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 from shapes.evaluation import evaluate
+from tests.graph.fakes import readable
 from tests.shapes.algebra_programs import examples
 from tracer.graph.fakes.fake_tensors import FakeWorld, concrete, expr_of, is_symbolic, symbols_in
 from tracer.sources import LocalSource
@@ -67,11 +68,11 @@ def attempt(function, *args):
     return "complex" if isinstance(result, complex) else result
 
 
-def check(world, symbolic, expected, values) -> None:
+def assert_computes(world, symbolic, expected, values) -> None:
     if isinstance(expected, tuple):
         assert isinstance(symbolic, tuple)
         for each, number in zip(symbolic, expected, strict=True):
-            check(world, each, number, values)
+            assert_computes(world, each, number, values)
         return
     value = concrete(symbolic)
     assert value == expected and type(value) is type(expected), (symbolic, value, expected)
@@ -90,9 +91,11 @@ def test_binary_operators(op, a, b, both) -> None:
     if isinstance(expected, type):
         assert symbolic is expected
         return
-    check(world, symbolic, expected, values_of(world))
+    assert_computes(world, symbolic, expected, values_of(world))
     if not both:
-        check(world, attempt(BINARY[op], y, x), attempt(BINARY[op], b, a), values_of(world)) if reversible(op, b, a) else None
+        assert_computes(world, attempt(BINARY[op], y, x), attempt(BINARY[op], b, a), values_of(world)) if reversible(
+            op, b, a
+        ) else None
 
 
 def reversible(op, a, b) -> bool:
@@ -105,14 +108,14 @@ def reversible(op, a, b) -> bool:
 def test_bit_operators(op, a, b, both) -> None:
     world = FakeWorld()
     x, y = number(world, a, "a"), number(world, b, "b") if both else b
-    check(world, BITS[op](x, y), BITS[op](a, b), values_of(world))
+    assert_computes(world, BITS[op](x, y), BITS[op](a, b), values_of(world))
 
 
 @given(st.sampled_from(sorted(UNARY)), st.one_of(ints, floats))
 @examples(60)
 def test_unary_operators(op, a) -> None:
     world = FakeWorld()
-    check(world, UNARY[op](number(world, a, "a")), UNARY[op](a), values_of(world))
+    assert_computes(world, UNARY[op](number(world, a, "a")), UNARY[op](a), values_of(world))
 
 
 def number(world: FakeWorld, value, name: str):
@@ -132,10 +135,6 @@ def world() -> FakeWorld:
 @pytest.fixture
 def sizes(world: FakeWorld):
     return world.fakify(torch.randn(5, 7), LocalSource("x")).shape
-
-
-def readable(world: FakeWorld) -> list[str]:
-    return [guard.readable for guard in world.env.produce_guards()]
 
 
 def test_helpers_of_pytorch(world, sizes) -> None:

@@ -72,7 +72,7 @@ programs = st.lists(
 )
 
 
-def check(world: FakeWorld, program, symbolic, domain) -> None:
+def assert_guards_cover(world: FakeWorld, program, symbolic, domain) -> None:
     traced = decisions(program, symbolic)
     guards = [compile(guard.readable, "guard", "eval") for guard in world.env.produce_guards()]
     hints = tuple(symbol.hint for symbol in world.env.symbols())
@@ -95,7 +95,7 @@ def accepted(guards, values) -> bool:
 def test_programs_on_ints(program, hints) -> None:
     world = FakeWorld()
     symbolic = [world.symint(hint, LocalSource(f"n{i}")) for i, hint in enumerate(hints)]
-    check(world, program, symbolic, (-6, -4, -1, 0, 1, 2, 3, 5, 8))
+    assert_guards_cover(world, program, symbolic, (-6, -4, -1, 0, 1, 2, 3, 5, 8))
 
 
 @given(programs, st.tuples(*[st.integers(2, 9)] * 3))
@@ -103,4 +103,4 @@ def test_programs_on_ints(program, hints) -> None:
 def test_programs_on_sizes(program, hints) -> None:
     world = FakeWorld(duck_shape=False)
     sizes = [world.env.create_size(hint, LocalSource(f"n{i}")) for i, hint in enumerate(hints)]
-    check(world, program, [world.torch_env.wrap(size) for size in sizes], (0, 1, 2, 3, 4, 6, 7, 9, 16))
+    assert_guards_cover(world, program, [world.torch_env.wrap(size) for size in sizes], (0, 1, 2, 3, 4, 6, 7, 9, 16))

@@ -6,14 +6,11 @@ import weakref
 import torch
 
 import tracer
+from tests.support.regions import entries
 
 
 def tower(depth=4):
     return torch.nn.Sequential(*[torch.nn.Linear(3, 3) for _ in range(depth)])
-
-
-def entries(compiled):
-    return tracer.region_of(compiled).entries()
 
 
 def test_the_cached_code_takes_the_parameters_behind_its_arguments():

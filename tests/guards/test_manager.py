@@ -2,8 +2,6 @@
 
 import gc
 import random
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +9,7 @@ import torch
 
 from tests.guards.helpers import X, agreed, frame, manager_of, run
 from tests.support import collect_garbage
+from tests.support.processes import run_python
 from tracer import guards as kinds
 from tracer.guards import (
     CheckFunctionManager,
@@ -152,8 +151,7 @@ def test_a_program_that_replaces_builtins_changes_nothing():
         builtins.len = lambda x: 5
         print(*(manager.check_fn([1]) for manager in managers))
     """  # in a process of its own: whatever runs the tests has threads that measure lengths
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
-    assert ran.stdout.split() == ["True", "True"]
+    assert run_python(program).stdout.split() == ["True", "True"]
 
 
 def test_a_value_that_cannot_be_read_is_named():

@@ -10,23 +10,16 @@ import torch
 
 import tracer
 from tests.soundness.watching import Watched
-from tests.support import breaks, captured
+from tests.support import captured
+from tests.support.caches import caches, counts, listed, pure
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 from tracer.library.caches import kept_results
 
 X = torch.ones(3)
+
+
 SCALE = 2
-
-
-@functools.lru_cache
-def pure(number, offset=1):
-    return number * 2 + offset
-
-
-@functools.cache
-def listed(number):
-    return [number]
 
 
 def cached_pair(cache):
@@ -57,32 +50,6 @@ def test_results_that_depend_on_the_arguments_alone():
     captured(fn, X)
 
 
-class Recipe:
-    def __init__(self, name, order):
-        self.name = name
-        self.order = order
-
-
-def caches():
-    """Two functions with a cache: one makes an object, the other is asked for that and for sizes. Their caches are new."""
-
-    @functools.lru_cache(maxsize=8)
-    def recipe(text, *, kind=None):
-        return Recipe(text.strip(), {"axes": [2, 1, 0], "kind": kind})
-
-    @functools.lru_cache
-    def sizes(of, shape):
-        if of.name == "none":
-            return None
-        return [shape[axis] for axis in of.order["axes"]], of.order["axes"], (len(shape), 1.5)
-
-    return recipe, sizes
-
-
-def counts(*cached):
-    return [each.cache_info() for each in cached]
-
-
 def test_a_list_that_a_cache_keeps():
     def fn(x):
         return x * listed(3)[0], listed(3) is listed(3), listed(4)
@@ -105,75 +72,6 @@ def test_objects_that_caches_keep_are_asked_for_with_sizes():
         watched(torch.ones(size, 3, 4))
         assert counts(*plain) == counts(*traced)
     assert watched.traces == len(watched.entries) == 2
-
-
-def test_a_kept_object_that_leaves_the_frame_is_that_of_the_cache():
-    recipe, _ = caches()
-
-    def fn(x, box):
-        made = recipe("abc")
-        box.append(made.order)
-        return x + 1, made
-
-    traced, box = compiled(fn, Settings(backend="eager")), []
-    for _ in range(3):
-        assert traced(X, box)[1] is recipe("abc")
-    assert all(each is recipe("abc").order for each in box)
-    recipe.cache_clear()
-    assert traced(X, box)[1] is recipe("abc") and box[-1] is recipe("abc").order is not box[0]
-
-
-def test_a_kept_object_across_a_graph_break():
-    recipe, sizes = caches()
-
-    def fn(x):
-        made = recipe("abc")
-        x = x + 1
-        torch._dynamo.graph_break()
-        return x * sizes(made, (1, 2, 3))[0][0], made is recipe("abc")
-
-    breaks(fn, X)
-
-
-def test_somebody_has_changed_what_a_cache_keeps():
-    def fn(x):
-        return x * listed(5)[0] * len(listed(5))
-
-    traced = compiled(fn, Settings(backend="eager"))
-    assert traced(X).tolist() == [5.0] * 3
-    listed(5)[0] = 7
-    assert traced(X).tolist() == [7.0] * 3
-    listed(5).append(1)
-    assert traced(X).tolist() == [14.0] * 3
-    listed(5)[:] = [5]
-    assert traced(X).tolist() == [5.0] * 3
-    listed.cache_clear()
-
-
-def test_traced_code_changes_what_a_cache_keeps():
-    def fn(x):
-        kept = listed(6)
-        kept.append(1)
-        return x * len(kept)
-
-    traced = compiled(fn, Settings(backend="eager"))
-    assert [traced(X)[0].item() for _ in range(3)] == [2.0, 3.0, 4.0]
-    assert listed(6) == [6, 1, 1, 1]
-    listed.cache_clear()
-
-
-def test_whether_a_kept_object_is_one_that_is_held_elsewhere():
-    recipe, _ = caches()
-    held = recipe("abc")
-
-    def fn(x, others):
-        made = recipe("abc")
-        return x + 1, made is held, made == held, made in {held}, id(made) == id(held), made in others
-
-    traced = compiled(fn, Settings(backend="eager"))
-    assert traced(X, [held])[1:] == (True,) * 5
-    recipe.cache_clear()
-    assert traced(X, [])[1:] == (False,) * 5
 
 
 @functools.lru_cache
@@ -326,102 +224,6 @@ def test_a_constant_that_somebody_else_has_let_the_cache_keep(scale):
     assert watched.traces == 1
 
 
-class Setting:
-    value = 1
-
-
-def stores_an_attribute(setting, get, value):
-    setting.value = value
-    return get(3)
-
-
-def stores_in_a_list(setting, get, value):
-    setting.items.append(value)
-    return get(3)
-
-
-@pytest.mark.parametrize("store", [stores_an_attribute, stores_in_a_list])
-@pytest.mark.parametrize("clears", [False, True])
-def test_a_cached_function_reads_what_the_frame_has_stored(store, clears):
-    def program():
-        setting = Setting()
-        setting.items = []
-
-        @functools.cache
-        def get(number):
-            return setting.value * number + len(setting.items)
-
-        return get, lambda x, value: x * store(setting, get, value)
-
-    (plain, plainly), (traced, fn) = program(), program()
-    watched = Watched(fn, plain=plainly)
-    for value in (2, 2, 5, 7):
-        watched(X, value)
-        assert plain(3) == traced(3) and counts(plain) == counts(traced)
-        if clears:
-            plain.cache_clear(), traced.cache_clear()
-
-
-def flagged():
-    return flagged.flag + len(flagged.flags)
-
-
-flagged.flags = []
-
-
-def test_a_cached_function_reads_what_the_frame_has_stored_at_a_function():
-    @functools.cache
-    def get(number):
-        return flagged() * number
-
-    def fn(x, value):
-        flagged.flag = value
-        return x * get(3)
-
-    def adding(x, value):
-        flagged.flags.append(value)
-        return x * get(3)
-
-    for program, given in ((fn, 2), (fn, 5), (adding, 1)):
-        traced = compiled(program, Settings(backend="eager"))
-        for _ in range(3):
-            flagged.flag, flagged.flags = 1, []
-            get.cache_clear()
-            seen = traced(X, given)
-            assert get(3) == 3 * flagged.flag + 3 * len(flagged.flags) > 3
-            assert seen.tolist() == [float(get(3))] * 3
-
-
-def test_a_cached_function_that_stores_once_more_where_the_frame_has_stored():
-    def program():
-        setting = Setting()
-
-        @functools.cache
-        def get(number):
-            setting.value = number
-            return number
-
-        def fn(x):
-            setting.value = 9
-            return x * get(3), setting.value
-
-        return fn
-
-    watched = Watched(program(), plain=program())
-    for _ in range(3):
-        watched(X)
-
-
-def test_a_cached_function_of_its_arguments_alone_is_in_the_graph_whatever_was_stored_before():
-    setting = Setting()
-
-    def fn(x):
-        setting.value = 3
-        return x * pure(4) + listed(2)[0], listed(2) is listed(2)
-
-    captured(fn, X)
-
-
 def test_a_key_that_is_no_number_is_found_by_its_identity():
     def program():
         @functools.cache
@@ -504,29 +306,6 @@ def test_the_graph_breaks_at_a_method_with_a_cache_alone():
     assert watched.traces and watched.hits
 
 
-def test_what_is_marked_constant_for_torch_compile_is_asked_behind_a_change_too():
-    asked, state = [], {"k": 0}
-
-    def probe():
-        import os  # reaches more than can be told
-
-        asked.append(os.name)
-        return True
-
-    torch.compiler.assume_constant_result(probe)
-    cached = functools.lru_cache(probe)
-
-    def fn(x):
-        state["k"] = 1
-        return x + 1 if cached() and probe() else x
-
-    traced = tracer.compile(fn, backend="eager", fullgraph=True)
-    assert traced(torch.ones(2)).tolist() == [2.0, 2.0]
-    while_tracing = len(asked)
-    assert [traced(torch.ones(2)).tolist() for _ in range(3)] == [[2.0, 2.0]] * 3
-    assert len(asked) == while_tracing and cached.cache_info().hits == 3
-
-
 def test_a_cache_is_asked_for_a_number_that_the_trace_knows_by_another():
     cached = functools.lru_cache(lambda value: value)
 
@@ -537,125 +316,3 @@ def test_a_cache_is_asked_for_a_number_that_the_trace_knows_by_another():
     traced = tracer.compile(fn, backend="eager", dynamic=True)
     for k, n in ((2, 3), (3, 4), (4, 5), (2, 3)):
         assert torch.equal(traced(torch.ones(2), k, n), fn(torch.ones(2), k, n))
-
-
-def made_inside(x):
-    @functools.lru_cache(maxsize=None)
-    def fib(n):
-        return n if n < 2 else fib(n - 1) + fib(n - 2)
-
-    return x * fib(20), fib.cache_info(), fib.__name__, fib.cache_parameters(), fib.__wrapped__(1), callable(fib)
-
-
-def made_inside_with_little_room(x):
-    @functools.lru_cache(maxsize=2)
-    def boxed(n, *more, k=1):
-        return [n]
-
-    first = boxed(1), boxed(2), boxed(1), boxed(3)
-    kept = boxed(1) is first[0], boxed(2) is first[1], boxed(3) is first[3]
-    before = boxed(1, k=2), boxed(n=1), boxed(1, 2), boxed.cache_info()
-    boxed.cache_clear()
-    return x + 1, first, kept, before, boxed(1) is first[0], boxed.cache_info()
-
-
-def made_inside_with_keys_that_are_equal(x):
-    @functools.cache
-    def boxed(*args, **kwargs):
-        return [*args]
-
-    @functools.lru_cache(typed=True)
-    def typed(a, b=1):
-        return [a]
-
-    same = [boxed(1) is boxed(1.0), boxed(True) is boxed(1.0), boxed("a") is boxed("a"), boxed((1, 2)) is boxed((1.0, 2.0))]
-    same += [boxed(a=1, b=2) is boxed(b=2, a=1), typed(1) is typed(1.0), typed(1) is typed(1), typed(1, b=2) is typed(1, b=2.0)]
-    return x + 1, same, boxed.cache_info(), typed.cache_info()
-
-
-def made_inside_for_tensors(x):
-    @functools.lru_cache
-    def doubled(tensor):
-        return tensor * 2
-
-    y = x + 1
-    return doubled(x), doubled(y), doubled(x) is doubled(x), doubled(y) is doubled(x), doubled.cache_info()
-
-
-def made_inside_of_what_raises(x):
-    calls = []
-
-    @functools.lru_cache(0)
-    def uncached(n):
-        calls.append(n)
-        return n
-
-    @functools.lru_cache
-    def failing(n):
-        calls.append(n)
-        if len(calls) < 4:
-            raise ValueError(n)
-        return n
-
-    uncached(1)
-    uncached(1)
-    for value in (5, 5, 5, [6]):
-        try:
-            failing(value)
-        except (ValueError, TypeError) as error:
-            calls.append(str(error))
-    return x + 1, calls, failing.cache_info(), uncached.cache_info()
-
-
-@pytest.mark.parametrize(
-    "program",
-    [
-        made_inside,
-        made_inside_with_little_room,
-        made_inside_with_keys_that_are_equal,
-        made_inside_for_tensors,
-        made_inside_of_what_raises,
-    ],
-)
-def test_a_cache_that_is_made_inside(program):
-    captured(program, X)
-
-
-def test_a_cache_that_is_made_inside_and_given_out_is_made_by_cpython():
-    def fn(x):
-        @functools.lru_cache
-        def boxed(n):
-            return [n]
-
-        first = boxed(1)
-        return x + 1, boxed, first
-
-    _, given, first = breaks(fn, X).result
-    assert type(given) is functools._lru_cache_wrapper and given(1) is first
-
-
-def test_a_cache_that_is_made_inside_is_a_method():
-    def fn(x):
-        class Local:
-            @functools.lru_cache
-            def name(self, n):
-                return type(self).__name__, n
-
-        local = Local()
-        return x + 1, local.name(3), Local.name(local, 3)
-
-    breaks(fn, X)
-
-
-def test_what_a_cache_tells_of_itself_is_asked_behind_a_break():
-    assert breaks(lambda x: (x + pure(3), pure.cache_parameters()["maxsize"], pure.cache_info().maxsize), X).break_ids == [
-        "unsupported-method"
-    ]
-
-
-def test_a_method_of_a_cache_that_is_made_inside_is_one_of_the_cache():
-    def fn(x):
-        counts = functools.lru_cache(lambda n: n).cache_info
-        return x + 1, counts, counts()
-
-    assert breaks(fn, X).result[1].__name__ == "cache_info"

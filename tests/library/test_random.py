@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import tracer
-from tests.comparing import Comparison
 from tests.support import captured_made, check_made
+from tests.support.comparing import Comparison
 from tracer.effects.random_draws import put_back, states_of
 from tracer.library.random_ import METHODS
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 import tracer
-from tests.comparing import Comparison, deep_copied
+from tests.support.comparing import Comparison, deep_copied
 from tracer import logs
 
 

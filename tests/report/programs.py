@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import torch
 
 import tracer
+from tests.support.processes import run_python
 from tracer.report import records
 from tracer.report.findings import gather
-
-ROOT = Path(__file__).parents[2]
 
 
 def branching(x):
@@ -62,7 +56,4 @@ def eight_regions(calls=40):
 
 def run(program, directory, **more):
     """A process of its own, with TRACER_REPORT in its environment."""
-    environment = {**os.environ, "TRACER_REPORT": str(directory), "PYTHONPATH": str(ROOT), **more}
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env=environment)
-    assert ran.returncode == 0, ran.stderr
-    return ran
+    return run_python(program, TRACER_REPORT=str(directory), **more)

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import tracer
+from tests.support.regions import dynamic, entries
 from tracer import _C, user_marks
 
 
@@ -29,20 +30,12 @@ def other(x):
     return x - 1
 
 
-def compiled(fn=branching, **settings):
-    return tracer.compile(fn, dynamic=True, **settings)
-
-
-def entries(made):
-    return tracer.region_of(made).entries()
-
-
 CALLS = [torch.randn(n, 4) for n in (3, 9, 30)]
 
 
 @pytest.fixture
 def file(tmp_path):
-    made = compiled()
+    made = dynamic(branching)
     for x in CALLS:
         made(x)
     assert made.save(tmp_path / "entries").saved == 2
@@ -69,7 +62,7 @@ def test_a_file_that_is_cut_off_anywhere_is_a_miss_with_the_reason(file):
     draw = random.Random(0)
     for end in [0, 1, 20, data.index(b"{") + 1, len(data) - 1, *(draw.randrange(len(data)) for _ in range(15))]:
         file.write_bytes(data[:end])
-        made = compiled()
+        made = dynamic(branching)
         loaded = made.load(file)
         assert not loaded and "damaged" in str(loaded) and loaded.loaded == len(entries(made)) < 2
     assert serves(made)
@@ -79,7 +72,7 @@ def test_entries_that_are_whole_are_loaded_though_another_is_damaged(file):
     magic, header, rest = parts(file.read_bytes())
     size = header["entries"][0]["bytes"]
     file.write_bytes(joined(magic, header, rest[:10] + b"!" + rest[11:size] + rest[size:]))
-    made = compiled()
+    made = dynamic(branching)
     loaded = made.load(file)
     assert (loaded.loaded, len(loaded.refused)) == (1, 1) and "damaged" in loaded.refused[0] and serves(made)
     assert made.stats()["compiles"] == 1
@@ -110,7 +103,7 @@ HEADS = [
 def test_a_head_that_is_not_as_it_is_written_is_a_miss_with_the_reason(file, change):
     magic, header, rest = parts(file.read_bytes())
     file.write_bytes(joined(magic, change(header), rest))
-    made = compiled()
+    made = dynamic(branching)
     loaded = made.load(file)
     assert not loaded and loaded.refused and not entries(made)
     assert serves(made)
@@ -129,13 +122,13 @@ def test_an_entry_that_is_something_else_is_a_miss_beside_those_that_are_whole(f
     size = header["entries"][0]["bytes"]
     header["entries"][0] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     file.write_bytes(joined(magic, header, content + rest[size:]))
-    made = compiled()
+    made = dynamic(branching)
     loaded = made.load(file)
     assert (loaded.loaded, len(loaded.refused)) == (1, 1) and "cannot be read" in loaded.refused[0] and serves(made)
 
 
 def test_entries_of_another_function_are_a_miss(file):
-    made = compiled(other)
+    made = dynamic(other)
     loaded = made.load(file)
     assert not loaded and "has other code than branching" in str(loaded) and not entries(made)
 
@@ -144,7 +137,7 @@ def test_entries_of_another_function_are_a_miss(file):
 
 
 def test_what_is_loaded_twice_is_there_once(file):
-    made = compiled()
+    made = dynamic(branching)
     assert made.load(file).loaded == 2
     again = made.load(file)
     assert again and (again.loaded, again.known, len(entries(made))) == (0, 2, 2) and "2 were there" in str(again)
@@ -152,7 +145,7 @@ def test_what_is_loaded_twice_is_there_once(file):
 
 
 def test_what_was_traced_here_is_not_loaded_again_and_the_rest_is(file):
-    made = compiled()
+    made = dynamic(branching)
     made(CALLS[0])
     loaded = made.load(file)
     assert (loaded.loaded, loaded.known) == (1, 1) and serves(made) and made.stats()["compiles"] == 1
@@ -223,7 +216,7 @@ def test_entries_traced_for_one_size_each_stay_apart_when_loaded(tmp_path):
 
 
 def test_a_capacity_holds_for_what_is_loaded(file):
-    made = compiled(capacity=1)
+    made = dynamic(branching, capacity=1)
     made.load(file)
     assert len(entries(made)) == 1 and serves(made)
 
@@ -237,7 +230,7 @@ def test_modules_and_methods_are_saved_by_a_method_too(tmp_path):
 
 
 def test_threads_that_save_to_one_path_leave_a_whole_file(file):
-    made = compiled()
+    made = dynamic(branching)
     made.load(file)
     errors = []
 
@@ -253,4 +246,4 @@ def test_threads_that_save_to_one_path_leave_a_whole_file(file):
         thread.start()
     for thread in threads:
         thread.join()
-    assert not errors and compiled().load(file).loaded == 2
+    assert not errors and dynamic(branching).load(file).loaded == 2

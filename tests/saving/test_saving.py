@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import tracer
+from tests.support.regions import dynamic, entries
 from tracer import assume_constant_result, config, metrics
 from tracer.exc import UserError
 
@@ -30,19 +31,11 @@ def branching(x):
     return x * OFFSET if x.shape[0] <= 8 else x.sum(0)
 
 
-def compiled(fn=branching, **settings):
-    return tracer.compile(fn, dynamic=True, **settings)
-
-
-def entries(made):
-    return tracer.region_of(made).entries()
-
-
 def restarted(made, path, fn, expect=None):
     """Another compiled object with the entries of `made`."""
     result = tracer.save(made, path)
     assert not result.refused and result.saved == len(entries(made)), result
-    other = compiled(fn)
+    other = dynamic(fn)
     loaded = tracer.load(other, path)
     assert loaded and loaded.loaded == result.saved, loaded
     return other
@@ -58,7 +51,7 @@ def same(made, fn, *calls, traced=0):
 
 
 def test_entries_serve_without_a_trace(tmp_path):
-    made = compiled()
+    made = dynamic(branching)
     calls = [(torch.randn(n, 4),) for n in (3, 9, 8, 30)]
     for args in calls:
         made(*args)
@@ -71,18 +64,18 @@ def test_entries_serve_without_a_trace(tmp_path):
 
 def test_a_module_serves_with_the_parameters_that_it_has_now(tmp_path):
     first, second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
-    made = compiled(first)
+    made = dynamic(first)
     made(torch.randn(3, 4))
     other = restarted(made, tmp_path / "entries", second)
     same(other, second, (torch.randn(5, 4),))
     wider = torch.nn.Linear(4, 6)
-    third = compiled(wider)
+    third = dynamic(wider)
     assert tracer.load(third, tmp_path / "entries").loaded == 1
     same(third, wider, (torch.randn(5, 4),), traced=1)  # the guards on the weights see it
 
 
 def test_the_torch_state_of_the_trace_is_guarded(tmp_path):
-    made = compiled()
+    made = dynamic(branching)
     with torch.no_grad():
         made(torch.randn(3, 4))
     other = restarted(made, tmp_path / "entries", branching)
@@ -97,7 +90,7 @@ def test_blocks_that_change_the_torch_state_leave_it_as_it_was(tmp_path):
             z = x + y
         return z * x
 
-    made = compiled(f)
+    made = dynamic(f)
     x = torch.randn(3, requires_grad=True)
     made(x, x)
     other = restarted(made, tmp_path / "entries", f)
@@ -112,7 +105,7 @@ def test_mutations_are_replayed_and_objects_made(tmp_path):
         items.append(x + 1)
         return {"n": len(items), "parts": [x * 2, (x, "text")]}
 
-    made = compiled(f)
+    made = dynamic(f)
     made([], torch.randn(3))
     other = restarted(made, tmp_path / "entries", f)
     items, x = [], torch.randn(5)
@@ -131,7 +124,7 @@ def test_closures_and_functions_without_a_name_are_found_by_their_path(tmp_path)
         return f
 
     first, second, third = outer(2), outer(2), outer(5)
-    made = compiled(first)
+    made = dynamic(first)
     made(torch.randn(3))
     same(restarted(made, tmp_path / "entries", second), second, (torch.randn(4),))
     same(restarted(made, tmp_path / "entries", third), third, (torch.randn(4),), traced=1)  # another number in the cell
@@ -155,7 +148,7 @@ def test_classes_that_are_defined_in_a_function_are_found_by_their_path(tmp_path
         return Outer()
 
     first, second, third = build(1), build(1), build(-1)
-    made = compiled(first)
+    made = dynamic(first)
     made(torch.randn(3))
     same(restarted(made, tmp_path / "entries", second), second, (torch.randn(4),))
     same(restarted(made, tmp_path / "entries", third), third, (torch.randn(4),), traced=1)
@@ -165,7 +158,7 @@ def test_an_error_of_the_graph_is_raised_at_the_users_line(tmp_path):
     def f(x, y):
         return x @ y
 
-    made = compiled(f)
+    made = dynamic(f)
     made(torch.randn(3, 4), torch.randn(4, 5))
     other = restarted(made, tmp_path / "entries", f)
     with pytest.raises(RuntimeError) as caught:
@@ -230,11 +223,11 @@ def program(tmp_path, monkeypatch):
     ],
 )
 def test_a_source_that_differs_is_a_miss_with_the_reason(program, tmp_path, old, new, reason, caplog):
-    made = compiled(program().program)
+    made = dynamic(program().program)
     made(torch.randn(3))
     assert tracer.save(made, tmp_path / "entries").saved == 1
     now = program(old, new).program
-    other = compiled(now)
+    other = dynamic(now)
     with caplog.at_level(logging.WARNING, "tracer"):
         result = tracer.load(other, tmp_path / "entries")
     assert not result and result.loaded == 0
@@ -245,38 +238,38 @@ def test_a_source_that_differs_is_a_miss_with_the_reason(program, tmp_path, old,
 
 
 def test_a_value_that_differs_is_seen_by_the_guards(program, tmp_path):
-    made = compiled(program().program)
+    made = dynamic(program().program)
     made(torch.randn(5))
     assert tracer.save(made, tmp_path / "entries").saved == 1
     now = program("LIMIT = 8", "LIMIT = 4").program
-    other = compiled(now)
+    other = dynamic(now)
     assert tracer.load(other, tmp_path / "entries").loaded == 1
     same(other, now, (torch.randn(5),), traced=1)
 
 
 def test_settings_and_versions_that_differ_are_told(tmp_path):
-    made = compiled()
+    made = dynamic(branching)
     made(torch.randn(3, 4))
     tracer.save(made, tmp_path / "entries")
     with config.patch(specialize_float=True):
-        result = tracer.load(compiled(), tmp_path / "entries")
+        result = tracer.load(dynamic(branching), tmp_path / "entries")
     assert result.loaded == 0 and "config.specialize_float was False where it was saved, and is True here" in str(result)
     with config.patch(recompile_limit=3):
-        assert tracer.load(compiled(), tmp_path / "entries").loaded == 1
+        assert tracer.load(dynamic(branching), tmp_path / "entries").loaded == 1
     path = tmp_path / "older"
     path.write_bytes((tmp_path / "entries").read_bytes().replace(torch.__version__.encode(), b"1.0.0", 1))
-    assert "torch was '1.0.0 " in str(tracer.load(compiled(), path))
+    assert "torch was '1.0.0 " in str(tracer.load(dynamic(branching), path))
     path.write_bytes((tmp_path / "entries").read_bytes().replace(b'"format": 2', b'"format": 9', 1))
-    assert "format 9" in str(tracer.load(compiled(), path))
+    assert "format 9" in str(tracer.load(dynamic(branching), path))
     other = tracer.compile(branching, backend="aot_eager")
     assert "backend 'eager'" in str(tracer.load(other, tmp_path / "entries"))
-    assert "has other code" in str(tracer.load(compiled(helper), tmp_path / "entries"))
+    assert "has other code" in str(tracer.load(dynamic(helper), tmp_path / "entries"))
 
 
 def test_no_such_file_is_an_error(tmp_path):
     for path in (tmp_path / "none", tmp_path):
         with pytest.raises(UserError, match="cannot be read"):
-            tracer.load(compiled(), path)
+            tracer.load(dynamic(branching), path)
     with pytest.raises(UserError, match="was not compiled"):
         tracer.save(branching, tmp_path / "entries")
 
@@ -359,13 +352,13 @@ def test_what_abc_said_is_asked_again(tmp_path):
     globals()["Thing"] = Thing
     Thing.__qualname__ = "Thing"
     try:
-        made = compiled(f)
+        made = dynamic(f)
         made(torch.randn(3), Thing())
         path = tmp_path / "entries"
         assert tracer.save(made, path).saved == 1
-        assert tracer.load(compiled(f), path).loaded == 1
+        assert tracer.load(dynamic(f), path).loaded == 1
         collections.abc.Sized.register(Thing)
-        other = compiled(f)
+        other = dynamic(f)
         assert "Thing is a subclass of Sized here" in str(tracer.load(other, path))
         same(other, f, (torch.randn(3), Thing()), traced=1)
     finally:
@@ -373,7 +366,7 @@ def test_what_abc_said_is_asked_again(tmp_path):
 
 
 def test_a_file_is_replaced_whole(tmp_path, monkeypatch):
-    made = compiled()
+    made = dynamic(branching)
     made(torch.randn(3, 4))
     path = tmp_path / "entries"
     tracer.save(made, path)
@@ -385,7 +378,7 @@ def test_a_file_is_replaced_whole(tmp_path, monkeypatch):
 
 
 def test_the_head_of_a_file_says_what_it_is_for(tmp_path):
-    made = compiled()
+    made = dynamic(branching)
     made(torch.randn(3, 4))
     tracer.save(made, tmp_path / "entries")
     magic, header = (tmp_path / "entries").read_bytes().split(b"\n")[:2]
@@ -395,14 +388,14 @@ def test_the_head_of_a_file_says_what_it_is_for(tmp_path):
 
 
 def test_what_is_loaded_is_counted_and_told(tmp_path):
-    made = compiled()
+    made = dynamic(branching)
     made(torch.randn(3, 4))
     tracer.save(made, tmp_path / "entries")
     events = []
     remove = tracer.add_callback(events.append, "load")
     before = metrics.counters["saving"]["loaded"]
     try:
-        tracer.load(compiled(name="again"), tmp_path / "entries")
+        tracer.load(dynamic(branching, name="again"), tmp_path / "entries")
     finally:
         remove()
     assert [(event.kind, event.region) for event in events] == [("load", "again")]
@@ -410,7 +403,7 @@ def test_what_is_loaded_is_counted_and_told(tmp_path):
 
 
 def test_dims_that_were_marked_since_are_looked_at(tmp_path):
-    made = compiled()
+    made = dynamic(branching)
     x = torch.randn(3, 4)
     tracer.mark_dynamic(x, 0)
     made(x)
@@ -427,7 +420,7 @@ def test_an_operator_that_is_not_torchs_is_refused(tmp_path):
         return x.double()
 
     doubled.register_fake(lambda x: x.double())
-    made = compiled(lambda x: doubled(x) * (2 if doubled(x).dtype is torch.float64 else 3))
+    made = dynamic(lambda x: doubled(x) * (2 if doubled(x).dtype is torch.float64 else 3))
     made(torch.ones(3))
     result = tracer.save(made, tmp_path / "entries")
     assert not result.saved and "faked of the operator saved_entries.doubled" in result.refused[0]
@@ -438,7 +431,7 @@ def test_a_function_that_is_allowed_in_the_graph_is_refused(tmp_path):
     def twice(x):
         return x * 2, 1
 
-    made = compiled(lambda x: twice(x)[0] * len(twice(x)))
+    made = dynamic(lambda x: twice(x)[0] * len(twice(x)))
     made(torch.ones(3))
     result = tracer.save(made, tmp_path / "entries")
     assert not result.saved and "which is allowed in the graph, gives" in result.refused[0]
@@ -451,10 +444,10 @@ def test_a_namedtuple_with_other_defaults_is_a_difference(tmp_path, monkeypatch)
         "import collections\nPair = collections.namedtuple('Pair', 'a b', defaults=({},))\ndef f(x):\n    return x * Pair(1).b\n"
     )
     exec(program.format(2), vars(module))
-    made = compiled(module.f)
+    made = dynamic(module.f)
     made(torch.ones(3))
     assert tracer.save(made, tmp_path / "entries").saved == 1
     exec(program.format(3), vars(module))
-    other = compiled(module.f)
+    other = dynamic(module.f)
     assert "with_a_namedtuple.Pair" in tracer.load(other, tmp_path / "entries").refused[0]
     same(other, module.f, (torch.ones(3),), traced=1)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.processes import run_python
+
 MODEL = '''
 import random, sys, torch, tracer
 
@@ -115,11 +112,7 @@ with torch.no_grad():
 
 
 def run(program, folder):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", program, str(folder)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=400, env=environment)
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    return json.loads(ran.stdout.splitlines()[-1])
+    return json.loads(run_python(program, folder).stdout.splitlines()[-1])
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 
 import pytest
@@ -16,21 +13,17 @@ import tracer
 from shapes.parsing import variable
 from shapes.solver import Answer
 from tests.serving.test_coverage import BY_HAND, branching
+from tests.support.processes import run_python
 from tracer.__main__ import main
 from tracer.serving.contract import Contract, difference
 
 DOMAIN = "x: B, S; B in 1..256; S in 1..4096"
-ENV = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "HOME") if name in os.environ}
 
 
 def contract_of(program, spec=DOMAIN, example=None):
     compiled = tracer.optimize("eager")(program)
     tracer.precompile(compiled, spec, torch.randn(128, 5) if example is None else example)
     return compiled.contract()
-
-
-def run(program, env):
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=env).stdout
 
 
 def plain(x):
@@ -74,7 +67,7 @@ def test_a_contract_is_read_as_it_was_written(tmp_path):
 
 def test_the_same_file_comes_of_every_process(tmp_path):
     program = "import sys; from tests.serving.test_contract import *; sys.stdout.write(contract_of(branching).text())"
-    texts = {run(program, {"PYTHONHASHSEED": seed, **ENV}) for seed in ("1", "2")}
+    texts = {run_python(program, PYTHONHASHSEED=seed).stdout for seed in ("1", "2")}
     assert len(texts) == 1 and json.loads(texts.pop())["certified"]
 
 

@@ -9,7 +9,7 @@ import torch
 
 import tracer
 from benchmarks.demo_models import Request, build
-from tests.comparing import deep_copied
+from tests.support.comparing import deep_copied
 
 pytest.importorskip("transformers")
 LONGEST = 512
@@ -52,7 +52,7 @@ def requests(count):
     return [Request(*shape, seed) for seed, shape in enumerate(shapes)]
 
 
-def check(served, count):
+def assert_served(served, count):
     model, compiled, _ = served
     with torch.no_grad():
         for request in requests(count):
@@ -63,13 +63,13 @@ def check(served, count):
 
 
 def test_random_requests_hit_and_equal_eager(served):
-    check(served, 15)
+    assert_served(served, 15)
 
 
 @pytest.mark.full
 @pytest.mark.timeout(1800)
 def test_a_thousand_random_requests_hit_and_equal_eager(served):
-    check(served, 1000)
+    assert_served(served, 1000)
 
 
 def test_the_longest_length_is_found_by_the_certificate(served):

@@ -12,14 +12,11 @@ from shapes.solver import problem
 from shapes.solver.problem import Problem
 from shapes.solver.terms import Terms
 from tests.serving.test_coverage import branching
+from tests.support.regions import entries
 from tracer.serving.contract import difference
 
 SPEC = "x: B, S; B in 1..100000; S in 1..100000"  # too many to be tried one by one
 EXAMPLE = torch.ones(4, 5)
-
-
-def entries(made):
-    return tracer.region_of(made).entries()
 
 
 def _unknown(self, assumptions):

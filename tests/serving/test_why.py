@@ -14,21 +14,21 @@ def branching(x):
     return x.sum(1)
 
 
-def compiled(shapes="x: B, S; B in 1..256; S in 1..4096"):
+def served(shapes="x: B, S; B in 1..256; S in 1..4096"):
     made = tracer.optimize("eager", shapes=shapes, name="served")(branching)
     made(torch.randn(4, 5))
     return made
 
 
 def test_a_hit_says_by_which_entry_and_runs_nothing():
-    made = compiled()
+    made = served()
     told = tracer.why(made, torch.randn(7, 9))
     assert told and told.entry is tracer.region_of(made).entries()[0] and told.entry.hits == 0
     assert "branching: hit at B = 7, S = 9" in str(told) and "L['x'].size()[1] % 128 >= 1" in str(told)
 
 
 def test_a_miss_says_the_guard_the_line_and_the_nearest_shape():
-    told = tracer.why(compiled(), torch.randn(3, 256))
+    told = tracer.why(served(), torch.randn(3, 256))
     text = str(told)
     assert not told and sum(abs(told.nearest[symbol] - told.point[symbol]) for symbol in told.point) == 1
     assert "miss at B = 3, S = 256" in text and "L['x'].size()[1] % 128 >= 1  (seen false" in text
@@ -36,16 +36,16 @@ def test_a_miss_says_the_guard_the_line_and_the_nearest_shape():
 
 
 def test_a_miss_that_no_size_makes_says_so():
-    text = str(tracer.why(compiled(), x=torch.randn(3, 4, dtype=torch.float64)))
+    text = str(tracer.why(served(), x=torch.randn(3, 4, dtype=torch.float64)))
     assert "would hold for torch.float32" in text and "its shape is covered: what differs is no size" in text
 
 
 def test_a_call_outside_of_the_domain_says_what_does_not_hold():
-    assert "is 300, but it was declared as 1 <= B <= 256" in str(tracer.why(compiled(), torch.randn(300, 4)))
+    assert "is 300, but it was declared as 1 <= B <= 256" in str(tracer.why(served(), torch.randn(300, 4)))
 
 
 def test_calls_without_declared_shapes_are_explained_too():
-    made = compiled(None)
+    made = served(None)
     told = tracer.why(made, torch.randn(4, 6))
     assert not told and told.nearest is None and "expected 5, actual 6" in str(told) and len(told.misses) == 1
     assert "there is no entry yet" in str(tracer.why(tracer.optimize()(branching), torch.randn(2, 2)))
@@ -53,11 +53,11 @@ def test_calls_without_declared_shapes_are_explained_too():
 
 def test_a_call_that_cannot_be_made_is_refused():
     with pytest.raises(tracer.exc.UserError, match="cannot be called with 2 arguments"):
-        tracer.why(compiled(), 1, 2)
+        tracer.why(served(), 1, 2)
 
 
 def test_stats_count_what_happened():
-    made = compiled()
+    made = served()
     made(torch.randn(5, 6))
     made(torch.randn(5, 128))
     made.seal("eager")

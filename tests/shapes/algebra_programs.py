@@ -112,3 +112,7 @@ def function_of(expr: Any, symbols: Sequence[Any]) -> Callable[..., Any]:
 def at(expr: Any, symbols: Sequence[Any], values: Sequence[int]) -> Any:
     """The value of an expression, through its SymPy form."""
     return evaluate(expr.sympy, {symbol.sympy: value for symbol, value in zip(symbols, values, strict=True)})
+
+
+def readable(env: ShapeEnv) -> list[str]:
+    return [guard.readable for guard in env.produce_guards()]

@@ -9,14 +9,10 @@ from hypothesis import strategies as st
 
 from shapes import DimPolicy, ShapeEnv, Why
 from shapes.evaluation import evaluate
-from tests.shapes.algebra_programs import Named, build, examples, trees
+from tests.shapes.algebra_programs import Named, build, examples, readable, trees
 
 D = DimPolicy.DYNAMIC
 A, B = Named("L['a'].size()[0]"), Named("L['b'].size()[0]")
-
-
-def readable(env: ShapeEnv) -> list[str]:
-    return [guard.readable for guard in env.produce_guards()]
 
 
 def test_duck_shaped_sizes_as_the_reference_shows_them() -> None:

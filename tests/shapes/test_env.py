@@ -6,7 +6,7 @@ import pytest
 import sympy
 
 from shapes import DataDependent, DimConstraint, DimPolicy, FrozenError, NotAnExpression, ShapeEnv, Why
-from tests.shapes.algebra_programs import Named
+from tests.shapes.algebra_programs import Named, readable
 
 D = DimPolicy
 
@@ -14,10 +14,6 @@ D = DimPolicy
 def env_with(**hints: int) -> tuple[ShapeEnv, list]:
     env = ShapeEnv()
     return env, [env.create_size(hint, Named(name), D.DYNAMIC) for name, hint in hints.items()]
-
-
-def readable(env: ShapeEnv) -> list[str]:
-    return [guard.readable for guard in env.produce_guards()]
 
 
 # -- which sizes become symbols

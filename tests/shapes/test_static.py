@@ -48,7 +48,7 @@ def satisfying(env, symbols, domain):
 def test_facts_about_sizes(hints, told, asked) -> None:
     env = ShapeEnv()
     symbols = small_sizes(env, hints)
-    check(env, symbols, told, asked, range(2, HIGHEST + 1))
+    assert_sound(env, symbols, told, asked, range(2, HIGHEST + 1))
 
 
 @given(st.lists(st.integers(-4, 4), min_size=3, max_size=3), st.lists(relations, min_size=1, max_size=4), relations)
@@ -56,10 +56,10 @@ def test_facts_about_sizes(hints, told, asked) -> None:
 def test_facts_about_ints(hints, told, asked) -> None:
     env = ShapeEnv()
     symbols = ints(env, hints)
-    check(env, symbols, told, asked, range(-5, 6))
+    assert_sound(env, symbols, told, asked, range(-5, 6))
 
 
-def check(env, symbols, told, asked, domain) -> None:
+def assert_sound(env, symbols, told, asked, domain) -> None:
     exprs = []
     for each in told:
         condition = relation(env, symbols, each)

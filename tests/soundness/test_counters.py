@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import tracer
+from tests.support.graphs import Graphs
 
 X = torch.ones(3)
 CALLS = 10
@@ -72,8 +73,8 @@ class Cyclic(nn.Module):
 
 
 def count_traces(plain, compiled_of):
-    graphs = []
-    compiled = tracer.optimize(lambda gm, inputs: (graphs.append(gm), gm.forward)[1])(compiled_of)
+    graphs = Graphs()
+    compiled = tracer.optimize(graphs.backend)(compiled_of)
     for _ in range(CALLS):
         assert torch.equal(compiled(X), plain(X))
     return len(graphs)
@@ -97,8 +98,8 @@ def test_a_global():
         TOTAL += 1
         return x + TOTAL
 
-    graphs = []
-    compiled = tracer.optimize(lambda gm, inputs: (graphs.append(gm), gm.forward)[1])(fn)
+    graphs = Graphs()
+    compiled = tracer.optimize(graphs.backend)(fn)
     assert [compiled(X)[0].item() for _ in range(CALLS)] == [1.0 + n for n in range(1, CALLS + 1)]
     assert len(graphs) <= 3
     assert TOTAL == CALLS
@@ -121,7 +122,7 @@ def test_a_variable_of_a_closure():
 def test_what_does_not_change_is_a_constant_of_the_graph():
     module = Attribute()
     module.n = 7
-    graphs = []
-    compiled = tracer.optimize(lambda gm, inputs: (graphs.append(gm), gm.forward)[1], dynamic=True)(lambda x: x * module.n)
+    graphs = Graphs()
+    compiled = tracer.optimize(graphs.backend, dynamic=True)(lambda x: x * module.n)
     compiled(X)
     assert [node.args[1] for node in graphs[0].graph.nodes if node.op == "call_function"] == [7]

@@ -9,6 +9,7 @@ import torch
 
 import tracer
 from tests.support import breaks, captured, check
+from tests.support.finalisers import Finalised
 
 X = torch.arange(6.0).reshape(2, 3)
 
@@ -27,17 +28,9 @@ class Noted:
     pass
 
 
-class Noting:
-    def __init__(self, log):
-        self.log = log
-
-    def __del__(self):
-        self.log.append("gone")
-
-
 @tracer.disable
 def noting(log):
-    return Noting(log)
+    return Finalised(log)
 
 
 def halves(x):

@@ -12,6 +12,7 @@ import torch
 from torch.fx import graph_module as fx_graph_module
 
 import tracer
+from tests.support.graphs import Graphs
 from tracer.api.settings import region_of
 
 MOST_GROWTH = 5 * 2**20
@@ -122,8 +123,8 @@ def test_the_source_of_a_generated_forward_goes_with_its_entry():
 
 
 def test_a_traceback_through_a_graph_still_shows_its_source():
-    graphs = []
-    compiled = tracer.optimize(lambda gm, inputs: (graphs.append(gm), gm.forward)[1])(lambda x: x * 2)
+    graphs = Graphs()
+    compiled = tracer.optimize(graphs.backend)(lambda x: x * 2)
     compiled(X)
     code = type(graphs[0]).forward.__code__
     assert "l_x_" in "".join(linecache.getlines(code.co_filename))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -15,6 +14,8 @@ import torch
 
 import tracer
 from tests.soundness.watching import Watched
+from tests.support.graphs import Graphs
+from tests.support.processes import run_python
 from tracer.errors import InternalTracerError
 from tracer.pipeline.convert_frame import FrameConversion
 
@@ -78,22 +79,18 @@ def test_threads_that_miss_at_once_compile_once():
 
 def test_a_thread_that_leaves_its_region_does_not_switch_off_another_one():
     inside, go_on = threading.Event(), threading.Event()
-    traced_callees = []
+    traced_callees = Graphs()
 
     @tracer.disable
     def wait():
         inside.set()
         assert go_on.wait(60)
 
-    def backend(gm, inputs):
-        traced_callees.append(gm)
-        return gm.forward
-
     def long(x):
         wait()
         return layer(x, 5)
 
-    compiled = tracer.optimize(backend)(long)
+    compiled = tracer.optimize(traced_callees.backend)(long)
     short = tracer.optimize()(lambda x: x + 1)
 
     def run_short():
@@ -307,8 +304,7 @@ ORDERS = {
 @pytest.mark.parametrize("order", ORDERS)
 def test_torch_compile_in_the_same_process(order):
     program = BESIDE.replace("ORDER", ORDERS[order] + '; check(ours, "tracer", False); check(theirs, "torch", False)')
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert ran.returncode == 0 and ran.stdout == "fine\n", ran.stderr
+    assert run_python(program).stdout == "fine\n"
 
 
 # --------------------------------------------------------------------------------------------- sys.settrace and profilers

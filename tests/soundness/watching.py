@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import tracer
-from tests.comparing import Comparison
+from tests.support.comparing import Comparison
 from tracer import logs
 
 Args = tuple[Any, ...]
@@ -29,9 +29,9 @@ class Watched:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls both on the very same arguments (which `fn` must leave as they are) and compares."""
-        expected = outcome(self.plain, args, kwargs)
+        expected = seeded_outcome(self.plain, args, kwargs)
         with logs.capture("recompiles") as records:
-            seen = outcome(self.compiled, args, kwargs)
+            seen = seeded_outcome(self.compiled, args, kwargs)
         self.reasons += [record.text for record in records]
         if isinstance(seen, BaseException) and type(seen) is not type(expected):
             raise seen
@@ -56,7 +56,8 @@ class Watched:
         return sum(entry.hits for entry in self.entries)
 
 
-def outcome(fn: Callable[..., Any], args: Args, kwargs: dict[str, Any]) -> Any:
+def seeded_outcome(fn: Callable[..., Any], args: Args, kwargs: dict[str, Any]) -> Any:
+    """The result, or the exception itself, whose traceback is compared, too."""
     torch.manual_seed(0)
     try:
         return fn(*args, **kwargs)

@@ -8,6 +8,7 @@ from torch import nn
 
 import tracer
 from tests.support import breaks, captured, captured_made, check, check_made
+from tests.support.graphs import Graphs
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 
@@ -124,14 +125,10 @@ def _steps(decorate):
 
 
 def test_a_training_step_is_one_graph():
-    graphs, found = [], []
-
-    def backend(gm, example_inputs):
-        graphs.append(gm)
-        return gm.forward
+    graphs, found = Graphs(), []
 
     def decorate(step):
-        return compiled(step, Settings(backend=backend, name="check", hooks={"on_break": found.append}))
+        return compiled(step, Settings(backend=graphs.backend, name="check", hooks={"on_break": found.append}))
 
     assert all(map(torch.equal, _steps(lambda step: step), _steps(decorate)))
     assert not found

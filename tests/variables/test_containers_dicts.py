@@ -8,7 +8,7 @@ import types
 import pytest
 import torch
 
-from tests.support import captured, captured_made, check, check_made
+from tests.support import breaks, captured, captured_made, check, check_made
 
 X = torch.arange(3.0)
 
@@ -399,3 +399,62 @@ def test_an_ordered_dict_of_the_programs_is_updated():
 
     captured(lambda x: program(x, Kept), X)
     check(lambda x: program(x, Doubled), X)
+
+
+class Counting:
+    """Counts how often it is hashed and compared."""
+
+    def __init__(self, value):
+        self.value, self.hashed, self.compared, self.fails = value, 0, 0, False
+
+    def __hash__(self):
+        if self.fails:
+            raise KeyError("not now")
+        self.hashed += 1
+        return hash(self.value)
+
+    def __eq__(self, other):
+        self.compared += 1
+        return isinstance(other, Counting) and self.value == other.value
+
+
+class Failing:
+    def __init__(self):
+        self.fails = False
+
+    def __hash__(self):
+        if self.fails:
+            raise KeyError("not now")
+        return 7
+
+    def __eq__(self, other):
+        return self is other
+
+
+def test_hash_of_a_key_runs_as_often_as_in_cpython():
+    def fn(x):
+        key, again = Counting(3), Counting(3)
+        table = {key: 1}
+        table.setdefault(again, 5)
+        return x + key.hashed + 10 * again.hashed + 100 * (key.compared + again.compared), table
+
+    check(fn, torch.ones(2))
+
+
+def test_key_whose_hash_fails_after_it_was_stored():
+    def fn(x):
+        key = Failing()
+        table = {key: 1}
+        key.fails = True
+        return x + 1, list(table.values())
+
+    check(fn, torch.ones(2))
+
+
+def test_dict_of_a_hundred_thousand_keys_is_not_looked_into():
+    table = dict.fromkeys(range(100_000), 1)
+
+    def fn(x, table):
+        return x + table[5] + len(table)
+
+    breaks(fn, torch.ones(2), table)

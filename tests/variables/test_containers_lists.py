@@ -7,6 +7,7 @@ import torch
 
 import tracer
 from tests.support import breaks, captured, check, check_made
+from tests.support.graphs import Graphs
 
 X = torch.arange(3.0)
 
@@ -326,8 +327,8 @@ def test_a_list_that_is_only_appended_to_may_have_any_length():
         alias += others
         return y, seen is alias
 
-    graphs = []
-    traced = tracer.compile(f, backend=lambda gm, inputs: (graphs.append(gm), gm.forward)[1], fullgraph=True)
+    graphs = Graphs()
+    traced = tracer.compile(f, backend=graphs.backend, fullgraph=True)
     for number in range(12):
         y, same = traced(X, [None])
         assert same and len(seen) == 4 * (number + 1) and seen[-4] is y and seen[-3:] == [1, 2, None]
@@ -379,3 +380,20 @@ def test_a_list_that_an_iterator_is_on_is_appended_to():
 
     checked = check_made(f, make)
     assert not checked.breaks and items == [1, 2]
+
+
+def test_lists_that_a_comparison_empties():
+    def make():
+        class Emptying:
+            def __eq__(self, other):
+                lists[0].clear()
+                lists[1].clear()
+                return NotImplemented
+
+        lists = [[Emptying()], [1]]
+        return (torch.ones(2), lists[0], lists[1]), {}
+
+    def fn(x, left, right):
+        return x + 1, left == right
+
+    check_made(fn, make)

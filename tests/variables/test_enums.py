@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 
 import pytest
 import torch
 
-from tests.support import breaks, captured
+from tests.support import breaks, captured, check, check_made
 
 X = torch.arange(6.0).reshape(2, 3)
 
@@ -225,8 +226,6 @@ def test_a_special_method_with_an_effect_runs_once_a_call():
     def fn(x):
         return x * (Counting.ONE + 2), len(calls)
 
-    from tests.support import check_made
-
     check_made(fn, lambda: ((X,), {}), reset=calls.clear)
     assert calls == [2]
 
@@ -306,3 +305,39 @@ def test_the_table_of_members():
         return x + 1, list(Color.__members__), Color.__members__["VERT"], len(Color.__members__)
 
     captured(fn, X)
+
+
+class Fails(enum.Enum):
+    ONE = 1
+
+    @classmethod
+    def _missing_(cls, value):
+        raise (ZeroDivisionError if value == 2 else ValueError)(value)
+
+
+def test_an_error_of_missing_leads_to_the_value_that_is_none():
+    def fn(x):
+        found = []
+        for value in (2, 3):
+            try:
+                Fails(value)
+            except (ZeroDivisionError, ValueError) as error:
+                found.append((type(error), error.args, type(error.__context__), str(error.__context__)))
+        return x + 1, found
+
+    check(fn, torch.ones(2))
+
+
+def test_members_are_not_assigned_anew():
+    def fn(x):
+        told = []
+        with contextlib.suppress(AttributeError):
+            Fails.ONE = 2
+            told.append("assigned")
+        try:
+            del Fails.ONE
+        except AttributeError as error:
+            told.append(str(error))
+        return x + 1, told, Fails.ONE.value
+
+    check(fn, torch.ones(2))

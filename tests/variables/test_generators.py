@@ -1,37 +1,21 @@
-"""Generators made inside: consumed, half-consumed, driven by send, throw and close, alive over graph breaks."""
+"""Generators made inside: consumed, half consumed, driven by send, throw and close."""
 
 from __future__ import annotations
 
-import contextlib
+import gc
 import itertools
 
 import pytest
 import torch
 
 import tracer
-from tests.support import breaks, captured, check
+from tests.support import captured, check
+from tests.support.generators import echo, numbers
 
 X = torch.arange(3.0)
 
 
-def numbers(count):
-    for number in range(count):
-        yield number
-    return "returned"
-
-
-def echo():
-    received = []
-    try:
-        while True:
-            received.append((yield len(received)))
-    except ValueError as error:
-        yield str(error), received
-    finally:
-        received.append("finally")
-
-
-def test_consumed_in_many_ways():
+def test_a_generator_is_consumed_in_many_ways():
     def f(x):
         total = 0
         for number in numbers(4):
@@ -166,124 +150,6 @@ def test_generator_expression_binds_its_first_iterable_at_once():
     captured(f, X)
 
 
-@pytest.mark.parametrize("taken", [0, 1, 3, 5])
-def test_returned_with_some_items_taken(taken):
-    def f(x):
-        g = numbers(3)
-        items = [next(g, None) for _ in range(taken)]
-        return x + 1, items, g
-
-    captured(f, X)
-
-
-def test_returned_before_it_started_with_all_kinds_of_arguments():
-    def make(a, /, b, *args, c=3, d=4, **kwargs):
-        inner = lambda: a + b
-        yield inner()
-        yield args, c, d, kwargs
-
-    def f(x):
-        return x + 1, make(1, 2, 7, 8, d=5, q=6), make(1, b=1), (n + 1 for n in [x, x])
-
-    captured(f, X)
-
-
-def test_half_consumed_with_cells_and_nested_generators():
-    def f(x):
-        scale = 2
-
-        def inner():
-            for n in range(3):
-                yield n * scale
-
-        def outer():
-            got = yield from inner()
-            yield got
-            yield from (n + scale for n in range(2))
-
-        g, h = outer(), outer()
-        first = next(g)
-        for _ in range(4):
-            next(h)
-        scale = 5
-        return x + 1, first, g, h
-
-    captured(f, X)
-
-
-def test_alive_over_a_graph_break():
-    def f(x):
-        total = x
-        for n in numbers(4):
-            total = total + n
-            if total.sum() > 10:
-                total = total * 2
-        return total
-
-    assert "data-dependent-branch" in breaks(f, X).break_ids
-
-
-def test_send_after_a_graph_break():
-    def f(x, log):
-        def accumulate():
-            total = 0
-            while True:
-                received = yield total
-                if received is None:
-                    return "done"
-                total = total + received
-
-        g = accumulate()
-        next(g)
-        log.append(g.send(x))
-        print(end="")
-        log.append(g.send(x + 1))
-        try:
-            g.send(None)
-        except StopIteration as stop:
-            log.append(stop.value)
-        return x + 1
-
-    breaks(f, X, [])
-
-
-def test_suspended_in_try_over_a_graph_break():
-    @contextlib.contextmanager
-    def noting(log):
-        log.append("in")
-        try:
-            yield 3
-        except KeyError as error:
-            log.append(error.args)
-        finally:
-            log.append("out")
-
-    def f(x, log, fails):
-        with noting(log) as value:
-            x = x + value
-            print(end="")
-            log.append("body")
-            if fails:
-                raise KeyError("k")
-            x = x * 2
-        return x
-
-    breaks(f, X, [], False)
-    breaks(f, X, [], True)
-
-
-def test_break_inside_of_a_generator():
-    def doubled(items):
-        for item in items:
-            print(end="")
-            yield item * 2
-
-    def f(x):
-        return [item + 1 for item in doubled([x, x + 1])]
-
-    breaks(f, X)
-
-
 def test_generator_as_an_argument():
     def f(x, items):
         return [item + x for item in items]
@@ -291,23 +157,7 @@ def test_generator_as_an_argument():
     check(f, X, [1, 2])
 
 
-def test_names_of_a_generator_that_is_rebuilt():
-    def f(x, taken):
-        def local(count):
-            yield from range(count)
-
-        gs = numbers(2), local(2), (n for n in [1, 2])
-        for g in gs:
-            for _ in range(taken):
-                next(g, None)
-        return x + 1, gs
-
-    for taken in (0, 1, 4):
-        names = [[g.__name__, g.__qualname__, repr(g).partition(" at ")[0]] for g in captured(f, X, taken).result[1]]
-        assert names == [[g.__name__, g.__qualname__, repr(g).partition(" at ")[0]] for g in f(X, taken)[1]]
-
-
-def test_generator_attributes():
+def test_a_generator_has_its_attributes():
     def f(x):
         g = numbers(2)
         return x + 1, g.__name__, hasattr(g, "send"), iter(g) is g, bool(g)
@@ -315,7 +165,7 @@ def test_generator_attributes():
     check(f, X)
 
 
-def test_recursion():
+def test_a_generator_may_call_itself():
     def walk(tree):
         for item in tree:
             if isinstance(item, list):
@@ -375,7 +225,7 @@ def test_delegation_to_an_object_with_methods_of_its_own():
     check(f, X, [])
 
 
-def test_the_forms_of_throw():
+def test_throw_takes_a_class_an_instance_and_three_arguments():
     def catching():
         while True:
             try:
@@ -438,20 +288,7 @@ def test_the_context_of_what_is_thrown():
     captured(f, X, [])
 
 
-def test_consumed_partly_inside_and_partly_outside():
-    def squares(x):
-        for n in range(4):
-            yield x * n
-
-    def f(x):
-        g = squares(x)
-        return next(g) + next(g), g
-
-    checked = captured(f, X)
-    assert checked.result[0].tolist() == X.tolist()
-
-
-def test_never_consumed():
+def test_a_generator_may_never_be_consumed():
     def f(x, log):
         def noisy():
             log.append("ran")
@@ -464,7 +301,7 @@ def test_never_consumed():
     captured(f, X, [])
 
 
-def test_tools_on_generators():
+def test_tools_of_the_library_consume_generators():
     def f(x):
         chained = itertools.chain(numbers(2), (n * 10 for n in numbers(3)))
         first = list(itertools.islice(chained, 3))
@@ -537,37 +374,6 @@ def test_a_generator_that_changes_what_it_iterates_over():
     check(f, X, [1, 2])
 
 
-def test_a_recursive_generator_over_a_break():
-    def walk(tree):
-        for item in tree:
-            if isinstance(item, list):
-                yield from walk(item)
-            else:
-                yield item
-
-    def f(x, tree):
-        for item in walk(tree):
-            x = x + item
-            tracer.graph_break()
-        return x
-
-    check(f, X, [1, [2, [3, []]], 4])
-
-
-def test_a_closed_over_generator_is_shared():
-    def f(x):
-        g = numbers(5)
-
-        def take():
-            return next(g)
-
-        first = take(), next(g)
-        tracer.graph_break()
-        return x + 1, first, take(), next(g), take
-
-    check(f, X)
-
-
 def test_decorated_generator_functions_are_refused_plainly():
     with pytest.warns(UserWarning, match="generator"):
         assert tracer.compile(numbers, backend="eager") is numbers
@@ -577,3 +383,33 @@ def test_decorated_generator_functions_are_refused_plainly():
 
     with pytest.warns(UserWarning, match="later"):
         assert tracer.compile(later, backend="eager") is later
+
+
+def test_generator_that_holds_itself():
+    def fn(x):
+        def numbers():
+            yield 1
+            yield held[0] is None
+
+        held = [None]
+        held[0] = numbers()
+        total = x + next(held[0])
+        for item in held[0]:
+            total = total + item
+            break
+        gc.collect()
+        return total
+
+    check(fn, torch.ones(2))
+
+
+def test_a_generator_is_named_after_its_function():
+    def fn(x):
+        def items():
+            yield 1
+
+        items.__name__, items.__qualname__ = "other", "quite.other"
+        made = items()
+        return x + 1, made.__name__, made.__qualname__
+
+    check(fn, torch.ones(2))

@@ -1,5 +1,7 @@
 """Attributes of Python modules that are not there when the frame is traced."""
 
+from __future__ import annotations
+
 import math
 import sys
 import types
@@ -8,6 +10,7 @@ import pytest
 import torch
 
 from tests.support import captured, captured_made, check, check_made
+from tests.support.graphs import Graphs
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 
@@ -114,8 +117,8 @@ def test_loaded_modules_by_name():
             return y * sys.modules["math"].floor(2.5), error.args, sys.modules.get("no.such", 5), sys.modules.get("sys") is sys
 
     captured(f, X)
-    graphs = []
-    compiled_f = compiled(f, Settings(backend=lambda gm, inputs: (graphs.append(gm), gm.forward)[1], name="check"))
+    graphs = Graphs()
+    compiled_f = compiled(f, Settings(backend=graphs.backend, name="check"))
     compiled_f(X)
     sys.modules["another.module"] = math
     compiled_f(X)
@@ -133,3 +136,40 @@ def test_what_lists_the_loaded_modules_breaks_the_graph():
         return x + 1, len(sys.modules) > 5, next(iter(sys.modules)) in sys.modules.copy()
 
     assert check(f, X).breaks
+
+
+def test_module_whose_class_watches_its_attributes():
+    class Watched(types.ModuleType):
+        def __getattribute__(self, name):
+            log.append(name)
+            return types.ModuleType.__getattribute__(self, name)
+
+        def __setattr__(self, name, value):
+            log.append((name, value))
+            types.ModuleType.__setattr__(self, name, value)
+
+    log = []
+    module = Watched("watched")
+
+    def fn(x):
+        module.rate = 2
+        return x * module.rate
+
+    log.clear()
+    fn(torch.ones(2))
+    expected = list(log)
+    log.clear()
+    compiled(fn, Settings())(torch.ones(2))
+    assert log == expected
+
+
+def test_dict_of_a_module_cannot_be_replaced():
+    module = types.ModuleType("plain")
+
+    def fn(x):
+        try:
+            module.__dict__ = {}
+        except (TypeError, AttributeError) as error:
+            return x, str(error)
+
+    check(fn, torch.ones(2))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tracer
-from tests.comparing import Comparison, deep_copied
+from tests.support.comparing import Comparison, deep_copied
 
 
 def in_parts(x):

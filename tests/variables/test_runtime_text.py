@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.support import breaks, captured, check_made
+from tests.support import breaks, captured, check, check_made
 from tracer import config
 
 KEPT: list[object] = []
@@ -147,3 +147,24 @@ def test_a_size_that_depends_on_data_is_formatted_behind_the_graph():
 
     with config.patch(capture_dynamic_output_shape_ops=True):
         captured(fn, torch.tensor([0.0, 1.0, 2.0]))
+
+
+class Named(int):
+    def __new__(cls, value, name):
+        made = super().__new__(cls, value)
+        made.name = name
+        return made
+
+    def __repr__(self):
+        return self.name
+
+
+SEVEN = Named(7, "SEVEN")
+
+
+def test_a_number_of_a_class_with_a_repr_of_its_own_is_written_by_it():
+    def fn(x):
+        texts = [str(SEVEN), f"{SEVEN}", f"{SEVEN!s:>7}", "%s %r %d" % (SEVEN, SEVEN, SEVEN), "{}".format(SEVEN)]
+        return x + 1, texts, f"{SEVEN:>4}"
+
+    check(fn, torch.ones(2))

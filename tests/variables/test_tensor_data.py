@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.comparing import Comparison
 from tests.support import breaks, captured, check
+from tests.support.comparing import Comparison
 from tracer import optimize
 
 X = torch.arange(6.0).reshape(2, 3)

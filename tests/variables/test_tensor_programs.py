@@ -18,13 +18,13 @@ CAPTURED: dict[str, Callable[..., Any]] = {}
 BREAKS: dict[str, tuple[Callable[..., Any], set[str]]] = {}
 
 
-def captured(fn):
+def expect_captured(fn):
     """One graph for the first shape, one for all others."""
     CAPTURED[fn.__name__] = fn
     return fn
 
 
-def breaks(*ids):
+def expect_breaks(*ids):
     def register(fn):
         BREAKS[fn.__name__] = (fn, set(ids))
         return fn
@@ -35,7 +35,7 @@ def breaks(*ids):
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-@captured
+@expect_captured
 def writes_to_an_input(x, y):
     x.add_(1)
     x *= 2
@@ -44,34 +44,34 @@ def writes_to_an_input(x, y):
     return x
 
 
-@captured
+@expect_captured
 def writes_through_a_view(x, y):
     row = x[1]
     row.mul_(2)
     return row, x.sum()
 
 
-@captured
+@expect_captured
 def out_of_a_new_tensor(x, y):
     z = torch.empty(x.shape)
     returned = torch.add(x, y, out=z)
     return z, returned is z
 
 
-@captured
+@expect_captured
 def out_of_an_input(x, y):
     returned = torch.add(x, y, out=x)
     return returned is x
 
 
-@captured
+@expect_captured
 def out_that_grows(x, y):
     z = torch.empty(0)
     torch.add(x, y, out=z)
     return z
 
 
-@captured
+@expect_captured
 def item_assignment(x, y):
     z = x.clone()
     z[0] = 1
@@ -87,7 +87,7 @@ def item_assignment(x, y):
     return z
 
 
-@captured
+@expect_captured
 def metadata_of_a_new_tensor_changes(x, y):
     z = x + 1
     z.t_()
@@ -95,7 +95,7 @@ def metadata_of_a_new_tensor_changes(x, y):
     return z, z.shape
 
 
-@captured
+@expect_captured
 def foreach(x, y):
     torch._foreach_add_([x, y], 1.0)
     return torch._foreach_mul([x, y], 2.0)
@@ -104,7 +104,7 @@ def foreach(x, y):
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-@captured
+@expect_captured
 def metadata(x, y):
     z = x + 1
     return (
@@ -115,7 +115,7 @@ def metadata(x, y):
     )  # fmt: skip
 
 
-@captured
+@expect_captured
 def views(x, y):
     return (
         x.T, x.mT, x.H, x.real, x.data, x.view(-1), x.view(x.size(0), 2, -1), x.reshape(-1, 3), x.expand(2, *x.shape),
@@ -124,7 +124,7 @@ def views(x, y):
     )  # fmt: skip
 
 
-@captured
+@expect_captured
 def conversions(x, y):
     return (
         x.to(torch.float64), x.to(x.device), x.half(), x.int(), x.type(torch.int8), x.type_as(y), x.to(y), x.double(),
@@ -133,7 +133,7 @@ def conversions(x, y):
     )  # fmt: skip
 
 
-@captured
+@expect_captured
 def made_inside(x, y):
     return (
         x.new_zeros(3), x.new_ones((2, 2)), x.new_full((2,), 7), x.new_empty(2).shape, x.new_tensor([1, 2]),
@@ -143,7 +143,7 @@ def made_inside(x, y):
     )  # fmt: skip
 
 
-@captured
+@expect_captured
 def indexing(x, y):
     i = torch.tensor([0, 2])
     return (
@@ -153,7 +153,7 @@ def indexing(x, y):
     )  # fmt: skip
 
 
-@captured
+@expect_captured
 def comparisons(x, y):
     z = x > 0
     return (
@@ -162,7 +162,7 @@ def comparisons(x, y):
     )  # fmt: skip
 
 
-@captured
+@expect_captured
 def operators(x, y):
     return (
         x + y, x - 1, 2 - x, x * 2.0, 1 / x, x // 2, x % 2, 2**x, x**2, -x, abs(x), +x, x @ y.T, ~(x > 0),
@@ -171,7 +171,7 @@ def operators(x, y):
     )  # fmt: skip
 
 
-@captured
+@expect_captured
 def unbound_methods(x, y):
     return (
         torch.Tensor.add(x, y), torch.Tensor.sum(x, 0), torch.Tensor.split(x, 2, 1), torch.Tensor.__add__(x, y),
@@ -179,7 +179,7 @@ def unbound_methods(x, y):
     )  # fmt: skip
 
 
-@captured
+@expect_captured
 def reductions_and_searches(x, y):
     largest = x.max(1)
     return (
@@ -191,7 +191,7 @@ def reductions_and_searches(x, y):
     )  # fmt: skip
 
 
-@captured
+@expect_captured
 def joining(x, y):
     return (
         torch.einsum("ij,kj->ik", x, y), torch.cat([x, y]), torch.stack((x, y), 1), torch.tensordot(x, y.T, 1),
@@ -201,7 +201,7 @@ def joining(x, y):
     )  # fmt: skip
 
 
-@captured
+@expect_captured
 def sizes_as_numbers(x, y):
     rows, columns = x.shape
     return (
@@ -211,7 +211,7 @@ def sizes_as_numbers(x, y):
     )  # fmt: skip
 
 
-@captured
+@expect_captured
 def dtypes_and_devices(x, y):
     return (
         x * 1, torch.finfo(x.dtype).min, torch.iinfo(torch.int32).max, torch.promote_types(x.dtype, torch.float64),
@@ -222,7 +222,7 @@ def dtypes_and_devices(x, y):
     )  # fmt: skip
 
 
-@captured
+@expect_captured
 def types_of_tensors(x, y):
     return (
         x + 1, type(x), isinstance(x, torch.Tensor), isinstance(x, torch.nn.Parameter), x.__class__, torch.is_tensor(x),
@@ -231,7 +231,7 @@ def types_of_tensors(x, y):
     )  # fmt: skip
 
 
-@captured
+@expect_captured
 def attributes_of_a_new_tensor(x, y):
     z = x + 1
     z.foo = 3
@@ -239,26 +239,26 @@ def attributes_of_a_new_tensor(x, y):
     return z.foo, z
 
 
-@captured
+@expect_captured
 def attributes_of_an_input(x, y):
     x.foo = [1]
     x.foo.append(2)
     return x * 1, x
 
 
-@captured
+@expect_captured
 def gradient_of_an_input_is_set(x, y):
     x.grad = y * 2
     return x.grad
 
 
-@captured
+@expect_captured
 def tensors_as_keys_and_members(x, y):
     d = {x: 1}
     return x + 1, d[x], x in d, y in d, x in [x, y]
 
 
-@captured
+@expect_captured
 def random_numbers(x, y):
     return (
         torch.rand(3), torch.randn_like(x), torch.randint(0, 5, (3,)), x.clone().uniform_(), x.clone().normal_(),
@@ -267,7 +267,7 @@ def random_numbers(x, y):
     )  # fmt: skip
 
 
-@captured
+@expect_captured
 def requires_grad_of_a_new_tensor(x, y):
     z = x * 1
     z.requires_grad_()
@@ -276,14 +276,14 @@ def requires_grad_of_a_new_tensor(x, y):
     return (z * 2).detach(), z.requires_grad, w.requires_grad, w.data
 
 
-@captured
+@expect_captured
 def facts_by_check(x, y):
     torch._check(x.size(0) > 2)
     torch._check(x.size(1) == 6, lambda: "six columns")
     return x + 1
 
 
-@captured
+@expect_captured
 def data_known_now(x, y):
     two = torch.tensor(2)
     return x + two.item(), 1 if torch.tensor(3) > 2 else 0, x * int(two)
@@ -292,86 +292,86 @@ def data_known_now(x, y):
 # -- what ends the graph -----------------------------------------------------------------------------------------------
 
 
-@breaks("tensor-item")
+@expect_breaks("tensor-item")
 def item(x, y):
     return x.sum().item() + 1
 
 
-@breaks("data-dependent-method")
+@expect_breaks("data-dependent-method")
 def tolist(x, y):
     return (x + 1).tolist()
 
 
-@breaks("data-dependent-operator")
+@expect_breaks("data-dependent-operator")
 def nonzero(x, y):
     return (x + 1).nonzero()
 
 
-@breaks("data-dependent-operator")
+@expect_breaks("data-dependent-operator")
 def mask(x, y):
     return x[x > 0] * 2
 
 
-@breaks("data-dependent-operator")
+@expect_breaks("data-dependent-operator")
 def where_of_one(x, y):
     return torch.where(x > 0)
 
 
-@breaks("data-dependent-method", "data-dependent-branch", "tensor-item")
+@expect_breaks("data-dependent-method", "data-dependent-branch", "tensor-item")
 def python_numbers(x, y):
     return float(x.sum()), int(x.sum()), bool(x.sum())
 
 
-@breaks("data-dependent-branch")
+@expect_breaks("data-dependent-branch")
 def branch(x, y):
     return x if x.sum() > 0 else y
 
 
-@breaks("data-dependent-branch")
+@expect_breaks("data-dependent-branch")
 def member_by_value(x, y):
     return 1.0 in x + 1
 
 
-@breaks("unsupported-method")
+@expect_breaks("unsupported-method")
 def resize(x, y):
     z = x.clone()
     z.resize_(2, 2)
     return z.shape
 
 
-@breaks("mutation-of-input")
+@expect_breaks("mutation-of-input")
 def metadata_of_an_input_changes(x, y):
     z = x + 1
     x.t_()
     return x, z
 
 
-@breaks("mutation-of-input")
+@expect_breaks("mutation-of-input")
 def input_starts_to_require_grad(x, y):
     x.requires_grad_()
     return x * 2
 
 
-@breaks("mutation-of-input", "autograd-in-trace")
+@expect_breaks("mutation-of-input", "autograd-in-trace")
 def input_gets_a_history(x, y):
     x.mul_((y * 1).requires_grad_())
     return x * 2
 
 
-@captured
+@expect_captured
 def data_is_set(x, y):
     x.data = y
     return x + 1
 
 
-@breaks("mutation-of-input", "autograd-in-trace")
+@expect_breaks("mutation-of-input", "autograd-in-trace")
 def backward(x, y):
     z = (x.requires_grad_() * y).sum()
     z.backward()
     return x.grad
 
 
-@captured
+@expect_captured
 def hook(x, y):
     z = x * 1
     z.requires_grad_()
@@ -379,33 +379,33 @@ def hook(x, y):
     return z * 1
 
 
-@breaks("data-dependent-method")
+@expect_breaks("data-dependent-method")
 def to_numpy_and_on(x, y):
     return (x + 1).numpy().tolist()
 
 
-@captured
+@expect_captured
 def numpy_scalar(x, y):
     return x * np.float64(2.0)
 
 
-@captured
+@expect_captured
 def parameter(x, y):
     return torch.nn.Parameter(x) * 2
 
 
-@breaks("random-state")
+@expect_breaks("random-state")
 def seeding(x, y):
     torch.manual_seed(3)
     return torch.rand(2)
 
 
-@breaks("operator-failed-in-trace")
+@expect_breaks("operator-failed-in-trace")
 def shapes_do_not_fit(x, y):
     return (x + 1) @ y
 
 
-@breaks("operator-failed-in-trace")
+@expect_breaks("operator-failed-in-trace")
 def caught(x, y):
     try:
         return x.view(5)
@@ -413,12 +413,12 @@ def caught(x, y):
         return x + 1
 
 
-@breaks("data-dependent-operator")
+@expect_breaks("data-dependent-operator")
 def equality_of_data(x, y):
     return torch.equal(x, y), x.equal(x), torch.allclose(x, y)
 
 
-@breaks("unsupported-operator", "unsupported-builtin")
+@expect_breaks("unsupported-operator", "unsupported-builtin")
 def divmod_of_a_tensor(x, y):
     return divmod(x, 2)
 

@@ -11,17 +11,21 @@ from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils._pytree import tree_map
 
-from tests.support import Checked, captured_made, check_made
-from tests.wrappers import ByParts, Scaled, plain
-from tracer import optimize, stats
+from tests.support import captured_made, check_made
+from tests.support.wrappers import (
+    ByParts,
+    Scaled,
+    Summing,
+    WithoutFunction,
+    assert_same,
+    captured_wrappers,
+    check_wrappers,
+    plain,
+    wrapper_and_tensor,
+)
+from tracer import optimize
 
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
-SETTINGS = {"scale": 2.0}
-CALLS: list[str] = []
-
-
-class WithoutFunction(Scaled):
-    __torch_function__ = torch._C._disabled_torch_function_impl
 
 
 class Unwrapping(Scaled):
@@ -32,75 +36,6 @@ class Unwrapping(Scaled):
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*tree_map(plain, args), **tree_map(plain, kwargs or {}))
-
-
-class Noting(Scaled):
-    @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        CALLS.append(str(func))
-        return super().__torch_dispatch__(func, types, args, kwargs)
-
-
-class OfData(Scaled):
-    """Looks at the data."""
-
-    @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if args[0].inner.sum() > 100:
-            return args[0].inner
-        return super().__torch_dispatch__(func, types, args, kwargs)
-
-
-class Counting(Scaled):
-    """Counts in the tensor how often it was used."""
-
-    used = 0
-
-    @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        args[0].used += 1
-        return super().__torch_dispatch__(func, types, args, kwargs)
-
-
-class BySettings(Scaled):
-    """What it gives has a size that a global says."""
-
-    @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = super().__torch_dispatch__(func, types, args, kwargs)
-        return cls(torch.cat([result.inner] * int(SETTINGS["scale"])))
-
-
-class Refusing(Scaled):
-    """Knows one operator."""
-
-    @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.ops.aten.sin.default:
-            return cls(args[0].inner.sin())
-        if func in (torch.ops.aten.detach.default, torch.ops.aten.clone.default):
-            return cls(func(args[0].inner))
-        raise NotImplementedError(f"no {func.__name__}")
-
-
-class Summing(Scaled):
-    """Overrides methods of torch.Tensor."""
-
-    def sum(self, *args: Any) -> Any:
-        return super().sum(*args) * 3
-
-    def dequantize(self) -> torch.Tensor:
-        return self.inner * self.scale
-
-    def detach(self) -> Any:
-        return "detached"
-
-
-class Adding(Scaled):
-    """Overrides an operator."""
-
-    def __add__(self, other: Any) -> Any:
-        return "a sum"
 
 
 class InSlots(Scaled):
@@ -124,33 +59,6 @@ class WithFunction(Scaled):
             return "a sine"
         with torch._C.DisableTorchFunctionSubclass():
             return func(*args, **(kwargs or {}))
-
-
-class Listing(Scaled):
-    """Keeps a list."""
-
-    def __init__(self, inner: torch.Tensor, scales: list[float]) -> None:
-        super().__init__(inner)
-        self.scales = scales
-
-    @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return cls(func(args[0].inner, *args[1:]) + sum(args[0].scales), args[0].scales)
-
-    @staticmethod
-    def __new__(cls, inner: torch.Tensor, scales: list[float]) -> Scaled:
-        return Scaled.__new__(cls, inner)
-
-
-class Remembering(Scaled):
-    """Is changed by an operation in place."""
-
-    @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.ops.aten.mul_.Tensor:
-            args[0].scale = args[0].scale * args[1]
-            return args[0]
-        return super().__torch_dispatch__(func, types, args, kwargs)
 
 
 GLOBAL = Scaled(X.clone(), 5.0)
@@ -223,107 +131,15 @@ PROGRAMS = {
     "under no_grad": torch.no_grad()(lambda w, x: w * 2),
     "in another precision": lambda w, x: w.to(torch.float64) + 1,
 }
+
+
 PROGRAMS |= {f.__name__: f for f in (of_two, written, inner_written, listed)}
-
-
-def _make() -> Any:
-    return (Scaled(X.clone(), 2.0), X.clone()), {}
-
-
-def checked(fn: Any, make: Any = _make, **options: Any) -> Checked:
-    return check_made(fn, make, comparison=ByParts, as_written=True, **options)
-
-
-def captured(fn: Any, make: Any = _make, **options: Any) -> Checked:
-    return captured_made(fn, make, comparison=ByParts, as_written=True, **options)
 
 
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_operations_are_captured(name: str, dynamic: bool | None) -> None:
-    assert captured(PROGRAMS[name], dynamic=dynamic).error is None
-
-
-# -- where the graph breaks ------------------------------------------------------------------------------------------------
-
-
-def notes(w: Scaled, x: torch.Tensor) -> Any:
-    CALLS.clear()
-    y = Noting(x) * 2
-    return y, list(CALLS), y + 1, list(CALLS)
-
-
-def counts(w: Scaled, x: torch.Tensor) -> Any:
-    counted = Counting(x)
-    y = counted * 2
-    return y, counted.used, counted
-
-
-def changes_what_it_reads(w: Scaled, x: torch.Tensor) -> Any:
-    w.scale = 7.0
-    y = w * 2
-    w.scale = 8.0
-    return y, w + 1, w
-
-
-def changes_a_setting(w: Scaled, x: torch.Tensor) -> Any:
-    SETTINGS["scale"] = 3.0
-    y = BySettings(x) * 2
-    SETTINGS["scale"] = 2.0
-    return y.shape, (BySettings(x) * 2).shape
-
-
-def changes_one_made_here(w: Scaled, x: torch.Tensor) -> Any:
-    made = w * 2
-    made.scale = 5.0
-    return made + 1, made.plain()
-
-
-def its_data(w: Scaled, x: torch.Tensor) -> Any:
-    return (w.sum().item() if isinstance(w, TwoTensor) else (w * 2).tolist()), x + 1
-
-
-def keeps_a_list(w: Scaled, x: torch.Tensor) -> Any:
-    scales = [1.0, 2.0]
-    made = Listing(x, scales)
-    y = made * 2
-    scales.append(3.0)
-    return y, made + 1, scales, made.scales is scales
-
-
-BREAKING = {
-    "one that changes itself": lambda w, x: Remembering(x).mul_(2).scale + (Remembering(x) * 1).mul_(3).scale,
-    "an operator that is refused": lambda w, x: _error(lambda: Refusing(x).sin().cos()),
-    "a method that is overridden": lambda w, x: Summing(x).sum(),
-    "torch's code that calls methods that are overridden": lambda w, x: F.relu(Summing(x)),
-    "an operator that is overridden": lambda w, x: (Adding(x) + 1, Adding(x) * 2),
-    "torch's own method of one that has no data": lambda w, x: (_error(lambda: torch.Tensor.tolist(w)), x + 1),
-    "a dispatch that reads data": lambda w, x: OfData(x) + 1,
-    "as another class": lambda w, x: w.as_subclass(torch.Tensor).shape,
-    "text": lambda w, x: (repr(w.inner), x + 1),
-    "a hook": lambda w, x: (w * 2).requires_grad_().register_hook(lambda g: None) is None,
-    "torch.func": lambda w, x: torch.vmap(lambda row: row * 2)(x) + torch.vmap(lambda row: (row + w).sum())(x).inner,
-    "made from it": lambda w, x: (torch.tensor([1.0]), nn.Parameter(w * 2).requires_grad),
-}
-_BREAKING = (notes, counts, changes_what_it_reads, changes_a_setting, changes_one_made_here, its_data, keeps_a_list)
-BREAKING |= {f.__name__: f for f in _BREAKING}
-
-
-def _error(fn: Any) -> str:
-    try:
-        return str(fn())
-    except (NotImplementedError, RuntimeError) as error:
-        return f"error {type(error)}"
-
-
-@pytest.mark.parametrize("name", BREAKING)
-def test_what_does_more_than_compute_is_left_to_python(name: str) -> None:
-    def reset() -> None:
-        SETTINGS["scale"] = 2.0
-        CALLS.clear()
-
-    result = checked(BREAKING[name], reset=reset)
-    assert result.breaks and not result.raised
+    assert captured_wrappers(PROGRAMS[name], dynamic=dynamic).error is None
 
 
 # -- changes in place, failures, aliases -----------------------------------------------------------------------------------
@@ -355,7 +171,7 @@ def test_a_change_in_place_is_made_once_when_the_graph_fails_behind_it(cls: Any,
     def make() -> Any:
         return (_two() if cls is TwoTensor else InPlace(X.clone()), torch.tensor([0, index])), {}
 
-    seen = checked(_fails_behind_a_change, make)
+    seen = check_wrappers(_fails_behind_a_change, make)
     assert not seen.breaks and (seen.error is None) is (index == 1) and bool(seen.raised) is (index == 7)
 
 
@@ -377,7 +193,7 @@ def test_writes_reach_what_they_reach_in_python(name: str, how: str) -> None:
         other = {"apart": _two(), "the same": first, "the same parts": TwoTensor(first.a, first.b)}[how]
         return (first, other), {}
 
-    captured(ON_TWO[name], make)
+    captured_wrappers(ON_TWO[name], make)
 
 
 def test_a_wrapper_around_an_argument_sees_what_is_written_to_it() -> None:
@@ -385,7 +201,7 @@ def test_a_wrapper_around_an_argument_sees_what_is_written_to_it() -> None:
         x = X.clone()
         return (Scaled(x, 2.0), x), {}
 
-    captured(lambda w, x: (x.mul_(2), w + 1), make)
+    captured_wrappers(lambda w, x: (x.mul_(2), w + 1), make)
 
 
 @pytest.mark.parametrize("cls", [Scaled, WithoutFunction, WithFunction])
@@ -396,7 +212,7 @@ def test_an_operation_is_done_on_the_very_wrapper(cls: Any) -> None:
         w.inner.add_(1)
         return y, w.mul(3), w
 
-    captured(program, lambda: ((cls(X.clone(), 2.0),), {}))
+    captured_wrappers(program, lambda: ((cls(X.clone(), 2.0),), {}))
 
 
 # -- gradients -------------------------------------------------------------------------------------------------------------
@@ -427,10 +243,6 @@ def test_gradients_flow_through_graphs(name: str) -> None:
     assert_same(run(program), run(optimize("eager", fullgraph=True)(program)))
 
 
-def assert_same(expected: Any, seen: Any) -> None:
-    ByParts().same(expected, seen, "result")
-
-
 def test_an_optimizer_trains_a_parameter_that_is_a_wrapper() -> None:
     def run(make: Any) -> Any:
         torch.manual_seed(0)
@@ -451,71 +263,9 @@ def test_a_backward_pass_inside_breaks_the_graph() -> None:
         (pair.sin() * y).sum().backward()
         return pair.grad.a, y.grad
 
-    assert checked(program, lambda: ((_two().requires_grad_(), X.clone().requires_grad_()), {})).break_ids == ["tensor-subclass"]
-
-
-# -- guards ----------------------------------------------------------------------------------------------------------------
-
-
-def _recompiles(program: Any, *calls: Any, **options: Any) -> int:
-    """How many graphs the calls after the first one added; all give what CPython gives."""
-    run = optimize("eager", **options)(program)
-    for number, make in enumerate(calls):
-        assert_same(program(*make()), run(*make()))
-        if number == 0:
-            first = stats(run)["compiles"]
-    return stats(run)["compiles"] - first
-
-
-@pytest.mark.parametrize(
-    "other",
-    {
-        "another class": lambda: WithoutFunction(X),
-        "another dtype": lambda: Scaled(X.double()),
-        "other strides": lambda: Scaled(X.t().contiguous().t()),
-        "a part of another class": lambda: Scaled(Scaled(X)),
-        "a part that requires a gradient": lambda: Scaled(X.clone().requires_grad_()),
-        "another number in it": lambda: Scaled(X, 3.0),
-        "a plain tensor": lambda: X,
-    }.items(),
-    ids=lambda pair: pair[0],
-)
-def test_what_a_wrapper_is_and_holds_is_guarded(other: Any) -> None:
-    assert _recompiles(lambda w: w * 2 + 1, lambda: (Scaled(X, 2.0),), lambda: (other[1](),), lambda: (Scaled(X * 2, 2.0),)) == 1
-
-
-@pytest.mark.parametrize("make", [lambda x: Scaled(x, 2.0), lambda x: TwoTensor(x, x * 2)], ids=["one part", "two"])
-@pytest.mark.parametrize(("dynamic", "more"), [(None, 1), (True, 0), (False, 4)])
-def test_one_graph_serves_batches_of_all_sizes(make: Any, dynamic: bool | None, more: int) -> None:
-    calls = [lambda size=size: (make(torch.linspace(-1, 1, size * 4).reshape(size, 4)),) for size in (3, 5, 7, 9, 11)]
-    assert _recompiles(lambda w: (w * 2).view(-1).sin() + w.shape[0], *calls, dynamic=dynamic) == more
-
-
-@pytest.mark.parametrize("name", ["__torch_dispatch__", "plain"])
-def test_a_patched_class_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    def program(w: Scaled) -> Any:
-        doubled = w * 2
-        return doubled.shape, doubled.inner.sum()
-
-    class Patched(Scaled):
-        pass
-
-    run = optimize("eager", fullgraph=True)(program)
-    assert_same(program(Patched(X)), run(Patched(X)))
-    if name == "plain":
-        monkeypatch.setattr(Scaled, "plain", lambda self: torch.cat([self.inner, self.inner]))
-    else:
-        monkeypatch.setattr(Patched, "__torch_dispatch__", classmethod(lambda cls, *args: cls(torch.ones(7))), raising=False)
-    assert_same(program(Patched(X)), run(Patched(X)))
-    assert program(Patched(X))[0] != X.shape
-
-
-def test_a_global_that_a_dispatch_reads_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = lambda w: (w * 2).shape
-    run = optimize("eager", fullgraph=True)(program)
-    for scale in (2.0, 3.0):
-        monkeypatch.setitem(SETTINGS, "scale", scale)
-        assert run(BySettings(X)) == program(BySettings(X)) == (int(scale) * 3, 4)
+    assert check_wrappers(program, lambda: ((_two().requires_grad_(), X.clone().requires_grad_()), {})).break_ids == [
+        "tensor-subclass"
+    ]
 
 
 # -- wrappers around wrappers ----------------------------------------------------------------------------------------------
@@ -525,7 +275,7 @@ def test_wrappers_around_wrappers() -> None:
     def make() -> Any:
         return (TwoTensor(Scaled(X.clone(), 2.0), Scaled(X * 3)), X.clone()), {}
 
-    captured(lambda w, x: ((w * 2 + x).a.inner, w.b, w - 1), make)
+    captured_wrappers(lambda w, x: ((w * 2 + x).a.inner, w.b, w - 1), make)
 
 
 class Layer(WithFunction):
@@ -549,6 +299,6 @@ def test_compiling_backends_leave_operations_on_wrappers_to_python() -> None:
     def program(w: Scaled, x: torch.Tensor) -> Any:
         return w * 2 + x, x.sin(), w.inner + 1
 
-    assert check_made(program, _make, comparison=ByParts).breaks
-    args, _ = _make()
+    assert check_made(program, wrapper_and_tensor, comparison=ByParts).breaks
+    args, _ = wrapper_and_tensor()
     assert_same(program(*args), optimize("aot_eager")(program)(*args))

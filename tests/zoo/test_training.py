@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 
 import tracer
 from benchmarks.zoo_models import ZOO
+from tests.support.graphs import Graphs
 
 QUICK = ["mlp", "distilbert"]
 ALL = [*QUICK, "bert", "gpt2", "llama", "t5", "vit", "resnet50", "whisper", "clip", "lstm_tagger", "transformer"]
@@ -45,8 +46,8 @@ def test_five_steps_of_training_equal_eager(name):
     eager, inputs = ZOO[name].build()
     eager.train()
     traced = copy.deepcopy(eager)
-    graphs = []
-    decorated = tracer.optimize(lambda gm, _: (graphs.append(gm), gm.forward)[1])(traced)
+    graphs = Graphs()
+    decorated = tracer.optimize(graphs.backend)(traced)
     expected = train(eager, eager, inputs)
     assert train(traced, decorated, inputs) == pytest.approx(expected, rel=1e-5)
     assert graphs

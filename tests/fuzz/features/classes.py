@@ -131,6 +131,47 @@ def _(w: Writer) -> str | None:
     return None
 
 
+def _special_methods(w: Writer, cls: str) -> None:
+    for name, text in (
+        ("__add__", f"{cls}(self.v + getattr(other, 'v', other))"),
+        ("__radd__", f"{cls}(other + self.v)"),
+        ("__mul__", "NotImplemented"),
+        ("__eq__", f"isinstance(other, {cls}) and self.v == other.v"),
+        ("__lt__", "self.v < other.v"),
+        ("__getitem__", "self.v + other"),
+        ("__contains__", "other == self.v"),
+        ("__matmul__", f"other * {w.number(1, 3)}"),
+        ("__rsub__", "other - 1"),
+    ):
+        with w.function(f"def {name}(self, other):"):
+            w.mark()
+            w.line(f"return {text}")
+    with w.function("def __hash__(self):"):
+        w.line("return hash(self.v)")
+    with w.function("def __len__(self):"):
+        w.mark()
+        w.line("return abs(self.v)")
+    with w.function("def __neg__(self):"):
+        w.line(f"return {cls}(-self.v)")
+    with w.function("def __iadd__(self, other):"):
+        w.mark()
+        w.line("self.v += other")
+        w.line("return self")
+    with w.function("def __call__(self, x, *more):", int="x"):
+        w.mark()
+        w.line(f"return x + self.v + len(more) * {w.expr('int')}")
+    with w.function("def __setitem__(self, key, value):"):
+        w.mark()
+        w.line("self.v = key + value")
+    with w.function("def __iter__(self):"):
+        w.line("yield self.v")
+        w.mark()
+        w.line("yield 2")
+    with w.function("def __str__(self):"):
+        w.line("return f'<{self.v}>'")
+    w.line("__repr__ = __str__")
+
+
 @statement("operator dunders", 1.2)
 def _(w: Writer) -> str | None:
     if not w.may_define:
@@ -140,44 +181,7 @@ def _(w: Writer) -> str | None:
         with w.function(f"class {cls}:"):
             with w.function("def __init__(self, v):"):
                 w.line("self.v = v")
-            for name, text in (
-                ("__add__", f"{cls}(self.v + getattr(other, 'v', other))"),
-                ("__radd__", f"{cls}(other + self.v)"),
-                ("__mul__", "NotImplemented"),
-                ("__eq__", f"isinstance(other, {cls}) and self.v == other.v"),
-                ("__lt__", "self.v < other.v"),
-                ("__getitem__", "self.v + other"),
-                ("__contains__", "other == self.v"),
-                ("__matmul__", f"other * {w.number(1, 3)}"),
-                ("__rsub__", "other - 1"),
-            ):
-                with w.function(f"def {name}(self, other):"):
-                    w.mark()
-                    w.line(f"return {text}")
-            with w.function("def __hash__(self):"):
-                w.line("return hash(self.v)")
-            with w.function("def __len__(self):"):
-                w.mark()
-                w.line("return abs(self.v)")
-            with w.function("def __neg__(self):"):
-                w.line(f"return {cls}(-self.v)")
-            with w.function("def __iadd__(self, other):"):
-                w.mark()
-                w.line("self.v += other")
-                w.line("return self")
-            with w.function("def __call__(self, x, *more):", int="x"):
-                w.mark()
-                w.line(f"return x + self.v + len(more) * {w.expr('int')}")
-            with w.function("def __setitem__(self, key, value):"):
-                w.mark()
-                w.line("self.v = key + value")
-            with w.function("def __iter__(self):"):
-                w.line("yield self.v")
-                w.mark()
-                w.line("yield 2")
-            with w.function("def __str__(self):"):
-                w.line("return f'<{self.v}>'")
-            w.line("__repr__ = __str__")
+            _special_methods(w, cls)
     w.line(f"{a}, {b} = {cls}({w.expr('int')}), {cls}({w.expr('int')})")
     for _ in range(w.number(1, 3)):
         w.mark()

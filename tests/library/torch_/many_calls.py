@@ -11,28 +11,18 @@ from typing import Any
 
 import torch
 
-from tests.comparing import Comparison, deep_copied
+from tests.support.checking import Traced
+from tests.support.comparing import Comparison, deep_copied
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 from tracer.errors import TracerError
 
 
 @dataclasses.dataclass
-class Traced:
+class Calls(Traced):
     """What the tracer made of the program in all calls."""
 
-    graphs: list[torch.fx.GraphModule] = dataclasses.field(default_factory=list)
-    breaks: list[Any] = dataclasses.field(default_factory=list)
     results: list[Any] = dataclasses.field(default_factory=list)
-
-    @property
-    def break_ids(self) -> list[str]:
-        return [reason.id for reason in self.breaks]
-
-    @property
-    def operations(self) -> list[str]:
-        nodes = [node for gm in self.graphs for node in gm.graph.nodes if node.op.startswith("call_")]
-        return [node.target if isinstance(node.target, str) else node.target.__name__ for node in nodes]
 
 
 def many_calls(
@@ -42,12 +32,12 @@ def many_calls(
     dynamic: bool | None = None,
     backward: bool = False,
     parameters: Callable[[Any], Any] | None = None,
-) -> Traced:
+) -> Calls:
     """`fn` is a function or a module; a module is copied, so that both sides have their own state.
 
     With `backward`, the sum of the floating results is differentiated outside of the region after each call.
     """
-    traced = Traced()
+    traced = Calls()
 
     def keep(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         traced.graphs.append(gm)
@@ -93,7 +83,7 @@ def _state(module: torch.nn.Module) -> Any:
         yield name, tensor.detach(), tensor.grad
 
 
-def one_graph(fn: Callable[..., Any], *args: Any, **options: Any) -> Traced:
+def one_graph(fn: Callable[..., Any], *args: Any, **options: Any) -> Calls:
     """One call gives one graph without a break, and a second one none more."""
     traced = many_calls(fn, [args, args], **options)
     assert not traced.breaks, "\n".join(map(str, traced.breaks))

@@ -7,8 +7,10 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from tests.comparing import Comparison
 from tests.support import breaks, captured, check, check_made
+from tests.support.comparing import Comparison
+from tests.support.graphs import Graphs
+from tests.support.leaves import leaf
 from tracer import allow_in_graph, graph_break, optimize
 
 X = torch.linspace(-2, 2, 5)
@@ -71,8 +73,8 @@ def test_setup_context_and_its_defaults():
 def trained(program, *inputs):
     """Captured as one graph, the gradients are eager's: result, gradients."""
     checked = captured(program, *inputs)
-    graphs = []
-    decorated = optimize(lambda gm, _: (graphs.append(gm), gm.forward)[1], dynamic=None)(program)
+    graphs = Graphs()
+    decorated = optimize(graphs.backend, dynamic=None)(program)
     for call in range(3):
         size = 5 + call
         outcomes = []
@@ -85,10 +87,6 @@ def trained(program, *inputs):
         Comparison().same(*outcomes, f"call {call}")
     assert len(graphs) == 2
     return checked
-
-
-def leaf(offset=0.0):
-    return (X + offset).clone().requires_grad_()
 
 
 def test_gradients_are_those_of_backward():

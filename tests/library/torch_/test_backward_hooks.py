@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from tests.support import breaks, captured
+from tests.support.graphs import Graphs
 from tracer import optimize
 
 SEEN: list[float] = []
@@ -74,9 +75,9 @@ def test_where_no_gradient_flows_a_hooked_module_is_captured(hooked):
 
 
 def test_hooks_that_are_removed_are_not_waited_for():
-    layers, graphs = Layers(), []
+    layers, graphs = Layers(), Graphs()
     handle = layers.first.register_full_backward_hook(_doubled)
-    run = optimize(lambda gm, _: (graphs.append(gm), gm.forward)[1])(layers)
+    run = optimize(graphs.backend)(layers)
     x = torch.ones(2, 3)
     run(x)
     graphs.clear()

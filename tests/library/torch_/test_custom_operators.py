@@ -8,6 +8,7 @@ import torch
 
 import tracer
 from tests.support import breaks, captured
+from tests.support.graphs import Graphs
 from tracer import optimize
 
 X = torch.linspace(-1, 1, 6).reshape(2, 3)
@@ -108,8 +109,8 @@ def _pooled(x, kernel):
 
 
 def test_a_number_may_stand_for_a_list_of_them_in_an_operator():
-    graphs = []
-    traced = optimize(lambda gm, _: (graphs.append(gm), gm.forward)[1], dynamic=True)(_pooled)
+    graphs = Graphs()
+    traced = optimize(graphs.backend, dynamic=True)(_pooled)
     for kernel in (1, 2, 3):
         x = torch.randn(2, 3, 6, 6)
         assert all(map(torch.equal, traced(x, kernel), _pooled(x, kernel)))

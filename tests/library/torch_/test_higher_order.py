@@ -9,6 +9,7 @@ from torch.nn.attention import flex_attention as flex
 
 import tracer
 from tests.support import breaks, captured, check
+from tests.support.graphs import Graphs
 
 wrap = torch.ops.higher_order.wrap
 X = torch.linspace(-1, 1, 3)
@@ -50,13 +51,9 @@ def test_a_condition_on_sizes_whose_branches_are_no_graphs_is_the_branch_of_this
     def program(x):
         return torch.cond(x.shape[0] > 4, branch, lambda a: a.cos(), (x,)) * 2
 
-    graphs = []
+    graphs = Graphs()
 
-    def keep(gm, example_inputs):
-        graphs.append(gm)
-        return gm.forward
-
-    traced = tracer.compile(program, backend=keep, dynamic=True, fullgraph=True)
+    traced = tracer.compile(program, backend=graphs.backend, dynamic=True, fullgraph=True)
     for size, count in ((8, 1), (3, 2), (9, 2), (2, 2)):
         SEEN.clear()
         x = torch.randn(size)
@@ -175,8 +172,8 @@ def test_a_loop_carries_ints(name):
         return result, x * last
 
     assert "while_loop" in captured(program, ROWS, 3).operations
-    graphs = []
-    traced = tracer.optimize(lambda gm, _: (graphs.append(gm), gm.forward)[1], dynamic=True)(program)
+    graphs = Graphs()
+    traced = tracer.optimize(graphs.backend, dynamic=True)(program)
     for rows, n in ((4, 3), (5, 4), (7, 6), (2, 5)):
         x = torch.linspace(0, 1, rows * 3).reshape(rows, 3)
         expected, seen = program(x, n), traced(x, n)
@@ -216,12 +213,12 @@ def test_a_map_stacks():
 
 
 def test_lengths_stay_dynamic():
-    graphs = []
+    graphs = Graphs()
 
     def program(x):
         return map(lambda row: row * row.shape[0], x), scan(lambda c, row: (c + row, c * 2), x[0], x)
 
-    traced = tracer.optimize(lambda gm, _: (graphs.append(gm), gm.forward)[1], dynamic=True)(program)
+    traced = tracer.optimize(graphs.backend, dynamic=True)(program)
     for rows in (4, 6, 3):
         x = torch.linspace(-1, 1, 5 * rows).reshape(rows, 5)
         (mapped, (last, steps)), (mapped_0, (last_0, steps_0)) = traced(x), program(x)
@@ -230,8 +227,8 @@ def test_lengths_stay_dynamic():
 
 
 def _gradients(program, *leaves):
-    graphs, outcomes = [], []
-    traced = tracer.optimize(lambda gm, _: (graphs.append(gm), gm.forward)[1])(program)
+    graphs, outcomes = Graphs(), []
+    traced = tracer.optimize(graphs.backend)(program)
     for run in (program, traced):
         inputs = [leaf.clone().requires_grad_() for leaf in leaves]
         result = run(*inputs)

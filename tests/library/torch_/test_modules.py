@@ -18,12 +18,12 @@ CAPTURED: dict[str, type[nn.Module]] = {}
 BREAKS: dict[str, type[nn.Module]] = {}
 
 
-def captured(cls):
+def expect_captured(cls):
     CAPTURED[cls.__name__] = cls
     return cls
 
 
-def breaks(cls):
+def expect_breaks(cls):
     BREAKS[cls.__name__] = cls
     return cls
 
@@ -40,7 +40,7 @@ class WithList(nn.Module):
         self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(4)])
 
 
-@captured
+@expect_captured
 class ModuleListByIndexSliceAndLoop(WithList):
     def forward(self, x):
         for layer in self.layers:
@@ -54,7 +54,7 @@ class ModuleListByIndexSliceAndLoop(WithList):
         return self.layers[-1](x) + len(self.layers) + self.layers[0].in_features
 
 
-@captured
+@expect_captured
 class ModuleDict(nn.Module):
     def __init__(self):
         super().__init__()
@@ -73,7 +73,7 @@ class ModuleDict(nn.Module):
         return x, list(self.parts.keys())
 
 
-@captured
+@expect_captured
 class ParameterContainers(nn.Module):
     def __init__(self):
         super().__init__()
@@ -86,7 +86,7 @@ class ParameterContainers(nn.Module):
         return x * self.list[0] + self.dict["a"] + len(self.list)
 
 
-@captured
+@expect_captured
 class SequentialParts(nn.Module):
     def __init__(self):
         super().__init__()
@@ -96,7 +96,7 @@ class SequentialParts(nn.Module):
         return self.parts[0](x) + self.parts(x) + self.parts[-1](x)
 
 
-@captured
+@expect_captured
 class BuffersWrittenTo(nn.Module):
     def __init__(self):
         super().__init__()
@@ -109,7 +109,7 @@ class BuffersWrittenTo(nn.Module):
         return x - self.mean + self.count
 
 
-@captured
+@expect_captured
 class BufferReplaced(nn.Module):
     def __init__(self):
         super().__init__()
@@ -120,7 +120,7 @@ class BufferReplaced(nn.Module):
         return x - self.mean
 
 
-@captured
+@expect_captured
 class ForwardHooks(WithLinear):
     def __init__(self):
         super().__init__()
@@ -132,7 +132,7 @@ class ForwardHooks(WithLinear):
         return self.linear(x)
 
 
-@captured
+@expect_captured
 class HooksWithKeywords(WithLinear):
     def __init__(self):
         super().__init__()
@@ -144,7 +144,7 @@ class HooksWithKeywords(WithLinear):
         return self.linear(input=x)
 
 
-@captured
+@expect_captured
 class TiedWeights(nn.Module):
     def __init__(self):
         super().__init__()
@@ -156,7 +156,7 @@ class TiedWeights(nn.Module):
         return self.output(self.embedding(x.long().abs() % 5))
 
 
-@captured
+@expect_captured
 class WalksItself(nn.Module):
     def __init__(self):
         super().__init__()
@@ -174,7 +174,7 @@ class WalksItself(nn.Module):
         return x * total + sum(parameter.numel() for parameter in self.parameters())
 
 
-@captured
+@expect_captured
 class AttributesOfAllKinds(WithLinear):
     def __init__(self):
         super().__init__()
@@ -193,7 +193,7 @@ class AttributesOfAllKinds(WithLinear):
         return self.activation(self.linear(x)) * self.config["a"] + self.config["b"][1] + zero
 
 
-@captured
+@expect_captured
 class MethodsOfAllKinds(WithLinear):
     @property
     def weight(self):
@@ -211,7 +211,7 @@ class MethodsOfAllKinds(WithLinear):
         return self.double(self.plus_one(x @ self.weight.T))
 
 
-@captured
+@expect_captured
 class CallsOfAllKinds(WithLinear):
     def forward(self, x):
         return self.linear.forward(x) + self.linear.__call__(x) + nn.Module.__call__(self.linear, x)
@@ -222,7 +222,7 @@ class OwnCall(nn.Linear):
         return super().__call__(x) * 2
 
 
-@captured
+@expect_captured
 class CallOverridden(nn.Module):
     def __init__(self):
         super().__init__()
@@ -232,7 +232,7 @@ class CallOverridden(nn.Module):
         return self.linear(x)
 
 
-@captured
+@expect_captured
 class WeightNorm(nn.Module):
     def __init__(self):
         super().__init__()
@@ -242,7 +242,7 @@ class WeightNorm(nn.Module):
         return self.linear(x)
 
 
-@captured
+@expect_captured
 class SpectralNorm(nn.Module):
     def __init__(self):
         super().__init__()
@@ -257,7 +257,7 @@ class Symmetric(nn.Module):
         return weight.triu() + weight.triu(1).mT
 
 
-@captured
+@expect_captured
 class CachedParametrization(nn.Module):
     def __init__(self):
         super().__init__()
@@ -268,13 +268,13 @@ class CachedParametrization(nn.Module):
             return self.linear(x) + self.linear(x * 2) + len(nn.utils.parametrize._cache)
 
 
-@captured
+@expect_captured
 class Checkpointed(WithLinear):
     def forward(self, x):
         return checkpoint(self.linear, x, use_reentrant=False) + checkpoint(F.dropout, x, 0.5, use_reentrant=False)
 
 
-@captured
+@expect_captured
 class DecoratedMethod(WithLinear):
     @torch.no_grad()
     def frozen(self, x):
@@ -284,7 +284,7 @@ class DecoratedMethod(WithLinear):
         return self.frozen(x) + self.linear(x)
 
 
-@captured
+@expect_captured
 class RandomByMode(nn.Module):
     def __init__(self):
         super().__init__()
@@ -294,7 +294,7 @@ class RandomByMode(nn.Module):
         return self.dropout(x) + F.dropout(x, 0.3, training=self.training) + x
 
 
-@captured
+@expect_captured
 class ModeChangedInside(nn.Module):
     def __init__(self):
         super().__init__()
@@ -307,19 +307,19 @@ class ModeChangedInside(nn.Module):
         return y + self.dropout(x)
 
 
-@captured
+@expect_captured
 class MadeInside(nn.Module):
     def forward(self, x):
         return nn.ReLU()(x) + nn.Identity()(x) + nn.Softmax(dim=-1)(x)
 
 
-@captured
+@expect_captured
 class StructuredOutput(WithLinear):
     def forward(self, x):
         return {"a": self.linear(x), "b": (x, [x + 1]), "c": None, "d": 3}
 
 
-@captured
+@expect_captured
 class Detaching(WithLinear):
     def forward(self, x):
         y = self.linear(x)
@@ -327,7 +327,7 @@ class Detaching(WithLinear):
         return y, y.detach(), y.data, y.requires_grad, weight.requires_grad, weight.is_leaf, weight.data.sum()
 
 
-@captured
+@expect_captured
 class LazyInitialised(nn.Module):
     def __init__(self):
         super().__init__()
@@ -338,7 +338,7 @@ class LazyInitialised(nn.Module):
         return self.linear(x)
 
 
-@captured
+@expect_captured
 class GradientInside(WithLinear):
     def forward(self, x):
         return torch.autograd.grad(self.linear(x).sum(), self.linear.weight, create_graph=True)[0]
@@ -347,7 +347,7 @@ class GradientInside(WithLinear):
 # -- what ends the graph -------------------------------------------------------------------------------------------------
 
 
-@breaks
+@expect_breaks
 class BackwardHooks(WithLinear):
     def __init__(self):
         super().__init__()
@@ -357,7 +357,7 @@ class BackwardHooks(WithLinear):
         return self.linear(x)
 
 
-@breaks
+@expect_breaks
 class CheckpointWithEffects(nn.Module):
     def __init__(self):
         super().__init__()

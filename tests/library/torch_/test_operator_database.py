@@ -18,8 +18,8 @@ import torch
 from torch.testing._internal import common_methods_invocations as database
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from tests.comparing import Comparison, deep_copied
 from tests.support import check_made
+from tests.support.comparing import Comparison, deep_copied
 from tracer import config
 from tracer.metrics import counters
 from tracer.protocol import inlining

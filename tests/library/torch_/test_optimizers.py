@@ -10,6 +10,7 @@ from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype as gro
 
 import tracer
 from tests.support import captured, check
+from tests.support.graphs import Graphs
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
 
@@ -51,14 +52,10 @@ def _trained(cls, options, decorate, warm):
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step_is_captured(name, warm):
     cls, options = STEPS[name]
-    graphs, breaks = [], []
-
-    def backend(gm, example_inputs):
-        graphs.append(gm)
-        return gm.forward
+    graphs, breaks = Graphs(), []
 
     def decorate(step):
-        return compiled(step, Settings(backend=backend, name="check", hooks={"on_break": breaks.append}))
+        return compiled(step, Settings(backend=graphs.backend, name="check", hooks={"on_break": breaks.append}))
 
     expected = _trained(cls, options, lambda step: step, warm)
     seen = _trained(cls, options, decorate, warm)

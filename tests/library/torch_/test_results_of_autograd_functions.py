@@ -6,15 +6,12 @@ import pytest
 import torch
 from torch.autograd import Function
 
-from tests.comparing import Comparison
 from tests.support import breaks, captured
+from tests.support.comparing import Comparison
+from tests.support.leaves import leaf
 from tracer import optimize
 
 X = torch.linspace(-2, 2, 5)
-
-
-def leaf(offset=0.0):
-    return (X + offset).clone().requires_grad_()
 
 
 def differentiated(program, make, backend="eager", over=lambda results: results, fullgraph=True):

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 import tracer
 from tests.library.torch_.many_calls import many_calls, one_graph
 from tests.support import breaks, captured, check
+from tests.support.graphs import Graphs
 
 X = torch.randn(3, 3)
 W = torch.randn(3, 3, requires_grad=True)
@@ -223,13 +224,9 @@ def test_inputs_first_read_in_a_block_are_guarded_as_at_the_call():
 
 
 def test_each_mode_of_the_caller_has_its_entry():
-    graphs = []
+    graphs = Graphs()
 
-    def backend(gm, example_inputs):
-        graphs.append(gm)
-        return gm.forward
-
-    fn = tracer.optimize(backend)(lambda x, w: x @ w)
+    fn = tracer.optimize(graphs.backend)(lambda x, w: x @ w)
     for _ in range(2):
         assert fn(X, W).requires_grad
         with torch.no_grad():

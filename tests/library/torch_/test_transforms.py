@@ -8,6 +8,7 @@ from torch import func, vmap
 
 import tracer
 from tests.support import breaks, captured, check
+from tests.support.graphs import Graphs
 
 X = torch.linspace(-2, 2, 12).reshape(4, 3)
 W = torch.linspace(0.5, 1.5, 9).reshape(3, 3)
@@ -64,8 +65,8 @@ def test_what_vjp_gives_is_called_in_the_graph():
 
 
 def test_sizes_stay_dynamic_under_a_transform():
-    graphs = []
-    program = tracer.optimize(lambda gm, _: (graphs.append(gm), gm.forward)[1], dynamic=True)(
+    graphs = Graphs()
+    program = tracer.optimize(graphs.backend, dynamic=True)(
         lambda x: vmap(lambda a: (a * a.shape[0]).sum())(x) + func.grad(_sum_of_sines)(x).sum(1)
     )
     for rows, columns in ((4, 3), (5, 6), (7, 2)):
@@ -97,8 +98,8 @@ def test_backward_passes_through_a_transform():
     def program(x, w):
         return vmap(lambda a: (a @ w).sin())(x).sum()
 
-    graphs = []
-    traced = tracer.optimize(lambda gm, _: (graphs.append(gm), gm.forward)[1])(program)
+    graphs = Graphs()
+    traced = tracer.optimize(graphs.backend)(program)
     gradients = []
     for run in (program, traced):
         x, w = X.clone().requires_grad_(), W.clone().requires_grad_()

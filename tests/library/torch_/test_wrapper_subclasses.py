@@ -12,7 +12,7 @@ from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.support import check_made
-from tests.wrappers import ByParts, Scaled
+from tests.support.wrappers import ByParts, Scaled
 
 SEEN: list[str] = []
 X = torch.linspace(-1, 1, 12).reshape(3, 4)

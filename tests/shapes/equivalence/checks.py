@@ -16,7 +16,7 @@ def pruned(guards: GuardSet) -> PruneResult:
     return prune(guards.guards, guards.facts, rlimit=RLIMIT)
 
 
-def compiled(lines, symbols):
+def as_function(lines, symbols):
     """The emitted lines as one function of the sizes, which is what a check_fn runs."""
     names = {symbol: symbol.name for symbol in symbols}
     text = " and ".join(f"({python_source(line.expr, names)})" for line in lines) or "True"
@@ -34,7 +34,7 @@ def compiled(lines, symbols):
 def disagreements(guards: GuardSet, count: int) -> tuple[list, int, int]:
     """Sizes at which the emitted text and the program differ; how many were inside, how many outside."""
     kept = pruned(guards).kept
-    emitted = compiled(group(kept), guards.symbols)
+    emitted = as_function(group(kept), guards.symbols)
     wrong, inside, outside = [], 0, 0
     for point in sizes(guards, count, border(guards, kept)):
         truth = guards.holds(point)

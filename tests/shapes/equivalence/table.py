@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from shapes.evaluation import evaluate
 from tests.shapes import expressions as e
-from tests.shapes.equivalence.programs import FAMILIES
+from tests.shapes.equivalence import model_programs, operation_programs  # noqa: F401  (they register themselves)
+from tests.shapes.equivalence.families import FAMILIES
 from tests.shapes.equivalence.recording import Program, record, same_path
 from tests.shapes.expressions import RAISED, SYMBOLS, expression, outcome
 

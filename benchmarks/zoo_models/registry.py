@@ -1,0 +1,126 @@
+"""The registry of the zoo, and what its models share: inputs for a batch of n, and names of sizes in configurations."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Inputs = Callable[[int], dict[str, Any]]
+Builder = Callable[[], tuple[torch.nn.Module, Inputs]]
+
+VOCABULARY = 97
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """One row of the zoo."""
+
+    name: str
+    family: str
+    build: Builder
+    needs: str = ""  # a package that is not one of the tests' own
+
+
+ZOO: dict[str, Model] = {}
+
+
+def zoo(family: str, needs: str = "") -> Callable[[Builder], Builder]:
+    """Registers a builder under its name."""
+
+    def register(build: Builder) -> Builder:
+        name = build.__name__.rstrip("_")
+        ZOO[name] = Model(name, family, build, needs)
+        return build
+
+    return register
+
+
+# -- inputs --------------------------------------------------------------------------------------------------------
+
+
+def ids(n: int, length: int = 11) -> torch.Tensor:
+    """Tokens, (n, length)."""
+    return torch.randint(3, VOCABULARY - 3, (n, length))
+
+
+def tokens(n: int) -> dict[str, Any]:
+    return {"input_ids": ids(n)}
+
+
+def masked_tokens(n: int) -> dict[str, Any]:
+    """Tokens of which a different number are padding in each row."""
+    mask = torch.ones(n, 11, dtype=torch.long)
+    for row in range(n):
+        mask[row, 11 - row % 5 :] = 0
+    return {"input_ids": ids(n), "attention_mask": mask}
+
+
+def without_cache(n: int) -> dict[str, Any]:
+    return {"input_ids": ids(n), "use_cache": False}
+
+
+def with_cache(n: int) -> dict[str, Any]:
+    return {"input_ids": ids(n), "use_cache": True}
+
+
+def translation(n: int) -> dict[str, Any]:
+    return {"input_ids": ids(n), "decoder_input_ids": ids(n, 7)}
+
+
+def pixels(size: int = 32) -> Inputs:
+    return lambda n: {"pixel_values": torch.randn(n, 3, size, size)}
+
+
+# -- configurations ------------------------------------------------------------------------------------------------
+
+
+def text(**more: Any) -> dict[str, Any]:
+    """What most text models call their sizes."""
+    sizes = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 32,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+        "max_position_embeddings": 64,
+    }
+    return {**sizes, **more}
+
+
+def vision(**more: Any) -> dict[str, Any]:
+    """What most vision transformers call their sizes."""
+    sizes = {
+        "hidden_size": 32,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+        "image_size": 32,
+        "patch_size": 8,
+    }
+    return {**sizes, **more}
+
+
+def both_sides(**more: Any) -> dict[str, Any]:
+    """What most encoder-decoders call their sizes."""
+    sizes = {
+        "vocab_size": VOCABULARY,
+        "d_model": 32,
+        "encoder_layers": 6,
+        "decoder_layers": 6,
+        "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4,
+        "encoder_ffn_dim": 48,
+        "decoder_ffn_dim": 48,
+        "max_position_embeddings": 64,
+    }
+    return {**sizes, **more}
+
+
+def hugging_face(model: str, config: str, inputs: Inputs, **settings: Any) -> tuple[torch.nn.Module, Inputs]:
+    """A model of transformers from the names of its class and of its configuration."""
+    import transformers
+
+    return getattr(transformers, model)(getattr(transformers, config)(**settings)), inputs

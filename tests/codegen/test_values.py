@@ -1,0 +1,106 @@
+"""What leaves the frame: values that are made in the trace are made once, and lead to one another as in CPython."""
+
+from __future__ import annotations
+
+import collections
+import functools
+
+import pytest
+import torch
+
+from tests.support import captured, captured_made
+
+X = torch.ones(3)
+
+
+class Node:
+    def __init__(self, value):
+        self.value = value
+
+    def read(self):
+        return self.value
+
+
+def one_list_in_three_places(x):
+    items = [x + 1]
+    return items, {"again": items}, (items,)
+
+
+def a_list_that_holds_itself(x):
+    items = [x + 1]
+    items.append(items)
+    return items
+
+
+def objects_that_hold_one_another(x):
+    left, right = Node(x), Node(x + 1)
+    left.other, right.other = right, left
+    return left
+
+
+def a_dict_that_is_a_value_of_its_own_item(x):
+    table = {"x": x + 1}
+    table["rows"] = [table, (table,)]
+    return table
+
+
+def containers_of_the_standard_library(x):
+    counted = collections.Counter("aab")
+    queue = collections.deque([x + 1, counted], maxlen=3)
+    grouped = collections.defaultdict(list, {"queue": [queue]})
+    return grouped, collections.OrderedDict(b=queue, a=counted)
+
+
+def functions_that_share_a_cell(x):
+    value = x + 1
+
+    def read():
+        return value
+
+    def write(new):
+        nonlocal value
+        value = new
+
+    return read, write, functools.partial(write, x)
+
+
+def an_iterator_half_way(x):
+    items = [x, x + 1, x + 2]
+    iterator = iter(items)
+    next(iterator)
+    return iterator, items, zip(items, range(3))
+
+
+def a_method_and_its_object(x):
+    node = Node(x + 1)
+    return node.read, [node], node
+
+
+MAKERS = (
+    one_list_in_three_places, a_list_that_holds_itself, objects_that_hold_one_another, a_dict_that_is_a_value_of_its_own_item,
+    containers_of_the_standard_library, functions_that_share_a_cell, an_iterator_half_way, a_method_and_its_object,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("program", MAKERS)
+def test_what_the_trace_makes_leaves_the_frame_in_one_piece(program):
+    captured(program, X)
+
+
+def test_an_argument_that_is_returned_is_the_argument():
+    def fn(x, items, node):
+        return items, [node, items], x + 1
+
+    def make():
+        items = [1, 2]
+        return (X.clone(), items, Node(items)), {}
+
+    captured_made(fn, make)
+
+
+def test_a_tensor_that_is_returned_twice_is_one_tensor():
+    def fn(x):
+        y = x + 1
+        return y, [y], y.view(-1), y
+
+    captured(fn, X)
