@@ -6,12 +6,13 @@ later mark.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import torch
 
-from tracer import user_marks
+from tracer import _C, user_marks
 from tracer.exc import UserError
 from tracer.user_marks import DimMark
 
@@ -94,12 +95,25 @@ def allow_in_graph(fn: Any) -> Any:
 
 
 def disallow_in_graph(fn: Any) -> Any:
-    """A call of this function (or of each of a list) breaks the graph and runs in CPython."""
+    """A call of this function (or of each of a list) breaks the graph and runs in CPython, with all that it calls.
+
+    Unlike `disable` it leaves the function as it is, and takes C functions, too. Returns what it was given. Raises UserError for
+    what cannot be called::
+
+        tracer.disallow_in_graph(torch.linalg.svd)
+    """
     return _policy("disallow_in_graph", fn, "disallow")
 
 
 def forbid_in_graph(fn: Any) -> Any:
-    """Tracing a call of this function is an error."""
+    """A call of this function (or of each of a list) in traced code is a UserError that says where the call is.
+
+    Calls that CPython makes, outside of compiled code or where the graph is broken, run, and are not traced. Returns what it was
+    given. Raises UserError for what cannot be called::
+
+        @tracer.forbid_in_graph
+        def load_weights(path): ...
+    """
     return _policy("forbid_in_graph", fn, "forbid")
 
 
@@ -113,10 +127,17 @@ def assume_constant_result(fn: F) -> F:
 
 
 def _policy(who: str, fn: Any, policy: str) -> Any:
-    functions = list(fn) if isinstance(fn, (list, tuple)) else [fn]
+    functions = [_function_of(each) for each in (fn if isinstance(fn, (list, tuple)) else [fn])]
     for function in functions:
         if not callable(function):
             raise UserError(f"{who} takes functions; got {function!r}")
     for function in functions:
         user_marks.graph_policy.set(function, policy)
+        if policy != "allow" and isinstance(function, types.FunctionType):
+            _C.never_trace(function.__code__, callees=True)  # where CPython calls it, it is no frame of its own
     return fn
+
+
+def _function_of(fn: Any) -> Any:
+    """The object that traced code calls: methods are bound anew at each access."""
+    return fn.__func__ if isinstance(fn, (types.MethodType, staticmethod, classmethod)) else fn

@@ -45,6 +45,7 @@ from tracer.variables.literals import from_python
 from tracer.variables.lookups import MISSING, defines, lookup, storage_base
 from tracer.variables.made_classes import MadeClassVariable
 from tracer.variables.mappings import DictVariable
+from tracer.variables.marked_calls import heed_marks
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.overrides import is_traceable_subclass
 from tracer.variables.protocol import Tracer
@@ -165,6 +166,7 @@ class ObjectModel(BaseMethods):
         """cls(*args, **kwargs)"""
         tx: Any = self
         value = cls.value
+        heed_marks(tx, value)
         model = model_of(value)
         if model is not None:
             return invoke(model, (tx, *args), kwargs)

@@ -17,6 +17,7 @@ from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.constant import UNARY_DUNDER, ConstantVariable, boolean
 from tracer.variables.instances import InstanceVariable
 from tracer.variables.lookups import lookup, storage_base
+from tracer.variables.marked_calls import heed_marks
 from tracer.variables.text import form
 from tracer.variables.tuples import TupleVariable
 
@@ -39,6 +40,7 @@ class UserObjectVariable(InstanceVariable):
     def resolve_call(
         self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
+        heed_marks(tx, self.value, f"an object of class {self.cls.__qualname__}")
         short = tx.module_call(self)
         if short is not None:
             return short.resolve_call(tx, args, kwargs)
