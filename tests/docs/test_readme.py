@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tracer import logs
+from tracer import exc, logs
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 
@@ -19,3 +19,7 @@ def listed_after(words: str) -> set[str]:
 
 def test_every_log_artifact_is_listed():
     assert listed_after("`tracer.set_logs(guards=True)`:") == set(logs.ARTIFACTS)
+
+
+def test_every_error_is_listed():
+    assert listed_after("**Errors** are in `tracer.exc`:") == set(exc.__all__)

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.sources.reading import is_heap_type
 from tracer.variables.base import VariableTracker
-from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
+from tracer.variables.callables import BuiltinMethodVariable, CallableVariable
 from tracer.variables.class_making import bare_class, done_to
 from tracer.variables.class_parts import part_of
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import NONE
-from tracer.variables.functions import FunctionVariable, NestedFunctionVariable, UserFunctionVariable
+from tracer.variables.functions import NestedFunctionVariable, UserFunctionVariable
 from tracer.variables.lookups import MISSING, is_data_descriptor, lookup, storage_base
 from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
@@ -209,7 +209,6 @@ _SETTABLE = ("__doc__", "__annotations__", "__abstractmethods__")
 
 # -- prototypes --------------------------------------------------------------------------------------------------------
 
-_KNOWN_DESCRIPTORS = (FunctionVariable, CallableVariable, BoundMethodVariable, BuiltinMethodVariable)
 _DESCRIPTOR_METHODS = ("__get__", "__set__", "__delete__", "__set_name__")
 
 
