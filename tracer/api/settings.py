@@ -78,7 +78,14 @@ def display_name(target: object) -> str:
 
 
 def region_of(compiled: Any) -> RegionState | None:
-    """The region of a compiled function, method, object or module; None for what was never compiled."""
+    """The region of a compiled function, method, object or module; None for what was never compiled.
+
+    ```python
+    compiled = tracer.compile(lambda x: x + 1)
+    compiled(torch.ones(3))
+    print(tracer.region_of(compiled).entries()[0].guarded_code.guards_text)
+    ```
+    """
     if isinstance(compiled, functools.partial):
         return region_of(compiled.func)
     own = getattr(getattr(compiled, "__func__", compiled), "__dict__", {})  # a bound method has its function's region
@@ -98,6 +105,13 @@ def reset() -> None:
     """Forgets every entry, and what was learnt about varying sizes, in every region of the process.
 
     Decorated objects stay decorated; they trace again at their next call.
+
+    ```python
+    compiled = tracer.compile(lambda x: x + 1)
+    compiled(torch.ones(3))
+    tracer.reset()
+    assert not tracer.region_of(compiled).entries()
+    ```
     """
     machinery = sys.modules.get("tracer.region_state")
     if machinery is not None:
