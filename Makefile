@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 C_FILES := $(wildcard $(addprefix csrc/,*.[ch] */*.[ch] */*.cpp))
 
 .DEFAULT_GOAL := build
-.PHONY: build demo serve-demo zoo test test-full bench bench-smoke profile lint format clean force
+.PHONY: build demo serve-demo zoo test test-full coverage bench bench-smoke profile lint format docs dist clean force
 
 build: $(VENV)/.built
 
@@ -34,6 +34,14 @@ test-full: build
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[serve,zoo]"
 	$(BIN)/python -m pytest --full --numprocesses=auto --dist=loadfile
 
+# Which lines of tracer/ and shapes/ the tests run: a table, and pages in build/coverage/html; `make coverage ARGS=tests/shapes` of a
+# part. Coverage follows frames through sys.settrace, under which compiled code and the frame hook work as without; tests take a few
+# times as long. C is not counted.
+coverage: build
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[coverage]"
+	mkdir -p build/coverage
+	$(BIN)/python -m pytest --cov --cov-report=term --cov-report=html $(ARGS)
+
 # Side by side with torch.compile: a table, and benchmarks/results/bench.json. What is measured how: benchmarks/README.md.
 bench: build
 	$(BIN)/python -m benchmarks.bench
@@ -55,6 +63,19 @@ format: $(VENV)/.installed
 	$(BIN)/python -m ruff check --fix-only .
 	$(BIN)/python -m ruff format .
 	$(BIN)/clang-format -i $(C_FILES)
+
+# The pages of docs/ and the API reference, as a site in build/site. Warnings are errors.
+docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[docs]"
+	$(BIN)/python -m mkdocs build --quiet --strict
+
+# build/dist: an sdist and a wheel. Each is installed in a fresh environment, and a program runs there (the sdist compiles once more).
+dist: build
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dist]"
+	rm -rf build/dist
+	$(BIN)/python -m build --no-isolation --outdir build/dist --sdist
+	$(BIN)/python -m build --no-isolation --outdir build/dist --wheel
+	$(BIN)/python -m tools.try_distribution build/dist
 
 # Leaves the environment and its torch; `rm -rf .venv` is what starts from nothing.
 clean:

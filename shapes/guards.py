@@ -20,7 +20,6 @@ class Why(enum.Enum):
     LAYOUT = "a stride of the traced layout"
     MARK = "marked by the user"
     DECLARED = "declared by the user"
-    ASSUMED = "assumed by torch._check"
     BACKEND = "assumed by the backend"
 
 

@@ -26,9 +26,6 @@ class Replacements:
         self.version = 0
         self._others: dict[Any, Any] = {}  # reduced boolean and float expressions of this version
 
-    def value_of(self, atom: Atom) -> IntExpr | None:
-        return self.values.get(atom.index)
-
     def _next_version(self) -> None:
         self.version += 1
         self._others.clear()

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
+import random
+import warnings
+
+import pytest
 import torch
 
 import tracer
@@ -30,7 +35,7 @@ def recorded(*artifacts: str) -> list[logs.Record]:
 
 def test_every_artifact_speaks_and_is_made_for_those_who_listen_only():
     spoken = {record.artifact for record in recorded()}
-    assert spoken >= set(logs.ARTIFACTS) - {"side_effects"}
+    assert spoken >= set(logs.ARTIFACTS)
     assert {record.artifact for record in recorded("graph_code", "guards")} == {"graph_code", "guards"}
 
 
@@ -62,6 +67,57 @@ def test_symbols_and_decisions():
     text = next(record.text for record in recorded("dynamic"))
     assert "create_symbol s0 = 5" in text and "for L['x'].size()[0]" in text
     assert "[guard added] at " in text and "in program" in text
+
+
+TOTAL = 0
+
+
+class Counts:
+    def __init__(self):
+        self.calls, self.last = 0, None
+
+
+def with_effects(x, items, counts, queue):
+    global TOTAL
+    items.append(1)
+    TOTAL += 1
+    counts.calls += 1
+    del counts.last
+    heapq.heappush(queue, 2)
+    warnings.warn("told")
+    made = [x]
+    made.append(x)
+    items.append(2)
+    return x * random.random()
+
+
+def test_side_effects_are_told_at_the_lines_that_have_them():
+    compiled = tracer.optimize()(with_effects)
+    with logs.capture("side_effects") as records, pytest.warns(UserWarning):
+        compiled(torch.randn(3), [], Counts(), [])
+    lines = records[0].text.splitlines()
+    assert lines[0].startswith("SIDE EFFECTS: with_effects test_logs_of_a_trace.py:")
+    told, effect = {}, ""
+    for line in lines[1:]:
+        if line.startswith(" - "):
+            effect = line.removeprefix(" - ")
+        else:
+            told.setdefault(effect, []).append(line.partition(f" in {with_effects.__name__}: ")[2])
+    assert told == {
+        "draw: Random.random": ["return x * random.random()"],
+        "call: warn": ['warnings.warn("told")'],
+        "change of list L['items']": ["items.append(1)", "items.append(2)"],
+        "store attribute L['counts'].calls": ["counts.calls += 1"],
+        "delete attribute L['counts'].last": ["del counts.last"],
+        "change of list L['queue']": ["heapq.heappush(queue, 2)"],
+        "store global TOTAL": ["TOTAL += 1"],
+    }
+
+
+def test_a_frame_without_side_effects_is_not_told_of():
+    with logs.capture("side_effects") as records:
+        tracer.optimize()(callee)(torch.randn(3))
+    assert not records
 
 
 def test_a_break_is_told_once_with_its_place():

@@ -48,7 +48,16 @@ def emit(artifact: str, text: str | Callable[[], str]) -> None:
 
 
 def set_logs(*, all: bool | None = None, **artifacts: bool) -> None:
-    """Switches artifacts on or off: `set_logs(graph=True, guards=True)`, `set_logs(all=False)`; others stay."""
+    """Switches artifacts on or off: `set_logs(graph=True, guards=True)`, `set_logs(all=False)`; others stay.
+
+    Raises ValueError for an artifact that there is not, with the nearest names.
+
+    ```python
+    tracer.set_logs(graph_code=True)
+    tracer.compile(lambda x: x + 1)(torch.ones(3))
+    tracer.set_logs(all=False)
+    ```
+    """
     for name in artifacts:
         if name not in ARTIFACTS:
             raise ValueError(_unknown(name))

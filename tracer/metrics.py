@@ -39,6 +39,15 @@ def add_callback(callback: Callable[[Event], None], kind: str | None = None) -> 
 
     What a callback raises is logged, and goes no further. It is called on the thread where it happened, and is not to
     call compiled functions.
+    Kinds: `compile, merge, load, recompile, break, miss, skip, limit, evict, timeout`; ValueError for another.
+
+    ```python
+    seen = []
+    stop = tracer.add_callback(seen.append, "compile")
+    tracer.compile(lambda x: x + 1)(torch.ones(2))
+    stop()
+    assert seen[0].kind == "compile" and seen[0].seconds > 0
+    ```
     """
     if kind is not None and kind not in EVENTS:
         raise ValueError(f"there is no event {kind!r}; there are {', '.join(EVENTS)}")

@@ -136,16 +136,6 @@ def is_allowed(function: object) -> bool:
     return graph_policy.get(function) == "allow"
 
 
-def is_disallowed(function: object) -> bool:
-    """Whether a call of the function must break the graph (or, forbidden, is an error)."""
-    return graph_policy.get(function) in ("disallow", "forbid")
-
-
-def is_forbidden(function: object) -> bool:
-    """Is an error where it is traced."""
-    return graph_policy.get(function) == "forbid"
-
-
 def has_constant_result(function: object) -> bool:
     """Is called while tracing, and gives a constant: marked here, or for torch.compile."""
     if type(function) is FunctionType and function.__dict__.get(_TORCHS_CONSTANT) is True:

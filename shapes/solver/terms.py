@@ -42,7 +42,6 @@ class Terms:
         self._core = z3.z3core
         self._ref = self.context.ref()
         self._int_sort = z3.IntSort(self.context)
-        self._bool_sort = z3.BoolSort(self.context)
 
     def solver(self) -> Any:
         """An empty incremental solver; Ctrl-C stays Python's."""

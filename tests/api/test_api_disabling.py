@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import tracer
-from tracer import _C
+from tracer import _C, user_marks
+from tracer.exc import UserError
 
 X = torch.ones(3)
 
@@ -179,9 +180,83 @@ def test_a_disallowed_function_breaks_the_graph(graphs):
         fn = tracer.optimize(graphs.backend)(lambda x: torch.sub(x + 1, 1) * 2)
         assert torch.equal(fn(X), X * 2) and len(graphs) == 2
     finally:
-        from tracer import user_marks
-
         user_marks.graph_policy.discard(torch.sub)
+
+
+def test_a_disallowed_python_function_runs_in_cpython_with_all_that_it_calls(graphs):
+    @tracer.disallow_in_graph
+    def by_cpython(x):
+        assert not tracer.is_compiling()
+        return plus_one(x.sin()).cos()
+
+    fn = tracer.optimize(graphs)(lambda x: by_cpython(x * 3) * 2)
+    assert torch.equal(fn(X), by_cpython(X * 3) * 2)
+    assert graphs.count == 2 and graphs.operations == 2
+
+
+class Doubling:
+    def __call__(self, x):
+        return x * 2
+
+    def method(self, x):
+        return x * 3
+
+
+def forbidden_things():
+    def function(x):
+        return x + 1
+
+    owner, module = Doubling(), torch.nn.ReLU()
+    yield "function", function, lambda x: function(x)
+    yield "given to map", function, lambda x: list(map(function, [x]))
+    yield "torch", torch.sub, lambda x: torch.sub(x, 1)
+    yield "method of tensors", torch.Tensor.mul, lambda x: x.mul(2)
+    yield "bound method", owner.method, lambda x: owner.method(x)
+    yield "object", owner, lambda x: owner(x)
+    yield "module", module, lambda x: module(x)
+    yield "class", Doubling, lambda x: Doubling()(x)
+    yield "compiled", (compiled := tracer.optimize()(plus_one)), lambda x: compiled(x)
+
+
+@pytest.mark.parametrize(("forbidden", "program"), [pytest.param(*rest, id=name) for name, *rest in forbidden_things()])
+def test_a_forbidden_call_in_traced_code_is_an_error_at_its_line(forbidden, program):
+    tracer.forbid_in_graph(forbidden)
+    try:
+        with pytest.raises(UserError, match="tracer.forbid_in_graph forbids that\n  Hint: .*disallow_in_graph") as caught:
+            tracer.optimize()(program)(X)
+        assert caught.value.where.lineno == program.__code__.co_firstlineno and program(X) is not None
+    finally:
+        user_marks.graph_policy.discard(getattr(forbidden, "__func__", forbidden))
+
+
+def test_a_handler_in_the_program_does_not_catch_a_forbidden_call():
+    @tracer.forbid_in_graph
+    def never(x):
+        return x + 1
+
+    @tracer.optimize()
+    def fn(x):
+        try:
+            return never(x)
+        except Exception:
+            return x
+
+    with pytest.raises(UserError):
+        fn(X)
+
+
+def test_a_forbidden_function_that_cpython_calls_is_not_traced(graphs):
+    @tracer.forbid_in_graph
+    def never(x):
+        return x + 1
+
+    @tracer.disable(recursive=False)
+    def calls(x):
+        return never(x), plus_one(x)
+
+    fn = tracer.optimize(graphs)(lambda x: calls(x * 2)[0] * 2)
+    assert torch.equal(fn(X), (X * 2 + 1) * 2)
+    assert graphs.operations == 3  # without the sum in `never`
 
 
 def test_an_assumed_constant_is_called_once(graphs):

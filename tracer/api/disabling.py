@@ -79,6 +79,16 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
     `recursive=False`: not `fn` itself, but what it calls. Without `fn`: a decorator, and a context manager.
     `reason` is shown where the graph breaks. A function that was compiled becomes the plain one again.
+    Raises TypeError for what cannot be called.
+
+    ```python
+    @tracer.disable(reason="it talks to a server")
+    def fetch(x):
+        return x + 1
+
+    with tracer.disable():
+        fetch(torch.ones(2))
+    ```
     """
     if fn is None:
         return DisabledScope(reason) if recursive else functools.partial(disable, recursive=False, reason=reason)
@@ -86,7 +96,15 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def run(fn: Any = None) -> Any:
-    """Calls `fn` so that entries are used where they match and nothing is traced; without `fn` a context manager."""
+    """Calls `fn` so that entries are used where they match and nothing is traced; without `fn` a context manager.
+
+    ```python
+    compiled = tracer.compile(lambda x: x + 1)
+    with tracer.run():
+        compiled(torch.ones(2))  # no entry yet: runs in CPython
+    assert not tracer.region_of(compiled).entries()
+    ```
+    """
     return RunOnlyScope() if fn is None else RunOnlyScope()(fn)
 
 

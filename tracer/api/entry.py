@@ -73,6 +73,16 @@ def optimize(
     `disable=True` makes it the identity. `recompile_limit` overrides the setting of that name.
     `guard_fail_fn(failure)` is called with the guard that made a recompile needed, `guard_export_fn(guards)` with the
     guards of each new entry, and `guard_filter_fn(guards) -> list[bool]` says which to keep.
+    Raises InvalidBackend, and UserError for what cannot be compiled, at the decoration; what else `tracer.exc` lists, at a call.
+    Frames of callees are found by the hook of PEP 523.
+
+    ```python
+    @tracer.optimize("eager", fullgraph=True)
+    def double(x):
+        return x * 2
+
+    assert torch.equal(double(torch.ones(3)), torch.full((3,), 2.0))
+    ```
     """
     if disable:
         return Identity()
@@ -119,6 +129,12 @@ def compile(
     """`optimize` in the shape of `torch.compile`: takes the function or module first, or is a decorator without it.
 
     `mode` and `options` are the backend's, as `backend="inductor"` knows them; `name` is how logs call the region.
+    Raises as `optimize` does. The parameters that torch.compile has, too, mean what they mean there.
+
+    ```python
+    model = tracer.compile(torch.nn.Linear(4, 2), dynamic=True)
+    assert model(torch.ones(3, 4)).shape == (3, 2)
+    ```
     """
     if disable:
         return Identity() if fn is None else fn
@@ -146,6 +162,12 @@ def compile_module(
     """Compiles a module in place and returns it: methods of it that call the module (`generate`) run compiled too.
 
     Other instances of its class stay as they are; copies and pickles of it are plain modules.
+    Its parameters are those of `compile`. Raises UserError for what is no module.
+
+    ```python
+    model = tracer.compile_module(torch.nn.Linear(4, 2))
+    assert type(model) is torch.nn.Linear and model(torch.ones(3, 4)).shape == (3, 2)
+    ```
     """
     if not isinstance(module, torch.nn.Module):
         raise UserError(f"compile_module expects an nn.Module, not {type(module).__name__}", hint="use tracer.compile.")

@@ -60,6 +60,11 @@ def export(
     tensors that the call writes to are put back.
     Raises Unsupported where the graph would break, and UserError for what one graph cannot hold: a change of the program's
     objects, and inputs and outputs that are neither arguments, parameters nor results of the graph.
+
+    ```python
+    module, guards = tracer.export(lambda x: x.sum(0), dynamic_shapes={"x": {0: torch.export.Dim("batch")}})(torch.ones(3, 4))
+    assert torch.equal(module(torch.ones(5, 4)), torch.full((4,), 5.0))
+    ```
     """
     if (decomposition_table or pre_dispatch) and not aten_graph:
         raise UserError("decomposition_table and pre_dispatch speak of ATen's operators", hint="pass aten_graph=True, too.")

@@ -6,12 +6,13 @@ later mark.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import torch
 
-from tracer import user_marks
+from tracer import _C, user_marks
 from tracer.exc import UserError
 from tracer.user_marks import DimMark
 
@@ -24,13 +25,29 @@ def mark_dynamic(t: torch.Tensor, dims: Dims, *, min: int | None = None, max: in
 
     `min` and `max` bound every size that will come (inclusive); without a `min`, sizes 0 and 1 take their own entries.
     Raises IndexError for a dim that `t` has not, TypeError and ValueError for bounds that are no sizes.
+    A program that fixes the size raises ConstraintViolationError at its first call.
+
+    ```python
+    x = torch.ones(4, 3)
+    tracer.mark_dynamic(x, 0, min=2, max=64)
+    compiled = tracer.compile(lambda x: x * x.shape[0])
+    compiled(x), compiled(torch.ones(9, 3))
+    assert len(tracer.region_of(compiled).entries()) == 1
+    ```
     """
     _check_bounds(min, max)
     _mark("mark_dynamic", t, dims, DimMark("dynamic", min, max))
 
 
 def maybe_mark_dynamic(t: torch.Tensor, dims: Dims) -> None:
-    """As `mark_dynamic`, but a program that fixes the size may."""
+    """As `mark_dynamic`, but a program that fixes the size may.
+
+    ```python
+    x = torch.ones(4)
+    tracer.maybe_mark_dynamic(x, 0)
+    assert tracer.compile(lambda x: x + (1 if x.shape[0] == 4 else 2))(x).sum() == 8
+    ```
+    """
     _mark("maybe_mark_dynamic", t, dims, DimMark("maybe_dynamic"))
 
 
@@ -38,6 +55,12 @@ def mark_static(t: Any, dims: Dims | None = None) -> Any:
     """These dims (all, if none is given) are constants of the graph, however they vary: each size retraces.
 
     A module, or a class of modules, is returned as it is: what a module holds is static unless marked otherwise.
+    Raises IndexError for a dim that `t` has not, TypeError for what is no tensor.
+
+    ```python
+    x = torch.ones(4, 3)
+    tracer.mark_static(x, 1)
+    ```
     """
     if isinstance(t, torch.nn.Module) or (isinstance(t, type) and issubclass(t, torch.nn.Module)):
         return t
@@ -45,13 +68,31 @@ def mark_static(t: Any, dims: Dims | None = None) -> Any:
 
 
 def mark_unbacked(t: torch.Tensor, dims: Dims, *, min: int | None = None, max: int | None = None) -> None:
-    """The sizes of these dims are not looked at: one graph serves all, 0 and 1 too; branching on one breaks it."""
+    """The sizes of these dims are not looked at: one graph serves all, 0 and 1 too; branching on one breaks it.
+
+    Raises as `mark_dynamic` does.
+
+    ```python
+    x = torch.ones(4)
+    tracer.mark_unbacked(x, 0)
+    compiled = tracer.compile(lambda x: x * 2, fullgraph=True)
+    compiled(x), compiled(torch.ones(1))
+    assert len(tracer.region_of(compiled).entries()) == 1
+    ```
+    """
     _check_bounds(min, max)
     _mark("mark_unbacked", t, dims, DimMark("unbacked", min, max))
 
 
 def mark_static_address(t: torch.Tensor, guard: bool = True) -> None:
-    """Says that a tensor stays where it is in memory. Accepted and not needed: tensors reach graphs as inputs."""
+    """Says that a tensor stays where it is in memory. Accepted and not needed: tensors reach graphs as inputs.
+
+    Raises TypeError for what is no tensor.
+
+    ```python
+    tracer.mark_static_address(torch.ones(3))
+    ```
+    """
     _require_tensor("mark_static_address", t)
 
 
@@ -89,23 +130,74 @@ def _check_bounds(low: object, high: object) -> None:
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """The function (or each of a list) enters graphs as one call, untraced; it must be a function of its arguments."""
+    """The function (or each of a list) enters graphs as one call, untraced; it must be a function of its arguments.
+
+    Returns what it was given. Raises UserError for what cannot be called.
+
+    ```python
+    @tracer.allow_in_graph
+    def shifted(x):
+        return x.sin() + 1
+
+    compiled = tracer.compile(lambda x: shifted(x) * 2)
+    compiled(torch.ones(3))
+    assert [node.name for node in tracer.region_of(compiled).entries()[0].guarded_code.graph.graph.nodes][1] == "shifted"
+    ```
+    """
     return _policy("allow_in_graph", fn, "allow")
 
 
 def disallow_in_graph(fn: Any) -> Any:
-    """A call of this function (or of each of a list) breaks the graph and runs in CPython."""
+    """A call of this function (or of each of a list) breaks the graph and runs in CPython, with all that it calls.
+
+    Unlike `disable` it leaves the function as it is, and takes C functions, too. Returns what it was given. Raises UserError for
+    what cannot be called.
+
+    ```python
+    @tracer.disallow_in_graph
+    def by_cpython(x):
+        return x + 1
+
+    assert tracer.compile(lambda x: by_cpython(x * 2) * 3)(torch.ones(1)) == 9
+    ```
+    """
     return _policy("disallow_in_graph", fn, "disallow")
 
 
 def forbid_in_graph(fn: Any) -> Any:
-    """Tracing a call of this function is an error."""
+    """A call of this function (or of each of a list) in traced code is a UserError that says where the call is.
+
+    Calls that CPython makes, outside of compiled code or where the graph is broken, run, and are not traced. Returns what it was
+    given. Raises UserError for what cannot be called.
+
+    ```python
+    @tracer.forbid_in_graph
+    def load_weights(x):
+        return x
+
+    try:
+        tracer.compile(lambda x: load_weights(x) + 1)(torch.ones(3))
+    except tracer.exc.UserError as error:
+        print(error)
+    ```
+    """
     return _policy("forbid_in_graph", fn, "forbid")
 
 
 def assume_constant_result(fn: F) -> F:
     """The function is called while tracing only, with the arguments of that call; its result is a constant, and nothing guards
-    that it stays so."""
+    that it stays so.
+
+    Raises UserError for what cannot be called.
+
+    ```python
+    @tracer.assume_constant_result
+    def version():
+        return 3
+
+    assert tracer.compile(lambda x: x * version())(torch.ones(1)) == 3
+    ```
+    """
     if not callable(fn):
         raise UserError(f"assume_constant_result decorates functions; got {fn!r}")
     user_marks.constant_result.set(fn)
@@ -113,10 +205,17 @@ def assume_constant_result(fn: F) -> F:
 
 
 def _policy(who: str, fn: Any, policy: str) -> Any:
-    functions = list(fn) if isinstance(fn, (list, tuple)) else [fn]
+    functions = [_function_of(each) for each in (fn if isinstance(fn, (list, tuple)) else [fn])]
     for function in functions:
         if not callable(function):
             raise UserError(f"{who} takes functions; got {function!r}")
     for function in functions:
         user_marks.graph_policy.set(function, policy)
+        if policy != "allow" and isinstance(function, types.FunctionType):
+            _C.never_trace(function.__code__, callees=True)  # where CPython calls it, it is no frame of its own
     return fn
+
+
+def _function_of(fn: Any) -> Any:
+    """The object that traced code calls: methods are bound anew at each access."""
+    return fn.__func__ if isinstance(fn, (types.MethodType, staticmethod, classmethod)) else fn

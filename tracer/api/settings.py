@@ -80,7 +80,14 @@ def display_name(target: object) -> str:
 
 
 def region_of(compiled: Any) -> RegionState | None:
-    """The region of a compiled function, method, object or module; None for what was never compiled. A region is its own."""
+    """The region of a compiled function, method, object or module; None for what was never compiled. A region is its own.
+
+    ```python
+    compiled = tracer.compile(lambda x: x + 1)
+    compiled(torch.ones(3))
+    print(tracer.region_of(compiled).entries()[0].guarded_code.guards_text)
+    ```
+    """
     if _is_region(compiled):
         return compiled
     if isinstance(compiled, functools.partial):
@@ -107,6 +114,13 @@ def reset() -> None:
     """Forgets every entry, and what was learnt about varying sizes, in every region of the process.
 
     Decorated objects stay decorated; they trace again at their next call.
+
+    ```python
+    compiled = tracer.compile(lambda x: x + 1)
+    compiled(torch.ones(3))
+    tracer.reset()
+    assert not tracer.region_of(compiled).entries()
+    ```
     """
     machinery = sys.modules.get("tracer.runtime.region_state")
     if machinery is not None:

@@ -41,6 +41,14 @@ def set_stance(stance: str = "default") -> Stance:
     the original and shows its sizes, the next is traced with those that vary as symbols.
 
     `with set_stance(...):` ends with the block; `@set_stance(...)` holds for the calls of a function.
+    Raises UserError for another name.
+
+    ```python
+    compiled = tracer.compile(lambda x: x + 1)
+    with tracer.set_stance("force_eager"):
+        compiled(torch.ones(3))
+    assert not tracer.region_of(compiled).entries()
+    ```
     """
     if stance not in stances.STANCES:
         known = ", ".join(map(repr, stances.STANCES))

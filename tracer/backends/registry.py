@@ -53,6 +53,15 @@ def register_backend(
 
     `real_inputs=True` hands it the program's own tensors in place of fake ones, and each compile serves only calls with
     these sizes and ints. Raises ValueError for a taken name.
+
+    ```python
+    @tracer.register_backend("counting")
+    def counting(gm, example_inputs):
+        print(len(gm.graph.nodes))
+        return gm.forward
+
+    tracer.compile(lambda x: x + 1, backend="counting")(torch.ones(2))
+    ```
     """
     if isinstance(compiler_fn, str):
         compiler_fn, name = name if callable(name) else None, compiler_fn
@@ -71,7 +80,12 @@ def register_backend(
 
 
 def list_backends() -> list[str]:
-    """The names that `backend=` accepts, sorted."""
+    """The names that `backend=` accepts, sorted.
+
+    ```python
+    assert {"eager", "aot_eager", "inductor"} <= set(tracer.list_backends())
+    ```
+    """
     return sorted({*_BUILT_IN, *_registered, *_announced()})
 
 

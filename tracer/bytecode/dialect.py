@@ -43,8 +43,6 @@ class Dialect:
     keyword_call: str | None = None
     #: Opcodes whose argument holds two fast locals, (arg >> 4, arg & 15).
     local_pairs: frozenset[str] = frozenset()
-    #: Cell operations index the array of all locals, cells and free variables (else cells + free only).
-    cells_in_locals: bool = True
     #: Opcodes after which control never goes on to the next instruction (jumps included).
     final_ops: frozenset[str] = frozenset()
     #: Abstract jump of the assembler -> its (forward, backward) spelling.

@@ -10,8 +10,10 @@ from typing import Any
 
 from tracer.effects.cached_results import Kept
 from tracer.effects.lifetimes import give_up, give_up_attribute, give_up_object
+from tracer.effects.places import EffectPlaces, ToldEffect
 from tracer.effects.random_draws import Draw
 from tracer.graph_breaks import unsupported
+from tracer.locations import UserLocation
 from tracer.protocol.variable import VariableTracker
 
 
@@ -23,10 +25,16 @@ DELETED = Deleted()
 AttributeValue = VariableTracker | Deleted
 
 
+def _name(function: Any) -> str:
+    return getattr(function, "__qualname__", None) or type(function).__qualname__
+
+
 class Effects:
     """Mutations, in the order in which each target was first changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: Callable[[], UserLocation | None] = lambda: None) -> None:
+        """`where` gives the line that is traced now."""
+        self._places = EffectPlaces(where)
         self.mutated: dict[VariableTracker, None] = {}
         self._attributes: dict[VariableTracker, dict[str, AttributeValue]] = {}
         self._set_again: set[tuple[VariableTracker, str]] = set()  # deleted first: they come last in their __dict__
@@ -40,6 +48,11 @@ class Effects:
 
     def mutate(self, target: VariableTracker) -> None:
         """`target`'s contents are about to change."""
+        self._begin(target)
+        self._places.note(target)
+
+    def _begin(self, target: VariableTracker) -> None:
+        """`target`, or an attribute of it, is about to change."""
         if target in self.kept.parts:
             unsupported("change-of-a-cached-result", value=target.describe())
         self._tell(target)
@@ -48,7 +61,8 @@ class Effects:
     def draw(self, draw: Draw) -> int:
         """A generator of random numbers is used, or made. Which draw it is."""
         if draw.generator is not None:
-            self.mutate(draw.generator)
+            self._begin(draw.generator)
+        self._places.note("draw", len(self.draws))
         self.draws.append(draw)
         return len(self.draws) - 1
 
@@ -58,7 +72,8 @@ class Effects:
 
     def store_attribute(self, target: VariableTracker, name: str, value: AttributeValue) -> None:
         self._give_up_attribute(target, name)
-        self.mutate(target)
+        self._begin(target)
+        self._places.note(target, name)
         attributes = self._attributes.setdefault(target, {})
         if attributes.get(name) is DELETED:
             del attributes[name]
@@ -68,7 +83,8 @@ class Effects:
     def delete_attribute(self, target: VariableTracker, name: str, existed: bool) -> None:
         """`existed`: before the frame ran; what the trace itself has stored is forgotten."""
         self._give_up_attribute(target, name)
-        self.mutate(target)
+        self._begin(target)
+        self._places.note(target, name)
         attributes = self._attributes.setdefault(target, {})
         attributes.pop(name, None)
         if existed:
@@ -122,6 +138,7 @@ class Effects:
         elif isinstance(stored, VariableTracker):
             give_up((stored,), f"the global {name!r}")
         self._tell(None)
+        self._places.note("global", id(globals_), name)
         self._global_dicts[id(globals_)] = globals_
         self._globals[id(globals_), name] = value
 
@@ -135,7 +152,26 @@ class Effects:
     def defer(self, call: Any) -> None:
         """The output code makes a call, after the graph."""
         self._tell(None)
+        self._places.note("call", len(self.calls))
         self.calls.append(call)
+
+    def told(self) -> Iterator[ToldEffect]:
+        """What the output code replays on what existed before the frame ran."""
+        for index, draw in enumerate(self.draws):
+            yield self._places.told(f"draw: {_name(draw.function)}", "draw", index)
+        for index, call in enumerate(self.calls):
+            yield self._places.told(f"call: {_name(call.function)}", "call", index)
+        for target in self.mutated:
+            if target.source is None:
+                continue
+            if (target,) in self._places:
+                yield self._places.told(f"change of {target.python_type().__name__} {target.source.name}", target)
+            for name, value in self.attributes(target).items():
+                verb = "delete" if value is DELETED else "store"
+                yield self._places.told(f"{verb} attribute {target.source.name}.{name}", target, name)
+        for globals_, name, value in self.stored_globals():
+            verb = "delete" if value is DELETED else "store"
+            yield self._places.told(f"{verb} global {name}", "global", id(globals_), name)
 
     def __bool__(self) -> bool:
         return bool(self.mutated or self._globals or self.calls)

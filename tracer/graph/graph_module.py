@@ -12,6 +12,7 @@ import torch
 from torch import fx
 from torch.fx import graph_module as fx_graph_module
 
+from tracer.graph.keyword_calls import make_printable
 from tracer.graph.output_graph import OutputGraph
 
 
@@ -35,6 +36,7 @@ def module_of(graph: fx.Graph, attributes: torch.nn.Module | dict[str, Any]) -> 
         node.meta.pop("pure", None)
         if node.op.startswith("call_"):
             node.meta["source_fn_stack"] = [(node.name, node.target)]
+            make_printable(node)
     gm = fx.GraphModule(attributes, graph, class_name="GraphModule")
     _release_source_with(type(gm).forward.__code__)
     return gm

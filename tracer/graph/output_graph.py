@@ -19,7 +19,7 @@ from torch.fx.node import map_arg
 from tracer import config
 from tracer.graph.fake_rules import fake_form, fake_method
 from tracer.graph.fakes.exchanged_data import exchanged_at
-from tracer.graph.fakes.fake_tensors import FakeWorld, expr_of, is_leaf, is_symbolic, symbols_in
+from tracer.graph.fakes.fake_tensors import FakeWorld, expr_of, is_leaf, symbols_in
 from tracer.graph.fakes.function_views import FunctionViews
 from tracer.graph.fakes.input_memory import InputMemory
 from tracer.graph.fakes.wrapper_fakes import WrapperFake, refuse_overridden, wrappers_in
@@ -406,8 +406,3 @@ def input_name(source: Source) -> str:
 
 def _target_name(target: object) -> str:
     return target if isinstance(target, str) else getattr(target, "__name__", repr(target))
-
-
-def graph_value(example: Any) -> bool:
-    """Whether an operation's result lives in the graph."""
-    return isinstance(example, torch.Tensor) or is_symbolic(example)

@@ -37,6 +37,7 @@ from tracer.variables.functions.python_functions import (
 )
 from tracer.variables.iteration import ItemIterator
 from tracer.variables.iterators.generators import GeneratorVariable
+from tracer.variables.marked_calls import heed_marks, name_of
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.arrays import NdarrayVariable
 from tracer.variables.tensors.overrides import base_method
@@ -196,8 +197,7 @@ class Calls:
         function = callee.value
         if _is_of_torch(function):
             tx.trace.torch_calls += 1
-        if user_marks.is_disallowed(function):
-            unsupported("disallowed-in-graph", function=name_of(function))
+        heed_marks(tx, function)
         if user_marks.has_constant_result(function):
             return self.call_now(function, args, kwargs)
         if tx.may_override(function, args, kwargs):
@@ -320,9 +320,3 @@ def _is_of_torch(function: Any) -> bool:
     """Also of what nobody knows where it is from."""
     module = getattr(getattr(function, "__objclass__", function), "__module__", None)
     return not isinstance(module, str) or module.partition(".")[0] == "torch"
-
-
-def name_of(function: Any) -> str:
-    module = getattr(function, "__module__", None)
-    name = getattr(function, "__qualname__", None) or repr(function)
-    return f"{module}.{name}" if module else name

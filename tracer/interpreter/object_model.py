@@ -49,6 +49,7 @@ from tracer.variables.exceptions.exceptions import ExceptionVariable, new_os_err
 from tracer.variables.functions.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.functions.python_functions import UserFunctionVariable
 from tracer.variables.iteration import SequenceIterator
+from tracer.variables.marked_calls import heed_marks
 from tracer.variables.objects.instance_dict import InstanceDictVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.overrides import is_traceable_subclass
@@ -166,6 +167,7 @@ class ObjectModel(BaseMethods):
         """cls(*args, **kwargs)"""
         tx: Any = self
         value = cls.value
+        heed_marks(tx, value)
         model = model_of(value)
         if model is not None:
             return invoke(model, (tx, *args), kwargs)

@@ -23,7 +23,6 @@ from tracer.variables.values.symbolic import SymNodeVariable
 
 _MIRROR = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
 _REPEATED = (str, bytes, bytearray, list, tuple, collections.deque)
-_VALUE_TYPES = (int, float, complex, str, bytes, tuple, frozenset)
 
 
 class _SortKey:

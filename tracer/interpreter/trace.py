@@ -65,7 +65,7 @@ class Trace:
         self.output.runs_as_written = runs_as_written
         self.output.memory = None if runs_as_written else InputMemory()
         world.fake_mode.dispatched = self._dispatched
-        self.effects = Effects()
+        self.effects = Effects(self.user_location)
         self.torch_state = TorchState(self.output)
         self.overrides = OverrideState()
         self.builder = VariableBuilder(self)
@@ -199,6 +199,13 @@ class Trace:
 
     def location(self) -> UserLocation | None:
         return None if self.frame is None else self.frame.location()
+
+    def user_location(self) -> UserLocation | None:
+        """As `location`, but in a polyfill the line that called it."""
+        frame = self.frame
+        while frame is not None and frame.is_polyfill and frame.parent is not None:
+            frame = frame.parent
+        return None if frame is None else frame.location()
 
     def break_step(self) -> int | None:
         return None if self.frame is None else self.frame.break_step()

@@ -128,7 +128,7 @@ class InstructionTranslator(Operations):
         return self.result
 
     def _log_step(self, inst: Instruction) -> None:
-        logs.emit("trace", lambda: _trace_line(inst.opname, inst.argval, self.stack, self.depth))
+        logs.emit("trace", lambda: trace_line(inst.opname, inst.argval, self.stack, self.depth))
 
     def unwind(self, raised: ObservedException) -> None:
         """Continues at the handler of the current instruction, or lets the exception out of this frame."""
@@ -237,7 +237,7 @@ class InstructionTranslator(Operations):
         return frames[:inner]
 
 
-def _trace_line(opname: str, argval: Any, stack: Iterable[Any], depth: int = 0) -> str:
+def trace_line(opname: str, argval: Any, stack: Iterable[Any], depth: int = 0) -> str:
     """`TRACE LOAD_GLOBAL y [ConstantVariable(1), TensorVariable()]`; indented by the depth of inlining."""
     argument = "" if argval is None else f" {argval}"
     return f"{'  ' * depth}TRACE {opname}{argument} [{', '.join(map(str, stack))}]"

@@ -254,6 +254,8 @@ class FrameConversion:
                 compiled = plainly(compiled)
         fetched = guards.fetchable(trace.output.guards, [item.source for item in inputs], function.__code__, function.__globals__)
         result = builder.build(body, graph_name, compiled, inputs, fetched if compiled is not None else ())
+        if trace.effects or trace.effects.draws:
+            logs.emit("side_effects", lambda: log_texts.side_effects(function.__code__, trace.effects.told()))
         logs.emit("bytecode", lambda: log_texts.bytecode("ORIGINAL BYTECODE", function.__code__))
         logs.emit("bytecode", lambda: log_texts.bytecode("MODIFIED BYTECODE", result.code))
         return self._guarded(trace, result, gm, graph_name)

@@ -214,6 +214,12 @@ def record(directory: str | os.PathLike[str]) -> Callable[[], None]:
 
     `python -m tracer report DIRECTORY` makes a page of it. What was compiled before is not told, so begin early; the requests
     that hit are counted for entries that are made from now on. A process records to one place at a time: the last wins.
+
+    ```python
+    stop = tracer.record("records")
+    tracer.compile(lambda x: x + 1)(torch.ones(3))
+    stop()
+    ```
     """
     global _current
     if _current is not None:

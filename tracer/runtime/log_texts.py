@@ -131,8 +131,13 @@ def bytecode(heading: str, code: CodeType) -> str:
     return f"{heading} {place}\n{out.getvalue().rstrip()}\n"
 
 
-def trace_starts(place: UserLocation, depth: int = 0) -> str:
-    return f"{'  ' * depth}TRACE starts_line {place.with_code()}"
+def side_effects(code: CodeType, effects: Iterable[tuple[str, Iterable[UserLocation]]]) -> str:
+    """What the output code replays behind the graph, each with the lines of the program that did it."""
+    lines = [f"SIDE EFFECTS: {function_name(code)} {short_place(code)}"]
+    for words, places in effects:
+        lines.append(f" - {words}")
+        lines += [f"      at {place.with_code()}" for place in places]
+    return "\n".join(lines)
 
 
 # --------------------------------------------------------------------------------------------- guards

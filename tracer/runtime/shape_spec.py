@@ -39,6 +39,13 @@ class ShapeSpec:
     say items too), the dims a list or a dict from dim to what is found there: a name, an expression over names, a number, or a
     `torch.export.Dim`. Of an argument that is an int, the one thing that stands there is the int. What is None or left out is
     not declared. What has no bounds is 1 or more; (min, max) and (min, max, multiple_of) bound it.
+    Raises UserError for what cannot be read.
+
+    ```python
+    spec = tracer.ShapeSpec({"x": ["B", "S"]}, B=(1, 8), S=(1, 64))
+    compiled = tracer.compile(lambda x: x.flatten(), shapes=spec)
+    assert tracer.precompile(compiled, example=(torch.ones(3, 5),)).certified
+    ```
     """
 
     def __init__(self, shapes: Mapping[str, Any] | str, relations: Sequence[str] = (), **sizes: Any) -> None:

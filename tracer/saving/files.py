@@ -74,6 +74,17 @@ def save(fn: Any, path: str | os.PathLike[str]) -> Saving:
     Entries that hold what no other process has (a graph that breaks, an object of the program's own, what another backend than
     eager made) are not saved, and the result says why. The file is written whole or not at all. Raises UserError for what was not
     compiled.
+
+    ```python
+    def double(x):
+        return x * 2
+
+    compiled = tracer.compile(double)
+    compiled(torch.ones(3))
+    print(tracer.save(compiled, "entries"))
+    again = tracer.compile(double)
+    assert tracer.load(again, "entries")
+    ```
     """
     target = target_of(fn)
     parts: list[bytes] = []
@@ -99,6 +110,7 @@ def load(fn: Any, path: str | os.PathLike[str]) -> Loading:
     entry would have served are traced as ever. So it is where the file is damaged, or none of entries. What is loaded checks the
     guards that were saved; what is there already is not loaded again, and what a loaded entry covers is retired. Raises UserError
     where there is no such file.
+    `save` has an example.
     """
     target = target_of(fn)
     state, function = target.state, target.function

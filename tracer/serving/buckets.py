@@ -63,6 +63,14 @@ def plan_buckets(
     `histogram`: how often each batch size comes, or the sizes themselves. `size`: the name of the batch size in the contract; may
     be left out if it has but one. Raises UserError where padding is not proved to be harmless: where the contract does not say
     that rows are independent, where relations tie the size to others, or where more than `k` sizes are told apart by the program.
+
+    ```python
+    compiled = tracer.compile(torch.nn.Linear(4, 2).eval(), shapes="input: B, _; B in 1..64")
+    with torch.no_grad():
+        assert tracer.precompile(compiled, example=(torch.ones(3, 4),)).certified
+    plan = tracer.plan_buckets({2: 900, 3: 400, 20: 90}, 2, tracer.contract(compiled))
+    assert plan.bucket_for(2) == 3 and plan.padding == 900
+    ```
     """
     counts = _counts(histogram)
     if type(k) is not int or k < 1:

@@ -129,7 +129,15 @@ class Difference:
 
 
 def contract(fn: Any) -> Contract:
-    """The contract of a compiled object: what `precompile` or `coverage` last found of it. Raises UserError before that."""
+    """The contract of a compiled object: what `precompile` or `coverage` last found of it. Raises UserError before that.
+
+    ```python
+    compiled = tracer.compile(lambda x: x.flatten() * 2, shapes="x: B, S; B in 1..8; S in 1..64")
+    tracer.precompile(compiled, example=(torch.ones(3, 5),))
+    found = tracer.contract(compiled)
+    assert found.spec() and "regions" in found.data
+    ```
+    """
     state = compiled_region(fn)
     if state.coverage is None:
         raise UserError(

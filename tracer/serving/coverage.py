@@ -115,6 +115,12 @@ def coverage(
     `spec` is by default what was declared when `fn` was compiled; `example` and `kwargs` are the arguments of one call. What
     is said holds for calls that differ from it in declared sizes only; with `strides_of_one` also for those in which a dim of
     size 1 has any stride, as in slices and transposed tensors. Raises UserError where these do not fit each other.
+
+    ```python
+    compiled = tracer.compile(lambda x: x.flatten() * 2, shapes="x: B, S; B in 1..8; S in 1..64")
+    found = tracer.coverage(compiled, example=(torch.ones(3, 5),))
+    assert found.status == "uncovered" and found.witness
+    ```
     """
     search = _Search(fn, spec, example, kwargs, rlimit)
     return search.with_ones(_Search.look) if strides_of_one else search.look()
@@ -137,6 +143,13 @@ def precompile(
     Ends with a proof ("certified"), or, when `max_entries` or `max_seconds` are spent, or something cannot be traced or told,
     with what holds instead. `progress` is called with the coverage before each trace; True prints it to stderr. What `spec`
     says is from now on what is declared of `fn`, and its entries are pinned.
+    `max_seconds` are seconds. Raises UserError where spec and example do not fit.
+
+    ```python
+    compiled = tracer.compile(lambda x: x.flatten() * 2, shapes="x: B, S; B in 1..8; S in 1..64")
+    certificate = tracer.precompile(compiled, example=(torch.ones(3, 5),))
+    assert certificate.certified, certificate
+    ```
     """
     search = _Search(fn, spec, example, kwargs, rlimit)
     report = _print if progress is True else progress or None

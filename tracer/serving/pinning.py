@@ -15,12 +15,22 @@ def pin(fn: Any, *args: Any, **kwargs: Any) -> None:
     """The entry that serves this call stays when entries are evicted for want of room. Raises UserError if none serves it.
 
     What `precompile` makes is pinned.
+
+    ```python
+    compiled = tracer.compile(lambda x: x + 1, capacity=4)
+    compiled(torch.ones(3))
+    tracer.pin(compiled, torch.ones(3))
+    tracer.unpin(compiled, torch.ones(3))
+    ```
     """
     _set_pinned(fn, True, args, kwargs)
 
 
 def unpin(fn: Any, *args: Any, **kwargs: Any) -> None:
-    """Undoes `pin`, for the entry that serves this call."""
+    """Undoes `pin`, for the entry that serves this call.
+
+    Raises UserError if none serves it. `pin` has an example.
+    """
     _set_pinned(fn, False, args, kwargs)
 
 
@@ -39,5 +49,14 @@ def _set_pinned(fn: Any, pinned: bool, args: Any, kwargs: Any) -> None:
 
 def compact(fn: Any) -> int:
     """Retires each entry whose calls another one with the same graph serves, and merges entries with the same graph where
-    one set of guards says what theirs say together; both only if it is proved. Returns how many entries there are less."""
+    one set of guards says what theirs say together; both only if it is proved. Returns how many entries there are less.
+
+    Raises UserError for what was not compiled.
+
+    ```python
+    compiled = tracer.compile(lambda x: x + 1)
+    compiled(torch.ones(3))
+    assert tracer.compact(compiled) == 0
+    ```
+    """
     return upkeep.compact(compiled_region(fn))

@@ -29,6 +29,17 @@ def seal(fn: Any, on_miss: str = "error") -> None:
     `on_miss="error"`: it raises `exc.SealedError`, which names the shape, the nearest one that is covered, and the guards that
     fail. "eager": the original runs; the first time warns. "background": the original runs, and one worker traces the call
     and installs the entry. Raises UserError for what was not compiled.
+
+    ```python
+    compiled = tracer.compile(lambda x: x + 1)
+    compiled(torch.ones(3))
+    tracer.seal(compiled)
+    try:
+        compiled(torch.ones(3, 3))
+    except tracer.exc.SealedError as error:
+        print(error)
+    tracer.unseal(compiled)
+    ```
     """
     state = compiled_region(fn)
     if on_miss not in POLICIES:
@@ -46,7 +57,10 @@ def _load_all() -> None:
 
 
 def unseal(fn: Any) -> None:
-    """Misses are traced again."""
+    """Misses are traced again.
+
+    Raises UserError for what was not compiled. `seal` has an example.
+    """
     state = region_of(fn)
     if state is not None:
         state.at_miss = None

@@ -74,6 +74,13 @@ def why(fn: Any, *args: Any, **kwargs: Any) -> Why:
 
     For each entry that does not serve it: the guard that fails, the user's line that made it, and the value that would hold; with
     declared shapes also the nearest shape that is covered. Raises UserError for what was not compiled or cannot be called so.
+
+    ```python
+    compiled = tracer.compile(lambda x: x + 1)
+    compiled(torch.ones(3))
+    assert tracer.why(compiled, torch.zeros(3)).hit
+    print(tracer.why(compiled, torch.zeros(4)))
+    ```
     """
     target = target_of(fn)
     slots = target.slots(args, kwargs)
@@ -108,7 +115,16 @@ def _nearest(target: Target, calls: Calls) -> Point | None:
 
 
 def stats(fn: Any) -> dict[str, Any]:
-    """What happened to a compiled object so far: counts, and for each entry its function, hits and kind."""
+    """What happened to a compiled object so far: counts, and for each entry its function, hits and kind.
+
+    Raises UserError for what was not compiled.
+
+    ```python
+    compiled = tracer.compile(lambda x: x + 1)
+    compiled(torch.ones(3))
+    assert tracer.stats(compiled)["compiles"] == 1
+    ```
+    """
     state = compiled_region(fn)
     entries = state.entries()
     return {

@@ -56,7 +56,7 @@ def _is_disabled(value: types.FunctionType, inner: Any) -> bool:
 
 def is_library_function(value: types.FunctionType) -> bool:
     """Whether a call of the function is not a matter of tracing through it."""
-    if user_marks.is_opaque(value) or user_marks.is_allowed(value) or user_marks.is_disallowed(value):
+    if user_marks.is_opaque(value) or value in user_marks.graph_policy:
         return True
     return model_of(value) is not None or code_model_of(value) is not None or is_in_graph(value)
 

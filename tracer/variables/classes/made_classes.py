@@ -24,12 +24,8 @@ from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.classes.type_forms import TypeFormVariable
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.tuples import TupleVariable
-from tracer.variables.functions.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
-from tracer.variables.functions.python_functions import (
-    FunctionVariable,
-    NestedFunctionVariable,
-    UserFunctionVariable,
-)
+from tracer.variables.functions.callables import BuiltinMethodVariable, CallableVariable
+from tracer.variables.functions.python_functions import NestedFunctionVariable, UserFunctionVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.values.constant import NONE
 
@@ -213,7 +209,6 @@ _SETTABLE = ("__doc__", "__annotations__", "__abstractmethods__")
 
 # -- prototypes --------------------------------------------------------------------------------------------------------
 
-_KNOWN_DESCRIPTORS = (FunctionVariable, CallableVariable, BoundMethodVariable, BuiltinMethodVariable)
 _DESCRIPTOR_METHODS = ("__get__", "__set__", "__delete__", "__set_name__")
 
 

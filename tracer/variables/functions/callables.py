@@ -14,6 +14,7 @@ from tracer.protocol.lookups import defines
 from tracer.protocol.variable import VariableTracker
 from tracer.sources import AttrSource, GenericAttrSource
 from tracer.variables.containers.lists import TupleVariable
+from tracer.variables.marked_calls import heed_marks
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
@@ -218,10 +219,12 @@ class CompiledFunctionVariable(CallableVariable):
     def resolve_call(
         self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
+        heed_marks(tx, self.value)
         return self.function.resolve_call(tx, args, kwargs)
 
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
-        return self.function.call(tx, args, kwargs)
+        target, args, kwargs = self.resolve_call(tx, args, kwargs)
+        return target.call(tx, args, kwargs)
 
 
 class PartialVariable(VariableTracker):

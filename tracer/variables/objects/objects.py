@@ -15,6 +15,7 @@ from tracer.protocol.lookups import lookup, storage_base
 from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.sources.reading import is_a, is_heap_type
 from tracer.variables.containers.tuples import TupleVariable
+from tracer.variables.marked_calls import heed_marks
 from tracer.variables.objects.instances import InstanceVariable
 from tracer.variables.values.constant import UNARY_DUNDER, ConstantVariable, boolean
 from tracer.variables.values.special_results import is_found, iterator_given, length_given, truth_given
@@ -39,6 +40,7 @@ class UserObjectVariable(InstanceVariable):
     def resolve_call(
         self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
+        heed_marks(tx, self.value, f"an object of class {self.cls.__qualname__}")
         short = tx.module_call(self)
         if short is not None:
             return short.resolve_call(tx, args, kwargs)

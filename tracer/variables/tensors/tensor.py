@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from tracer import _C, config, guards
+from tracer import _C, config, guards, user_marks
 from tracer.errors import TraceAnew
 from tracer.graph.fakes.exchanged_data import is_exchanged_leaf
 from tracer.graph.fakes.fake_tensors import is_leaf, is_symbolic
@@ -23,6 +23,7 @@ from tracer.sources import GenericAttrSource
 from tracer.sources.reading import is_a
 from tracer.variables.containers.lists import SizeVariable, TupleVariable
 from tracer.variables.containers.sequence_base import SequenceVariable
+from tracer.variables.marked_calls import heed_marks
 from tracer.variables.tensors.subscripts import WHOLE, select_symbolic, subscript
 from tracer.variables.tensors.tensor_data import exchange_data, refuse_exchanged_leaf
 from tracer.variables.tensors.tensor_methods import tensor_method
@@ -300,6 +301,8 @@ class TensorVariable(VariableTracker):
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
         self.rely_on("__getattribute__", name)
+        if user_marks.graph_policy:
+            heed_marks(tx, inspect.getattr_static(self.cls, name, None))
         if tx.trace.overrides.active:
             answer = tx.overridden_method(self, name, args, kwargs)
             if answer is not None:
