@@ -1,22 +1,25 @@
 /* tracer._C: puts the parts together. What lives where: one file per type or concern, each with its header. */
 #include "compat.h"
 
-#include "dispatch/cache_lookup.h"
-#include "guards/checklist.h"
-#include "guards/counter.h"
+#include "dispatch/active_region.h"
 #include "dispatch/decision.h"
 #include "dispatch/dispatcher.h"
 #include "dispatch/entry.h"
-#include "hook/frame_eval.h"
+#include "dispatch/frame_server.h"
 #include "dispatch/graph_call.h"
+#include "dispatch/region.h"
+#include "dispatch/steady_call.h"
+#include "guards/checklist.h"
+#include "guards/counter.h"
 #include "guards/guard_checks.h"
 #include "guards/metaclass.h"
-#include "dispatch/region.h"
 #include "guards/steady.h"
-#include "dispatch/steady_call.h"
-#include "tensors/tensor_checks.h"
-#include "hook/thread_context.h"
 #include "guards/unchanged.h"
+#include "hook/code_marks.h"
+#include "hook/eval_chain.h"
+#include "hook/frame_eval.h"
+#include "hook/thread_context.h"
+#include "tensors/tensor_checks.h"
 #include "value.h"
 
 static PyMethodDef module_methods[] = {
@@ -47,6 +50,7 @@ static struct PyModuleDef module_def = {
 static int
 fill_module(PyObject *module)
 {
+    frame_eval_init(serve_frame);
     if (PyModule_AddType(module, &Entry_Type) < 0 || PyModule_AddType(module, &Region_Type) < 0
         || PyModule_AddType(module, &Dispatcher_Type) < 0 || PyModule_AddType(module, &Unchanged_Type) < 0
         || PyModule_AddType(module, &Steady_Type) < 0 || PyModule_AddType(module, &Decision_Type) < 0
@@ -57,7 +61,7 @@ fill_module(PyObject *module)
     if (PyModule_AddFunctions(module, guard_check_methods) < 0) {
         return -1;
     }
-    if (thread_context_init() < 0 || frame_eval_init(module) < 0 || region_init(module) < 0) {
+    if (thread_context_init() < 0 || code_marks_init() < 0 || region_init(module) < 0) {
         return -1;
     }
     if (tensor_checks_init(module) < 0 || tensor_words_init(module) < 0) {

@@ -1,7 +1,6 @@
 #include "dispatch/cache_lookup.h"
 
 #include "dispatch/decision.h"
-#include "hook/frame_eval.h"
 
 /* So close to the recursion limit, a trace would meet it before the program does. */
 #define FRAMES_OF_A_TRACE 300
@@ -230,12 +229,12 @@ look_up(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry)
 LookupResult
 cache_lookup(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry)
 {
-    if (!frame_eval_is_shared(context)) {
+    if (!thread_context_is_shared(context)) {
         return look_up(context, site, bucket, entry);
     }
-    frame_eval_begin_quiet(context);
+    thread_context_begin_quiet(context);
     LookupResult result = look_up(context, site, bucket, entry);
-    frame_eval_end_quiet(context);
+    thread_context_end_quiet(context);
     return result;
 }
 
@@ -255,11 +254,11 @@ run(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
 PyObject *
 run_entry(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
 {
-    if (!frame_eval_is_shared(context)) {
+    if (!thread_context_is_shared(context)) {
         return run(context, site, entry, keep);
     }
-    frame_eval_begin_quiet(context);
+    thread_context_begin_quiet(context);
     PyObject *result = run(context, site, entry, keep);
-    frame_eval_end_quiet(context);
+    thread_context_end_quiet(context);
     return result;
 }

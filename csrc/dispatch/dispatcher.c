@@ -2,10 +2,10 @@
 
 #include <structmember.h>
 
-#include "hook/c_stack.h"
 #include "dispatch/cache_lookup.h"
-#include "hook/frame_eval.h"
 #include "dispatch/region.h"
+#include "hook/c_stack.h"
+#include "hook/code_marks.h"
 #include "hook/thread_context.h"
 
 typedef struct {

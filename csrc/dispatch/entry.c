@@ -2,7 +2,7 @@
 
 #include <structmember.h>
 
-#include "hook/frame_eval.h"
+#include "hook/code_marks.h"
 
 uint64_t entry_deaths = 0;
 

@@ -3,7 +3,7 @@
 #define TRACER_ENTRY_H
 
 #include "compat.h"
-#include "hook/frame_locals.h"
+#include "dispatch/call_site.h"
 #include "dispatch/graph_call.h"
 #include "hook/thread_context.h"
 

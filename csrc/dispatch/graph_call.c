@@ -1,7 +1,7 @@
 /* What is read of the arguments is handed to the graph as it was found: nothing runs in between that could let go of it. */
 #include "dispatch/graph_call.h"
 
-#include "hook/frame_eval.h"
+#include "hook/code_marks.h"
 
 /* ---- checking ---- */
 

@@ -2,8 +2,8 @@
 #ifndef TRACER_GRAPH_CALL_H
 #define TRACER_GRAPH_CALL_H
 
+#include "dispatch/call_site.h"
 #include "guards/checklist.h"
-#include "hook/frame_locals.h"
 #include "hook/thread_context.h"
 
 /* Inputs that lie side by side where they come from. */

@@ -2,8 +2,8 @@
 #ifndef TRACER_REGION_H
 #define TRACER_REGION_H
 
-#include "dispatch/bucket.h"
 #include "compat.h"
+#include "dispatch/bucket.h"
 #include "dispatch/entry.h"
 #include "dispatch/pointer_map.h"
 

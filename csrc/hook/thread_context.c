@@ -3,8 +3,7 @@
  * region and its claim on the frame hook. A thread-local pointer caches it. */
 #include "hook/thread_context.h"
 
-#include "hook/frame_eval.h"
-#include "dispatch/region.h"
+#include "hook/eval_chain.h"
 
 #define CAPSULE_NAME "tracer._C.ThreadContext"
 
@@ -93,10 +92,10 @@ thread_context_exchange(ThreadContext *context, Region *region)
     Region *before = context->active;
     context->active = region;
     if (region != NULL && before == NULL) {
-        frame_eval_acquire();
+        eval_chain_acquire();
     }
     else if (region == NULL && before != NULL) {
-        frame_eval_release();
+        eval_chain_release();
     }
     return before;
 }
@@ -116,27 +115,31 @@ thread_context_unmute(ThreadContext *context, Region *region)
     context->active = region;
 }
 
-PyObject *
-py_swap_active(PyObject *Py_UNUSED(module), PyObject *region)
+int
+thread_context_is_shared(const ThreadContext *context)
 {
-    if (region != Py_None && !Region_Check(region)) {
-        PyErr_Format(PyExc_TypeError, "swap_active() takes a Region or None, not %.100s", Py_TYPE(region)->tp_name);
-        return NULL;
-    }
-    ThreadContext *context = thread_context_get();
-    if (context == NULL) {
-        return NULL;
-    }
-    Region *next = region == Py_None ? NULL : (Region *)Py_NewRef(region);
-    Region *before = thread_context_exchange(context, next);
-    return before == NULL ? Py_NewRef(Py_None) : (PyObject *)before;
+    return eval_chain_is_shared(context->thread->interp);
 }
 
-PyObject *
-py_active_region(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+void
+thread_context_begin_quiet(ThreadContext *context)
 {
-    ThreadContext *context = thread_context_peek(PyThreadState_Get());
-    return Py_NewRef(context == NULL || context->active == NULL ? Py_None : (PyObject *)context->active);
+    context->quiet++;
+    eval_chain_acquire();
+}
+
+void
+thread_context_end_quiet(ThreadContext *context)
+{
+    context->quiet--;
+    eval_chain_release();
+}
+
+int
+thread_context_is_quiet(PyThreadState *thread)
+{
+    ThreadContext *context = thread_context_peek(thread);
+    return context != NULL && context->quiet > 0;
 }
 
 PyObject *

@@ -4,6 +4,7 @@
 
 #include "compat.h"
 
+/* A Python object that frames are offered to. Its inside is known to csrc/dispatch alone. */
 typedef struct Region Region;
 
 typedef enum {
@@ -56,15 +57,20 @@ Region *thread_context_exchange(ThreadContext *context, Region *region);
 Region *thread_context_mute(ThreadContext *context);
 void thread_context_unmute(ThreadContext *context, Region *region);
 
+/* Between begin and end, our evaluation function hands the frames of this thread to CPython, and not to those that others have
+ * installed: torch.compile would trace the tracer, and what the tracer has made. Needed only where is_shared() says so. */
+int thread_context_is_shared(const ThreadContext *context);
+void thread_context_begin_quiet(ThreadContext *context);
+void thread_context_end_quiet(ThreadContext *context);
+int thread_context_is_quiet(PyThreadState *thread);
+
 /* Empties the list that the arguments of the frame that starts now lie in, if they do. 0, or -1 with an exception. */
 int thread_context_let_go(ThreadContext *context);
 
 /* Python: let_go(): cached code has its arguments now. Nobody else is to keep them alive. */
 PyObject *py_let_go(PyObject *module, PyObject *unused);
 
-/* Python: swap_active(region_or_None), active_region(), set_stance_c(mode) */
-PyObject *py_swap_active(PyObject *module, PyObject *region);
-PyObject *py_active_region(PyObject *module, PyObject *unused);
+/* Python: set_stance_c(mode) */
 PyObject *py_set_stance(PyObject *module, PyObject *stance);
 
 #endif

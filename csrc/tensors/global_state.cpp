@@ -19,7 +19,7 @@
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/PyInterpreter.h>
 
-#include "hook/thread_places.h"
+#include "tensors/thread_places.h"
 
 using tracer::ThreadPlaces;
 

@@ -1,10 +1,9 @@
 /* The argument slots of a function: read from a frame that has not started, or bound from the arguments of a call. */
-#ifndef TRACER_FRAME_LOCALS_H
-#define TRACER_FRAME_LOCALS_H
+#ifndef TRACER_CALL_SITE_H
+#define TRACER_CALL_SITE_H
 
 #include "compat.h"
-
-typedef struct Region Region;
+#include "hook/thread_context.h"
 
 #define CALL_SITE_INLINE_SLOTS 16
 

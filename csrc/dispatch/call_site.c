@@ -1,5 +1,5 @@
 /* Binding follows initialize_locals() of CPython's ceval.c, for calls that succeed; all others are CPython's. */
-#include "hook/frame_locals.h"
+#include "dispatch/call_site.h"
 
 static void
 site_init(CallSite *site, Region *region, PyFunctionObject *function)
