@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 C_FILES := $(wildcard $(addprefix csrc/,*.[ch] */*.[ch] */*.cpp))
 
 .DEFAULT_GOAL := build
-.PHONY: build demo serve-demo zoo test test-full bench bench-smoke profile lint format clean force
+.PHONY: build demo serve-demo zoo test test-full sanitize bench bench-smoke profile lint format clean force
 
 build: $(VENV)/.built
 
@@ -33,6 +33,10 @@ test: build
 test-full: build
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[serve,zoo]"
 	$(BIN)/python -m pytest --full --numprocesses=auto --dist=loadfile
+
+# The tests of the C extension under the address and undefined-behaviour sanitizers of gcc, in build/sanitized/.
+sanitize: build
+	$(BIN)/python tools/sanitize.py $(ARGS)
 
 # Side by side with torch.compile: a table, and benchmarks/results/bench.json. What is measured how: benchmarks/README.md.
 bench: build

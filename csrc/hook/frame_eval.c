@@ -17,7 +17,7 @@ static struct {
 } hook;
 
 /* The innermost frame of this thread that the next evaluation function works on for us. */
-static _Thread_local Frame *handed_over = NULL;
+static _Thread_local Frame *awaited = NULL;
 
 static PyObject *
 evaluate_below(PyThreadState *thread, Frame *frame, int throwflag)
@@ -26,10 +26,10 @@ evaluate_below(PyThreadState *thread, Frame *frame, int throwflag)
     if (next == _PyEval_EvalFrameDefault || thread_context_is_quiet(thread)) {
         return _PyEval_EvalFrameDefault(thread, frame, throwflag);
     }
-    Frame *outer = handed_over;
-    handed_over = frame;
+    Frame *outer = awaited;
+    awaited = frame;
     PyObject *result = next(thread, frame, throwflag);
-    handed_over = outer;
+    awaited = outer;
     return result;
 }
 
@@ -79,7 +79,7 @@ offer(ThreadContext *context, PyThreadState *thread, Frame *frame)
 static PyObject *
 hook_evaluate(PyThreadState *thread, Frame *frame, int throwflag)
 {
-    if (handed_over == frame) {
+    if (awaited == frame) {
         return _PyEval_EvalFrameDefault(thread, frame, throwflag);
     }
     if (c_stack_is_low()) {
@@ -99,9 +99,9 @@ hook_evaluate(PyThreadState *thread, Frame *frame, int throwflag)
     if (mark != MARK_NONE) {
         return evaluate_marked(context, thread, frame, mark);
     }
-    if (context->passing == frame_function(frame)) {
-        context->passing = NULL;
-        if (thread_context_let_go(context) < 0) {
+    if (context->unoffered == frame_function(frame)) {
+        context->unoffered = NULL;
+        if (thread_context_release_arguments(context) < 0) {
             frame_leave_unevaluated(thread, frame);
             return NULL;
         }

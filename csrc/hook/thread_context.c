@@ -1,6 +1,6 @@
 /* The context hangs in the thread state's own dict, inside a capsule. So whoever clears the thread state, be it the
  * end of the thread or the child of a fork (which clears the states of all threads that are gone), releases the
- * region and its claim on the frame hook. A thread-local pointer caches it. */
+ * region and its claim on the frame hook. A thread-local pointer to the context that was used last saves the lookup. */
 #include "hook/thread_context.h"
 
 #include "hook/eval_chain.h"
@@ -163,18 +163,18 @@ py_set_stance(PyObject *Py_UNUSED(module), PyObject *stance)
 }
 
 int
-thread_context_let_go(ThreadContext *context)
+thread_context_release_arguments(ThreadContext *context)
 {
-    PyObject *handed = context->handed;
-    context->handed = NULL;
-    return handed == NULL ? 0 : PyList_SetSlice(handed, 0, PyList_GET_SIZE(handed), NULL);
+    PyObject *list = context->argument_list;
+    context->argument_list = NULL;
+    return list == NULL ? 0 : PyList_SetSlice(list, 0, PyList_GET_SIZE(list), NULL);
 }
 
 PyObject *
 py_let_go(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     ThreadContext *context = thread_context_peek(PyThreadState_Get());
-    if (context != NULL && thread_context_let_go(context) < 0) {
+    if (context != NULL && thread_context_release_arguments(context) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;

@@ -24,10 +24,10 @@ typedef struct {
     PyThreadState *thread;
     Region *active; /* strong; NULL: no frame of this thread is offered to anyone */
     Stance stance;
-    PyFunctionObject *passing; /* borrowed: the next frame of this very function runs in CPython, unasked */
+    PyFunctionObject *unoffered; /* borrowed: the next frame of this very function is offered to nobody */
     CallRecord *calls;
-    PyObject *handed; /* borrowed: the list of arguments that the code that starts now may empty, or NULL */
-    int quiet;        /* how many lookups and entries are at work that nobody else's evaluation function is to see */
+    PyObject *argument_list; /* borrowed: what the frame that begins now may empty once it has its arguments, or NULL */
+    int quiet;               /* how many lookups and entries run now that evaluation functions of others are not to see */
 } ThreadContext;
 
 int thread_context_init(void);
@@ -64,10 +64,11 @@ void thread_context_begin_quiet(ThreadContext *context);
 void thread_context_end_quiet(ThreadContext *context);
 int thread_context_is_quiet(PyThreadState *thread);
 
-/* Empties the list that the arguments of the frame that starts now lie in, if they do. 0, or -1 with an exception. */
-int thread_context_let_go(ThreadContext *context);
+/* Empties the list that the arguments of the frame that begins now were handed over in, if they were: the frame has references
+ * of its own now. 0, or -1 with an exception. */
+int thread_context_release_arguments(ThreadContext *context);
 
-/* Python: let_go(): cached code has its arguments now. Nobody else is to keep them alive. */
+/* Python: let_go(), called by cached code as it begins. */
 PyObject *py_let_go(PyObject *module, PyObject *unused);
 
 /* Python: set_stance_c(mode) */
