@@ -69,7 +69,9 @@ def environment() -> dict[str, str]:
 def main(arguments: list[str]) -> int:
     environ = environment()
     build()
-    command = [sys.executable, "-m", "pytest", "--rootdir=.", "-p", "no:cacheprovider", *(arguments or TESTS)]
+    # What a sanitizer writes as it ends the process would be lost in a file of pytest's.
+    options = ["--rootdir=.", "-p", "no:cacheprovider", "--capture=sys"]
+    command = [sys.executable, "-m", "pytest", *options, *(arguments or TESTS)]
     return subprocess.run(command, cwd=PLACE, env=environ).returncode
 
 

@@ -51,7 +51,9 @@ take_slots(CallSite *site, PyObject *const *values)
     if (slots == NULL) {
         return -1;
     }
-    memcpy(slots, values, (size_t)site->argument_count * sizeof(PyObject *));
+    for (Py_ssize_t i = 0; i < site->argument_count; i++) { /* memcpy() takes no NULL, which `values` is without arguments */
+        slots[i] = values[i];
+    }
     return 1;
 }
 

@@ -158,12 +158,14 @@ dispatcher_hand_over(Dispatcher *self, PyObject *list)
         return NULL;
     }
     Py_ssize_t count = PyList_GET_SIZE(list);
-    PyObject *few[CALL_SITE_INLINE_SLOTS];
+    PyObject *few[CALL_SITE_INLINE_SLOTS] = {NULL};
     PyObject **arguments = count <= CALL_SITE_INLINE_SLOTS ? few : PyMem_New(PyObject *, count);
     if (arguments == NULL) {
         return PyErr_NoMemory();
     }
-    memcpy(arguments, ((PyListObject *)list)->ob_item, (size_t)count * sizeof(PyObject *));
+    for (Py_ssize_t i = 0; i < count; i++) {
+        arguments[i] = PyList_GET_ITEM(list, i);
+    }
     PyObject *result = dispatch(self, arguments, (size_t)count, NULL, list);
     if (arguments != few) {
         PyMem_Free(arguments);

@@ -143,7 +143,9 @@ call_with_fetched(ThreadContext *context, PyObject *function, const CallSite *si
     if (arguments == NULL) {
         return PyErr_NoMemory();
     }
-    memcpy(arguments, site->slots, (size_t)count * sizeof(PyObject *));
+    for (Py_ssize_t i = 0; i < count; i++) {
+        arguments[i] = site->slots[i];
+    }
     arguments[count] = site->fetched == NULL ? Py_None : site->fetched;
     PyObject *result = start(context, function, site, arguments, count + 1);
     if (arguments != few) {

@@ -257,7 +257,7 @@ static PyObject *
 ordered_entries(Bucket *bucket)
 {
     PyObject *list = PySequence_List(bucket->entries);
-    if (list != NULL) {
+    if (list != NULL && PyList_GET_SIZE(list) > 1) { /* qsort() takes no NULL, which an empty list has */
         qsort(((PyListObject *)list)->ob_item, (size_t)PyList_GET_SIZE(list), sizeof(PyObject *), by_stamp);
     }
     return list;
