@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 C_FILES := $(wildcard $(addprefix csrc/,*.[ch] */*.[ch] */*.cpp))
 
 .DEFAULT_GOAL := build
-.PHONY: build demo serve-demo zoo test test-full coverage bench bench-smoke profile lint format docs dist clean force
+.PHONY: build demo serve-demo zoo test test-full sanitize coverage bench bench-smoke profile lint format docs dist clean force
 
 build: $(VENV)/.built
 
@@ -41,6 +41,10 @@ coverage: build
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[coverage]"
 	mkdir -p build/coverage
 	$(BIN)/python -m pytest --cov --cov-report=term --cov-report=html $(ARGS)
+
+# The tests of the C extension under the address and undefined-behaviour sanitizers of gcc, in build/sanitized/.
+sanitize: build
+	$(BIN)/python tools/sanitize.py $(ARGS)
 
 # Side by side with torch.compile: a table, and benchmarks/results/bench.json. What is measured how: benchmarks/README.md.
 bench: build

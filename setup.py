@@ -1,7 +1,12 @@
-"""Builds tracer._C from csrc/ against the installed torch. Everything else about the distribution: pyproject.toml."""
+"""Builds tracer._C from csrc/ against the installed torch. Everything else about the distribution: pyproject.toml.
+
+With TRACER_SANITIZE=1 in the environment it is built for gcc's address and undefined-behaviour sanitizers; tools/sanitize.py
+says how such a build is run.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -18,6 +23,10 @@ SOURCES = sorted(str(path.relative_to(ROOT)) for pattern in ("*.c", "*.cpp") for
 HEADERS = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("csrc/**/*.h"))
 C_FLAGS = ["-std=c11", "-Wextra", "-Wno-missing-field-initializers", "-Wno-cast-function-type"]
 CXX_FLAGS = ["-std=c++20"]
+SANITIZE = os.environ.get("TRACER_SANITIZE") == "1"
+FAST = ["-O2", "-g0", "-flto=auto"]  # LTO: a lookup goes through small functions of several files
+# torch keeps the type information to itself that would say whether an object is of the class it is used as.
+SANITIZED = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize=vptr"]
 
 
 def fail(what: str, hint: str) -> None:
@@ -68,7 +77,8 @@ class BuildExtension(build_ext):
     def finalize_options(self) -> None:
         super().finalize_options()
         # One place for the objects, whether built in the tree or by pip (which has throw-away folders).
-        self.build_temp = str(ROOT / "build" / f"{sys.implementation.cache_tag}-torch-{TORCH_VERSION}")
+        kind = "-sanitized" if SANITIZE else ""
+        self.build_temp = str(ROOT / "build" / f"{sys.implementation.cache_tag}-torch-{TORCH_VERSION}{kind}")
 
     def build_extensions(self) -> None:
         executable = getattr(self.compiler, "compiler_cxx", None) or ["c++"]
@@ -105,6 +115,7 @@ class BuildExtension(build_ext):
 def extension() -> Extension:
     check_python()
     include_dirs, library_dirs, abi = torch_paths()
+    mode = SANITIZED if SANITIZE else FAST
     return Extension(
         "tracer._C",
         SOURCES,
@@ -114,15 +125,13 @@ def extension() -> Extension:
         libraries=["c10", "torch_cpu", "torch", "torch_python"],
         define_macros=[("_GLIBCXX_USE_CXX11_ABI", str(abi))],
         extra_compile_args=[
-            "-O2",
-            "-flto=auto",  # a lookup goes through small functions of several files
+            *mode,
             *(["-fno-plt"] if sys.platform == "linux" else []),  # calls find little of their code in the cache
-            "-g0",
             "-fvisibility=hidden",
             *(flag for path in include_dirs for flag in ("-isystem", path)),  # their warnings are not ours
         ],
         # `import torch` has loaded these libraries already; the path serves who imports tracer._C first.
-        extra_link_args=["-flto=auto", "-O2", "-Wl,-rpath,$ORIGIN/../torch/lib"] if sys.platform == "linux" else [],
+        extra_link_args=[*mode, "-Wl,-rpath,$ORIGIN/../torch/lib"] if sys.platform == "linux" else [],
         language="c++",
     )
 

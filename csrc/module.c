@@ -1,37 +1,45 @@
-/* tracer._C: puts the parts together. What lives where: one file per type or concern, each with its header. */
+/* tracer._C: puts the parts together. Each type or concern is one file with its header. Folders include in one direction: hook and
+ * tensors stand on nothing but compat.h and word.h, guards on tensors, dispatch on hook and guards. So the hook is told here who
+ * serves its frames. */
 #include "compat.h"
 
-#include "dispatch/cache_lookup.h"
-#include "guards/checklist.h"
-#include "guards/counter.h"
+#include "dispatch/active_region.h"
 #include "dispatch/decision.h"
 #include "dispatch/dispatcher.h"
 #include "dispatch/entry.h"
-#include "hook/frame_eval.h"
+#include "dispatch/frame_server.h"
 #include "dispatch/graph_call.h"
+#include "dispatch/region.h"
+#include "dispatch/steady_call.h"
+#include "guards/checklist.h"
+#include "guards/counter.h"
 #include "guards/guard_checks.h"
 #include "guards/metaclass.h"
-#include "dispatch/region.h"
 #include "guards/steady.h"
-#include "dispatch/steady_call.h"
-#include "tensors/tensor_checks.h"
-#include "hook/thread_context.h"
 #include "guards/unchanged.h"
+#include "hook/code_marks.h"
+#include "hook/eval_chain.h"
+#include "hook/frame_eval.h"
+#include "hook/thread_context.h"
+#include "tensors/tensor_checks.h"
 #include "value.h"
 
 static PyMethodDef module_methods[] = {
-    {"swap_active", py_swap_active, METH_O, "swap_active(region_or_None) -> the one active before on this thread"},
+    {"swap_active", py_swap_active, METH_O,
+     "swap_active(region_or_None) -> the region that was active on this thread before, or None"},
     {"active_region", py_active_region, METH_NOARGS, "active_region() -> the region active on this thread, or None"},
     {"set_stance_c", py_set_stance, METH_O,
-     "set_stance_c(mode) -> the mode before; of this thread. 0 normal, 1 run only, 2 disabled"},
+     "set_stance_c(mode) -> the mode of this thread before. 0: normal, 1: run only, 2: disabled"},
     {"never_trace", (PyCFunction)(void (*)(void))py_never_trace, METH_VARARGS | METH_KEYWORDS,
-     "never_trace(code, *, callees=False): no region is ever asked about this code, nor about what it calls"},
-    {"let_go", py_let_go, METH_NOARGS, "let_go(): nobody but this frame, which begins, keeps its arguments alive"},
+     "never_trace(code, *, callees=False): no region is ever asked about this code; with `callees`, nor about what it "
+     "calls"},
+    {"let_go", py_let_go, METH_NOARGS,
+     "let_go(): empties the list in which this frame, which begins, was handed its arguments"},
     {"drop_metaclass", py_drop_metaclass, METH_O, "drop_metaclass(cls): its metaclass becomes the base of the present one"},
     {"is_failure", py_is_failure, METH_O,
-     "is_failure(error) -> whether what a graph raises is to be raised by the program itself: not what ends the program, "
-     "nor a\n"
-     "recomputation of torch.utils.checkpoint"},
+     "is_failure(error) -> whether the program's own code is to raise this in place of a graph. Not so what ends the "
+     "program,\n"
+     "or a recomputation of torch.utils.checkpoint"},
     {"hook_count", py_hook_count, METH_NOARGS, "hook_count() -> how many threads have an active region"},
     {NULL},
 };
@@ -47,6 +55,7 @@ static struct PyModuleDef module_def = {
 static int
 fill_module(PyObject *module)
 {
+    frame_eval_init(serve_frame);
     if (PyModule_AddType(module, &Entry_Type) < 0 || PyModule_AddType(module, &Region_Type) < 0
         || PyModule_AddType(module, &Dispatcher_Type) < 0 || PyModule_AddType(module, &Unchanged_Type) < 0
         || PyModule_AddType(module, &Steady_Type) < 0 || PyModule_AddType(module, &Decision_Type) < 0
@@ -57,7 +66,7 @@ fill_module(PyObject *module)
     if (PyModule_AddFunctions(module, guard_check_methods) < 0) {
         return -1;
     }
-    if (thread_context_init() < 0 || frame_eval_init(module) < 0 || region_init(module) < 0) {
+    if (thread_context_init() < 0 || code_marks_init() < 0 || region_init(module) < 0) {
         return -1;
     }
     if (tensor_checks_init(module) < 0 || tensor_words_init(module) < 0) {

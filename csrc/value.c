@@ -2,6 +2,10 @@
  * keys of dicts throughout a trace: the hash is worked out once, and most comparisons end at the identity or the hash. */
 #include "value.h"
 
+static struct {
+    PyObject *fields; /* "_fields" */
+} interned;
+
 typedef struct {
     PyObject_HEAD
     Py_hash_t hash; /* 0: not asked for yet */
@@ -37,11 +41,10 @@ value_fields(PyObject *self, PyObject *Py_UNUSED(ignored))
 static PyObject *
 fields_of(PyObject *self)
 {
-    static PyObject *name = NULL;
-    if (name == NULL && (name = PyUnicode_InternFromString("_fields")) == NULL) {
+    if (interned.fields == NULL && (interned.fields = PyUnicode_InternFromString("_fields")) == NULL) {
         return NULL;
     }
-    return PyObject_CallMethodNoArgs(self, name);
+    return PyObject_CallMethodNoArgs(self, interned.fields);
 }
 
 static Py_hash_t

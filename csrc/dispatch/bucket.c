@@ -1,5 +1,7 @@
-/* A tuple of entries is made first and put in place then; making it, or the decision over it, may run other code, so that
- * the place is looked at again. One thread makes a decision; who comes meanwhile does without. */
+/* The entries of a bucket are a tuple that is replaced and never changed. A new tuple, and the decision over it, are made before
+ * they are put in place. Making them may run other code, which may replace the tuple first: then what was made is dropped, and a
+ * publication starts again from what lies there. Only one thread at a time makes a decision over the same entries; a thread that
+ * asks meanwhile tries them all. */
 #include "dispatch/bucket.h"
 
 #include "dispatch/decision.h"
@@ -16,7 +18,7 @@ bucket_new(PyCodeObject *code, PyObject *globals)
     bucket->entries = entries;
     bucket->decision = NULL;
     bucket->deciding = NULL;
-    bucket->deaths = entry_deaths;
+    bucket->deaths = entry_counts.deaths;
     bucket->globals = Py_NewRef(globals);
     bucket->code = code;
     bucket->next = NULL;
@@ -35,7 +37,7 @@ bucket_traverse(Bucket *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* `entries` stays: it is read without a test, and a tuple in a cycle is broken at the entries it holds. */
+/* `entries` stays, for it is read without a test for NULL. A cycle that goes through it is broken at one of the entries. */
 static int
 bucket_clear(Bucket *self)
 {
@@ -125,10 +127,10 @@ has_invalid(PyObject *entries)
 void
 bucket_tidy(Bucket *bucket)
 {
-    if (bucket->deaths == entry_deaths) {
+    if (bucket->deaths == entry_counts.deaths) {
         return;
     }
-    bucket->deaths = entry_deaths;
+    bucket->deaths = entry_counts.deaths;
     if (!has_invalid(bucket->entries)) {
         return;
     }
@@ -142,7 +144,7 @@ bucket_tidy(Bucket *bucket)
     Py_DECREF(before);
 }
 
-/* (entries, (), (), ((-1, (), (0, 1, ...), -1, -1),)) */
+/* A decision that leaves all entries: Decision(entries, (), (), ((-1, (), (0, 1, ...), -1, -1),)). */
 static PyObject *
 undecided(PyObject *entries)
 {
@@ -160,8 +162,8 @@ undecided(PyObject *entries)
                                                    indices, (Py_ssize_t)-1, (Py_ssize_t)-1);
 }
 
-/* What `decide` answers; NULL, with no exception but those that are not to be kept, if it fails: that is a mistake of ours, but
- * each entry can still be tried. */
+/* What `decide` answers, or NULL. If it fails, that is a bug of the tracer: it is reported on stderr, and the entries can still be
+ * tried one by one. An exception stays set only if it is no Exception (KeyboardInterrupt). */
 static PyObject *
 decided(PyObject *entries, PyObject *decide)
 {
@@ -201,7 +203,7 @@ bucket_decision(Bucket *bucket, PyObject *entries, PyObject *decide)
     return made;
 }
 
-/* Again, if another thread replaced the entries while the new tuple was made. */
+/* Goes round again if another thread has replaced the entries while the new tuple was made. */
 int
 bucket_publish(Bucket *bucket, Entry *entry, PyObject *decide)
 {

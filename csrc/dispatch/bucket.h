@@ -13,7 +13,7 @@ typedef struct Bucket {
     PyObject *decision; /* a Decision over these entries, or NULL: none was made yet */
     PyObject *deciding; /* borrowed: entries for which a thread is making one, to be compared with */
     PyObject *globals;
-    uint64_t deaths;          /* `entry_deaths` when these entries were looked through for invalid ones */
+    uint64_t deaths;          /* `entry_counts.deaths` when these entries were looked through for invalid ones */
     const PyCodeObject *code; /* an address to compare with; not to be used while detached */
     struct Bucket *next;      /* strong: another globals of the same code */
     int detached;             /* no longer the region's: look it up anew */
@@ -23,15 +23,16 @@ extern PyTypeObject Bucket_Type;
 
 Bucket *bucket_new(PyCodeObject *code, PyObject *globals);
 
-/* Puts `entry` before the valid ones (again, if it is one of them). With `decide`, the Decision over them is made before they are
- * put in place; with NULL, by the next who asks. -1 with an exception. */
+/* Puts `entry` before the other valid entries; it may be one of them already. With `decide`, the Decision over them is made
+ * before a lookup sees them; with NULL, by the next lookup that needs it. -1 with an exception. */
 int bucket_publish(Bucket *bucket, Entry *entry, PyObject *decide);
 
-/* Drops what has become invalid; does without if memory is short. */
+/* Drops the entries that have become invalid; leaves them if memory is short. */
 void bucket_tidy(Bucket *bucket);
 
-/* The Decision over `entries`, several, which the bucket has or had: a new reference. `decide`, called with them, makes it; where
- * that is NULL, or fails, or a thread is at it, they are not told apart. NULL with an exception. */
+/* A new reference to the Decision over `entries`, which are two or more that the bucket has or had. It is made by calling
+ * `decide` with them. Where `decide` is NULL, fails, or is at work in another thread, the Decision given leaves them all.
+ * NULL with an exception. */
 PyObject *bucket_decision(Bucket *bucket, PyObject *entries, PyObject *decide);
 
 #endif

@@ -1,12 +1,18 @@
+/* The steps of a lookup:
+ *   1. the bucket of the code and the globals is found, and entries that have become invalid are dropped from it;
+ *   2. one entry is checked as it is. Of several, a Decision leaves those that may hold, and the one that held last is checked
+ *      first. An entry that holds ends the lookup;
+ *   3. on a miss the region's callback is asked, unless the stance, a skip mark or the recursion limit forbids that;
+ *   4. its answer is an entry, which is installed and run; None, or SKIP, which is noted for the code.
+ * Checks and callbacks may run any code. So the bucket and its tuple of entries are held by the call site until the call ends. */
 #include "dispatch/cache_lookup.h"
 
 #include "dispatch/decision.h"
-#include "hook/frame_eval.h"
 
-/* So close to the recursion limit, a trace would meet it before the program does. */
+/* A trace takes about this many frames. Closer to the recursion limit, tracing would meet it before the program does. */
 #define FRAMES_OF_A_TRACE 300
 
-/* What may hold, in a row of its own: a check_fn may let other threads have entries hit meanwhile. */
+/* An entry that may hold, with its stamp of when the search began: meanwhile it may hit in other threads. */
 typedef struct {
     Entry *entry; /* borrowed; NULL: was tried */
     uint64_t stamp;
@@ -14,7 +20,7 @@ typedef struct {
 
 enum { FEW_CANDIDATES = 16 };
 
-/* The one not tried yet that was installed or has held last; NULL if there is none. */
+/* The entry not tried yet that was installed or has held last; NULL if all were tried. */
 static Entry *
 next_candidate(Candidate *candidates, Py_ssize_t count)
 {
@@ -113,7 +119,7 @@ search(Bucket *bucket, CallSite *site, Entry **found)
 
 /* The region's callback about this site: a new reference. */
 static PyObject *
-ask(const CallSite *site)
+ask_callback(const CallSite *site)
 {
     PyObject *arguments = PyTuple_New(site->argument_count);
     if (arguments == NULL) {
@@ -136,9 +142,9 @@ ask(const CallSite *site)
     return answer;
 }
 
-/* A new entry was not found by its check_fn: what that hands out is still to be fetched. */
+/* No check_fn has led to a new entry. What its check_fn hands out to its code is fetched here. 1, or 0 if that fails. */
 static int
-has_fetched(Entry *entry, CallSite *site)
+fetch_for_new(Entry *entry, CallSite *site)
 {
     if (!entry->fetches || entry_check(entry, site) == CHECK_HIT) {
         return 1;
@@ -147,9 +153,9 @@ has_fetched(Entry *entry, CallSite *site)
     return 0;
 }
 
-/* Does what the callback answered (steals the answer). */
+/* Does what the callback has answered; steals the answer. */
 static LookupResult
-follow(CallSite *site, PyObject *answer, PyObject *globals, Entry **entry)
+apply_answer(CallSite *site, PyObject *answer, PyObject *globals, Entry **entry)
 {
     LookupResult result = LOOKUP_ORIGINAL;
     if (answer == region_skip_sentinel) {
@@ -159,7 +165,7 @@ follow(CallSite *site, PyObject *answer, PyObject *globals, Entry **entry)
         if (region_install(site->region, site->code, globals, (Entry *)answer, 0) < 0) {
             result = LOOKUP_FAILED;
         }
-        else if (((Entry *)answer)->code != NULL && has_fetched((Entry *)answer, site)) {
+        else if (((Entry *)answer)->code != NULL && fetch_for_new((Entry *)answer, site)) {
             *entry = (Entry *)answer;
             return LOOKUP_ENTRY;
         }
@@ -174,15 +180,15 @@ follow(CallSite *site, PyObject *answer, PyObject *globals, Entry **entry)
 }
 
 static LookupResult
-miss(ThreadContext *context, CallSite *site, Entry **entry)
+handle_miss(ThreadContext *context, CallSite *site, Entry **entry)
 {
     if (context->stance == STANCE_RUN_ONLY || region_is_skipped(site->region, site->code)
         || thread_recursion_left(PyThreadState_Get()) < FRAMES_OF_A_TRACE) {
         return LOOKUP_ORIGINAL;
     }
     PyObject *globals = Py_NewRef(site->function->func_globals);
-    PyObject *answer = ask(site);
-    LookupResult result = answer == NULL ? LOOKUP_FAILED : follow(site, answer, globals, entry);
+    PyObject *answer = ask_callback(site);
+    LookupResult result = answer == NULL ? LOOKUP_FAILED : apply_answer(site, answer, globals, entry);
     Py_DECREF(globals);
     return result;
 }
@@ -220,9 +226,9 @@ look_up(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry)
     case CHECK_MISS:
         break;
     }
-    /* Tracing takes long: the hook is given up meanwhile, so that CPython inlines calls again. */
+    /* Tracing takes long. This thread gives up its claim on the hook meanwhile, so that CPython inlines calls again. */
     Region *outer = thread_context_exchange(context, NULL);
-    LookupResult result = miss(context, site, entry);
+    LookupResult result = handle_miss(context, site, entry);
     Py_XDECREF(thread_context_exchange(context, outer));
     return result;
 }
@@ -230,12 +236,12 @@ look_up(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry)
 LookupResult
 cache_lookup(ThreadContext *context, CallSite *site, Bucket *bucket, Entry **entry)
 {
-    if (!frame_eval_is_shared(context)) {
+    if (!thread_context_is_shared(context)) {
         return look_up(context, site, bucket, entry);
     }
-    frame_eval_begin_quiet(context);
+    thread_context_begin_quiet(context);
     LookupResult result = look_up(context, site, bucket, entry);
-    frame_eval_end_quiet(context);
+    thread_context_end_quiet(context);
     return result;
 }
 
@@ -255,11 +261,11 @@ run(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
 PyObject *
 run_entry(ThreadContext *context, const CallSite *site, Entry *entry, int keep)
 {
-    if (!frame_eval_is_shared(context)) {
+    if (!thread_context_is_shared(context)) {
         return run(context, site, entry, keep);
     }
-    frame_eval_begin_quiet(context);
+    thread_context_begin_quiet(context);
     PyObject *result = run(context, site, entry, keep);
-    frame_eval_end_quiet(context);
+    thread_context_end_quiet(context);
     return result;
 }

@@ -1,11 +1,18 @@
+/* A call of a decorated function, from the argument vector on:
+ *   - in stance "disabled", or where the code is a generator's or the like, CPython runs the function;
+ *   - where calls of this code are nested deeper on this thread than the resume limit allows, CPython runs it too, and its
+ *     callees are offered to the region;
+ *   - else the arguments are bound to the slots of the function, and the region's entries for its code are searched;
+ *   - the entry found is run, or the function itself, with its callees offered.
+ * A dispatcher remembers the bucket of entries that it used last, so that most calls look up nothing by code object. */
 #include "dispatch/dispatcher.h"
 
 #include <structmember.h>
 
-#include "hook/c_stack.h"
 #include "dispatch/cache_lookup.h"
-#include "hook/frame_eval.h"
 #include "dispatch/region.h"
+#include "hook/c_stack.h"
+#include "hook/code_marks.h"
 #include "hook/thread_context.h"
 
 typedef struct {
@@ -42,35 +49,36 @@ current_bucket(Dispatcher *self)
     return bucket;
 }
 
-/* CPython runs the function; its callees are offered to the region. */
+/* CPython runs the function, whose callees are offered to the region. The function's own frame is offered too, unless it is
+ * `unoffered`. */
 static PyObject *
 call_original(Dispatcher *self, ThreadContext *context, PyObject *const *arguments, size_t nargsf, PyObject *keywords,
-              PyFunctionObject *passing_now, PyObject *handed_now)
+              PyFunctionObject *unoffered, PyObject *argument_list)
 {
-    PyFunctionObject *passing = context->passing;
-    PyObject *handed = context->handed;
-    context->passing = passing_now;
-    context->handed = handed_now;
+    PyFunctionObject *outer_unoffered = context->unoffered;
+    PyObject *outer_list = context->argument_list;
+    context->unoffered = unoffered;
+    context->argument_list = argument_list;
     Region *outer = thread_context_exchange(context, (Region *)Py_NewRef(self->region));
     PyObject *result = PyObject_Vectorcall((PyObject *)self->function, arguments, nargsf, keywords);
     Py_XDECREF(thread_context_exchange(context, outer));
-    context->passing = passing;
-    context->handed = handed;
+    context->unoffered = outer_unoffered;
+    context->argument_list = outer_list;
     return result;
 }
 
-/* Its own frame is not offered; it takes its arguments out of `handed`, which may be NULL. */
+/* As call_original(), but the function's own frame is not offered: the region has been asked about this call already. */
 static PyObject *
-call_passing(Dispatcher *self, ThreadContext *context, PyObject *const *arguments, size_t nargsf, PyObject *keywords,
-             PyObject *handed)
+call_unoffered(Dispatcher *self, ThreadContext *context, PyObject *const *arguments, size_t nargsf, PyObject *keywords,
+               PyObject *argument_list)
 {
-    return call_original(self, context, arguments, nargsf, keywords, self->function, handed);
+    return call_original(self, context, arguments, nargsf, keywords, self->function, argument_list);
 }
 
-/* `handed`: NULL, or the list that the arguments lie in, for cached code to empty. */
+/* `argument_list`: NULL, or the list that the arguments are the items of, which the code that runs may empty. */
 static PyObject *
 call_cached(Dispatcher *self, ThreadContext *context, PyObject *const *arguments, size_t nargsf, PyObject *keywords,
-            PyObject *handed)
+            PyObject *argument_list)
 {
     Bucket *bucket = current_bucket(self);
     if (bucket == NULL) {
@@ -81,7 +89,7 @@ call_cached(Dispatcher *self, ThreadContext *context, PyObject *const *arguments
     if (bound <= 0) {
         return bound < 0 ? NULL : call_original(self, context, arguments, nargsf, keywords, NULL, NULL);
     }
-    site.handed = handed;
+    site.argument_list = argument_list;
     Entry *entry = NULL;
     PyObject *result = NULL;
     switch (cache_lookup(context, &site, bucket, &entry)) {
@@ -90,7 +98,7 @@ call_cached(Dispatcher *self, ThreadContext *context, PyObject *const *arguments
         Py_DECREF(entry);
         break;
     case LOOKUP_ORIGINAL:
-        result = call_passing(self, context, arguments, nargsf, keywords, handed);
+        result = call_unoffered(self, context, arguments, nargsf, keywords, argument_list);
         break;
     case LOOKUP_FAILED:
         break;
@@ -101,7 +109,7 @@ call_cached(Dispatcher *self, ThreadContext *context, PyObject *const *arguments
 
 static PyObject *
 call_counted(Dispatcher *self, ThreadContext *context, PyObject *const *arguments, size_t nargsf, PyObject *keywords,
-             PyObject *handed)
+             PyObject *argument_list)
 {
     PyCodeObject *code = (PyCodeObject *)self->function->func_code;
     CallRecord *last = context->calls;
@@ -110,16 +118,16 @@ call_counted(Dispatcher *self, ThreadContext *context, PyObject *const *argument
     }
     CallRecord record = {code, last == NULL ? 1 : last->depth + 1, context->calls};
     if (record.depth > self->resume_limit) {
-        return call_passing(self, context, arguments, nargsf, keywords, handed);
+        return call_unoffered(self, context, arguments, nargsf, keywords, argument_list);
     }
     context->calls = &record;
-    PyObject *result = call_cached(self, context, arguments, nargsf, keywords, handed);
+    PyObject *result = call_cached(self, context, arguments, nargsf, keywords, argument_list);
     context->calls = record.outer;
     return result;
 }
 
 static PyObject *
-dispatch(Dispatcher *self, PyObject *const *arguments, size_t nargsf, PyObject *keywords, PyObject *handed)
+dispatch(Dispatcher *self, PyObject *const *arguments, size_t nargsf, PyObject *keywords, PyObject *argument_list)
 {
     ThreadContext *context = thread_context_get();
     if (context == NULL || c_stack_check() < 0) {
@@ -129,9 +137,9 @@ dispatch(Dispatcher *self, PyObject *const *arguments, size_t nargsf, PyObject *
         return PyObject_Vectorcall((PyObject *)self->function, arguments, nargsf, keywords);
     }
     if (self->resume_limit > 0) {
-        return call_counted(self, context, arguments, nargsf, keywords, handed);
+        return call_counted(self, context, arguments, nargsf, keywords, argument_list);
     }
-    return call_cached(self, context, arguments, nargsf, keywords, handed);
+    return call_cached(self, context, arguments, nargsf, keywords, argument_list);
 }
 
 static PyObject *
@@ -140,8 +148,8 @@ dispatcher_vectorcall(PyObject *callable, PyObject *const *arguments, size_t nar
     return dispatch((Dispatcher *)callable, arguments, nargsf, keywords, NULL);
 }
 
-/* A call whose arguments are the items of a list that nobody else has: cached code takes them out of it, so that they live
- * no longer than its locals. */
+/* A call whose arguments are the items of a list that nobody else uses. The code that runs empties the list as it begins, so that
+ * an argument lives no longer than the local variable that holds it. */
 static PyObject *
 dispatcher_hand_over(Dispatcher *self, PyObject *list)
 {
@@ -150,12 +158,14 @@ dispatcher_hand_over(Dispatcher *self, PyObject *list)
         return NULL;
     }
     Py_ssize_t count = PyList_GET_SIZE(list);
-    PyObject *few[CALL_SITE_INLINE_SLOTS];
+    PyObject *few[CALL_SITE_INLINE_SLOTS] = {NULL};
     PyObject **arguments = count <= CALL_SITE_INLINE_SLOTS ? few : PyMem_New(PyObject *, count);
     if (arguments == NULL) {
         return PyErr_NoMemory();
     }
-    memcpy(arguments, ((PyListObject *)list)->ob_item, (size_t)count * sizeof(PyObject *));
+    for (Py_ssize_t i = 0; i < count; i++) {
+        arguments[i] = PyList_GET_ITEM(list, i);
+    }
     PyObject *result = dispatch(self, arguments, (size_t)count, NULL, list);
     if (arguments != few) {
         PyMem_Free(arguments);

@@ -1,21 +1,23 @@
+/* An entry is run in one of two ways. If its code does nothing but call a graph, the graph is called right here (graph_call).
+ * Else its code is made into a function, which is kept for the closure that the entry was first called with. Whether an entry
+ * holds is told by a Checklist in C or by any callable: user code may run then, and other threads. */
 #include "dispatch/entry.h"
 
 #include <structmember.h>
 
-#include "hook/frame_eval.h"
+#include "hook/code_marks.h"
 
-uint64_t entry_deaths = 0;
+EntryCounts entry_counts = {0};
 
 void
 entry_stamp(Entry *entry)
 {
-    static uint64_t clock = 0;
-    entry->stamp = ++clock;
+    entry->stamp = ++entry_counts.clock;
 }
 
 /* ---- checking ---- */
 
-/* An exception in a guard is a miss. Those that no `except Exception` would stop are not (KeyboardInterrupt). */
+/* An exception in a guard is a miss, unless `except Exception` would let it pass (KeyboardInterrupt does). */
 static CheckResult
 guard_failed(void)
 {
@@ -119,15 +121,15 @@ function_for(Entry *entry, PyObject *closure, int keep)
     return function;
 }
 
-/* The new frame holds its arguments before any other code runs: only then can the list that they were handed over in be
- * emptied, which the frame itself asks for (let_go). */
+/* The list that the arguments were handed over in is emptied by the new frame itself, with let_go(): by then it holds references
+ * of its own. */
 static PyObject *
 start(ThreadContext *context, PyObject *function, const CallSite *site, PyObject *const *arguments, Py_ssize_t count)
 {
-    PyObject *outer = context->handed;
-    context->handed = site->handed;
+    PyObject *outer = context->argument_list;
+    context->argument_list = site->argument_list;
     PyObject *result = PyObject_Vectorcall(function, arguments, (size_t)count, NULL);
-    context->handed = outer;
+    context->argument_list = outer;
     return result;
 }
 
@@ -141,7 +143,9 @@ call_with_fetched(ThreadContext *context, PyObject *function, const CallSite *si
     if (arguments == NULL) {
         return PyErr_NoMemory();
     }
-    memcpy(arguments, site->slots, (size_t)count * sizeof(PyObject *));
+    for (Py_ssize_t i = 0; i < count; i++) {
+        arguments[i] = site->slots[i];
+    }
     arguments[count] = site->fetched == NULL ? Py_None : site->fetched;
     PyObject *result = start(context, function, site, arguments, count + 1);
     if (arguments != few) {
@@ -263,7 +267,7 @@ static int
 entry_clear(Entry *self)
 {
     self->valid = 0;
-    entry_deaths++;
+    entry_counts.deaths++;
     Py_CLEAR(self->check_fn);
     Py_CLEAR(self->function);
     Py_CLEAR(self->closure);
@@ -325,7 +329,7 @@ entry_set_valid(Entry *self, PyObject *value, void *Py_UNUSED(closure))
         return -1;
     }
     self->valid = value == Py_True;
-    entry_deaths += !self->valid;
+    entry_counts.deaths += !self->valid;
     return 0;
 }
 

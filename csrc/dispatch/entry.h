@@ -3,7 +3,7 @@
 #define TRACER_ENTRY_H
 
 #include "compat.h"
-#include "hook/frame_locals.h"
+#include "dispatch/call_site.h"
 #include "dispatch/graph_call.h"
 #include "hook/thread_context.h"
 
@@ -38,10 +38,14 @@ typedef enum {
     CHECK_EXHAUSTED = 2, /* stack or memory ran out in the guard: that says nothing about the entry */
 } CheckResult;
 
-/* How often an entry was made invalid. */
-extern uint64_t entry_deaths;
+typedef struct {
+    uint64_t clock;  /* goes on with each entry that is installed or hit */
+    uint64_t deaths; /* how often an entry was made invalid */
+} EntryCounts;
 
-/* Puts the entry before all others. */
+extern EntryCounts entry_counts; /* of all entries of the process */
+
+/* Notes that the entry was installed or has held just now: it is tried before all others. */
 void entry_stamp(Entry *entry);
 
 /* A hit sets site->fetched where the entry fetches. */

@@ -1,7 +1,8 @@
-/* What is read of the arguments is handed to the graph as it was found: nothing runs in between that could let go of it. */
+/* The check of the guards reads the inputs of the graph on its way, and keeps them as borrowed references. No other code runs
+ * between that and the call of the graph, so nothing can release them. Where the graph raises, the program's own code is run. */
 #include "dispatch/graph_call.h"
 
-#include "hook/frame_eval.h"
+#include "hook/code_marks.h"
 
 /* ---- checking ---- */
 
@@ -22,7 +23,7 @@ look(const GraphCall *self, PyObject *check_fn, CallSite *site, PyObject **value
 {
     Outcome outcome = checklist_look(check_fn, site->slots, values);
     if (outcome == HOLDS) {
-        PyObject **inputs = call_site_take_inputs(site, self->input_count);
+        PyObject **inputs = call_site_reserve_inputs(site, self->input_count);
         if (inputs == NULL) {
             PyErr_Clear();
             return UNSURE;
@@ -43,7 +44,7 @@ graph_call_bind(const GraphCall *self, PyObject *check_fn, CallSite *site)
 
 /* ---- running ---- */
 
-/* A function takes references to its arguments before anything else runs. */
+/* A plain function takes references to its arguments before any other code runs; other callables need not. */
 static int
 is_plain_function(PyObject *callable)
 {
@@ -80,7 +81,7 @@ call_graph(const GraphCall *self, PyObject **inputs)
     return results;
 }
 
-/* Of an exception, or its class, that is not set. */
+/* As py_is_failure() says, of an exception or its class; no exception is set. */
 static int
 is_failure(PyObject *error)
 {
@@ -102,7 +103,7 @@ py_is_failure(PyObject *Py_UNUSED(module), PyObject *error)
     return PyBool_FromLong(is_failure(error));
 }
 
-/* Whether there was a failure, which is forgotten then. */
+/* Of the exception that is set: whether it is a failure. Then it is cleared. */
 static int
 forget_failure(void)
 {
@@ -153,8 +154,8 @@ first_of(PyObject *results)
 PyObject *
 graph_call_run(const GraphCall *self, ThreadContext *context, const CallSite *site, PyObject *globals)
 {
-    PyObject *outer = context->handed;
-    context->handed = NULL;
+    PyObject *outer = context->argument_list;
+    context->argument_list = NULL;
     PyObject *result = NULL, *results = call_graph(self, site->inputs);
     if (results != NULL) {
         result = first_of(results);
@@ -162,7 +163,7 @@ graph_call_run(const GraphCall *self, ThreadContext *context, const CallSite *si
     else if (forget_failure()) {
         result = run_original(self, site, globals);
     }
-    context->handed = outer;
+    context->argument_list = outer;
     return result;
 }
 

@@ -1,5 +1,6 @@
-/* A region holds code objects weakly: the death of one drops its entries. It is seen by the garbage collector, so a
- * decorated object, its entries and what these refer to are collected together. */
+/* A region holds code objects by weak references: when one dies, its entries are dropped. The garbage collector sees what a region
+ * holds, so that a decorated object, its entries and what these refer to are collected together. Dropping an entry may run any
+ * code, so the map of records is brought in order first. */
 #include "dispatch/region.h"
 
 #include <structmember.h>
@@ -256,7 +257,7 @@ static PyObject *
 ordered_entries(Bucket *bucket)
 {
     PyObject *list = PySequence_List(bucket->entries);
-    if (list != NULL) {
+    if (list != NULL && PyList_GET_SIZE(list) > 1) { /* qsort() takes no NULL, which an empty list has */
         qsort(((PyListObject *)list)->ob_item, (size_t)PyList_GET_SIZE(list), sizeof(PyObject *), by_stamp);
     }
     return list;

@@ -2,8 +2,8 @@
 #ifndef TRACER_REGION_H
 #define TRACER_REGION_H
 
-#include "dispatch/bucket.h"
 #include "compat.h"
+#include "dispatch/bucket.h"
 #include "dispatch/entry.h"
 #include "dispatch/pointer_map.h"
 
@@ -26,8 +26,10 @@ Bucket *region_find_bucket(Region *region, PyCodeObject *code, PyObject *globals
 /* Borrowed; made if there is none. NULL with an exception. */
 Bucket *region_get_bucket(Region *region, PyCodeObject *code, PyObject *globals);
 
-/* At the front; `ready`: the decision over the entries is made before any call sees the new one. */
+/* Installs an entry, to be tried first. `ready`: the decision over the entries is made before any call sees the new one. -1 with an
+ * exception. */
 int region_install(Region *region, PyCodeObject *code, PyObject *globals, Entry *entry, int ready);
+/* Notes that the callback is never to be asked about this code again. -1 with an exception. */
 int region_skip(Region *region, PyCodeObject *code);
 int region_is_skipped(Region *region, PyCodeObject *code);
 

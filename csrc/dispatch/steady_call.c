@@ -1,4 +1,5 @@
-/* Python decides where a call goes, and says here how long that stays so. */
+/* Python decides where a call goes, and leaves a Steady here that says for how long. While it holds, calls go there without running
+ * Python. Once something has moved, the next call asks Python again. */
 #include "dispatch/steady_call.h"
 
 #include "guards/steady.h"

@@ -8,11 +8,7 @@
 #endif
 #include <Python.h>
 
-typedef enum {
-    READ_UNKNOWN = -1, /* nothing can be said without running more than this file does */
-    READ_ABSENT = 0,
-    READ_FOUND = 1,
-} ReadResult;
+#include "word.h"
 
 /* tracer/guards/reading.py makes them. */
 typedef enum {
@@ -31,24 +27,6 @@ typedef struct {
     PyObject *key;   /* borrowed from the tuple that the reads were parsed from */
     Py_ssize_t number;
 } Read;
-
-typedef enum {
-    WORD_TYPE,    /* the address of the type */
-    WORD_ADDRESS, /* of the object */
-    WORD_INT,     /* with a dim that is not 0: only an int will do */
-    WORD_FLOAT,   /* the bits of one */
-    WORD_HASH,    /* of a str */
-    WORD_LENGTH,
-    WORD_RANK, /* from here on, of a tensor */
-    WORD_SIZE,
-    WORD_STRIDE,
-    WORD_OFFSET,
-    WORD_DTYPE, /* the address of the dtype */
-    WORD_KEYS,  /* dispatch keys as TensorMatch compares them */
-    WORD_GRAD,
-    WORD_LEAF,
-    WORD_KIND_COUNT,
-} WordKind;
 
 /* From a tuple of (kind, base, key); NULL with an exception. To be freed with PyMem_Free(). */
 Read *reads_parse(PyObject *tuple);

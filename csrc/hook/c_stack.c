@@ -1,3 +1,5 @@
+/* The system is asked for the bounds of a thread's stack once per thread, for that takes long. Until then the limits are above
+ * every address, so that the first check of a thread comes here. Where the system does not say, nothing is limited. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* pthread_getattr_np */
 #endif

@@ -1,10 +1,9 @@
 /* The context hangs in the thread state's own dict, inside a capsule. So whoever clears the thread state, be it the
  * end of the thread or the child of a fork (which clears the states of all threads that are gone), releases the
- * region and its claim on the frame hook. A thread-local pointer caches it. */
+ * region and its claim on the frame hook. A thread-local pointer to the context that was used last saves the lookup. */
 #include "hook/thread_context.h"
 
-#include "hook/frame_eval.h"
-#include "dispatch/region.h"
+#include "hook/eval_chain.h"
 
 #define CAPSULE_NAME "tracer._C.ThreadContext"
 
@@ -93,10 +92,10 @@ thread_context_exchange(ThreadContext *context, Region *region)
     Region *before = context->active;
     context->active = region;
     if (region != NULL && before == NULL) {
-        frame_eval_acquire();
+        eval_chain_acquire();
     }
     else if (region == NULL && before != NULL) {
-        frame_eval_release();
+        eval_chain_release();
     }
     return before;
 }
@@ -116,27 +115,31 @@ thread_context_unmute(ThreadContext *context, Region *region)
     context->active = region;
 }
 
-PyObject *
-py_swap_active(PyObject *Py_UNUSED(module), PyObject *region)
+int
+thread_context_is_shared(const ThreadContext *context)
 {
-    if (region != Py_None && !Region_Check(region)) {
-        PyErr_Format(PyExc_TypeError, "swap_active() takes a Region or None, not %.100s", Py_TYPE(region)->tp_name);
-        return NULL;
-    }
-    ThreadContext *context = thread_context_get();
-    if (context == NULL) {
-        return NULL;
-    }
-    Region *next = region == Py_None ? NULL : (Region *)Py_NewRef(region);
-    Region *before = thread_context_exchange(context, next);
-    return before == NULL ? Py_NewRef(Py_None) : (PyObject *)before;
+    return eval_chain_is_shared(context->thread->interp);
 }
 
-PyObject *
-py_active_region(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+void
+thread_context_begin_quiet(ThreadContext *context)
 {
-    ThreadContext *context = thread_context_peek(PyThreadState_Get());
-    return Py_NewRef(context == NULL || context->active == NULL ? Py_None : (PyObject *)context->active);
+    context->quiet++;
+    eval_chain_acquire();
+}
+
+void
+thread_context_end_quiet(ThreadContext *context)
+{
+    context->quiet--;
+    eval_chain_release();
+}
+
+int
+thread_context_is_quiet(PyThreadState *thread)
+{
+    ThreadContext *context = thread_context_peek(thread);
+    return context != NULL && context->quiet > 0;
 }
 
 PyObject *
@@ -160,18 +163,18 @@ py_set_stance(PyObject *Py_UNUSED(module), PyObject *stance)
 }
 
 int
-thread_context_let_go(ThreadContext *context)
+thread_context_release_arguments(ThreadContext *context)
 {
-    PyObject *handed = context->handed;
-    context->handed = NULL;
-    return handed == NULL ? 0 : PyList_SetSlice(handed, 0, PyList_GET_SIZE(handed), NULL);
+    PyObject *list = context->argument_list;
+    context->argument_list = NULL;
+    return list == NULL ? 0 : PyList_SetSlice(list, 0, PyList_GET_SIZE(list), NULL);
 }
 
 PyObject *
 py_let_go(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     ThreadContext *context = thread_context_peek(PyThreadState_Get());
-    if (context != NULL && thread_context_let_go(context) < 0) {
+    if (context != NULL && thread_context_release_arguments(context) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;

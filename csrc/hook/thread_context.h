@@ -4,6 +4,7 @@
 
 #include "compat.h"
 
+/* A Python object that frames are offered to. Its inside is known to csrc/dispatch alone. */
 typedef struct Region Region;
 
 typedef enum {
@@ -23,10 +24,10 @@ typedef struct {
     PyThreadState *thread;
     Region *active; /* strong; NULL: no frame of this thread is offered to anyone */
     Stance stance;
-    PyFunctionObject *passing; /* borrowed: the next frame of this very function runs in CPython, unasked */
+    PyFunctionObject *unoffered; /* borrowed: the next frame of this very function is offered to nobody */
     CallRecord *calls;
-    PyObject *handed; /* borrowed: the list of arguments that the code that starts now may empty, or NULL */
-    int quiet;        /* how many lookups and entries are at work that nobody else's evaluation function is to see */
+    PyObject *argument_list; /* borrowed: what the frame that begins now may empty once it has its arguments, or NULL */
+    int quiet;               /* how many lookups and entries run now that evaluation functions of others are not to see */
 } ThreadContext;
 
 int thread_context_init(void);
@@ -56,15 +57,21 @@ Region *thread_context_exchange(ThreadContext *context, Region *region);
 Region *thread_context_mute(ThreadContext *context);
 void thread_context_unmute(ThreadContext *context, Region *region);
 
-/* Empties the list that the arguments of the frame that starts now lie in, if they do. 0, or -1 with an exception. */
-int thread_context_let_go(ThreadContext *context);
+/* Between begin and end, our evaluation function hands the frames of this thread to CPython, and not to those that others have
+ * installed: torch.compile would trace the tracer, and what the tracer has made. Needed only where is_shared() says so. */
+int thread_context_is_shared(const ThreadContext *context);
+void thread_context_begin_quiet(ThreadContext *context);
+void thread_context_end_quiet(ThreadContext *context);
+int thread_context_is_quiet(PyThreadState *thread);
 
-/* Python: let_go(): cached code has its arguments now. Nobody else is to keep them alive. */
+/* Empties the list that the arguments of the frame that begins now were handed over in, if they were: the frame has references
+ * of its own now. 0, or -1 with an exception. */
+int thread_context_release_arguments(ThreadContext *context);
+
+/* Python: let_go(), called by cached code as it begins. */
 PyObject *py_let_go(PyObject *module, PyObject *unused);
 
-/* Python: swap_active(region_or_None), active_region(), set_stance_c(mode) */
-PyObject *py_swap_active(PyObject *module, PyObject *region);
-PyObject *py_active_region(PyObject *module, PyObject *unused);
+/* Python: set_stance_c(mode) */
 PyObject *py_set_stance(PyObject *module, PyObject *stance);
 
 #endif

@@ -1,10 +1,9 @@
-/* GlobalState: torch's settings of a moment that change what a trace would record. */
+/* GlobalState: torch's settings of a moment that change what a trace would record, namely some numbers and the stacks of modes. A
+ * check reads them where they lie in memory (thread_places.h), which saves a call into torch for each. */
 #include "tensors/tensor_checks.h"
 
 #include <array>
 #include <cstdint>
-#include <memory>
-#include <vector>
 
 #include <ATen/Context.h>
 #include <ATen/PythonTorchFunctionTLS.h>
@@ -15,12 +14,12 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
-#include <torch/csrc/Device.h>
 #include <torch/csrc/DynamicTypes.h>
-#include <torch/csrc/PyInterpreter.h>
 
-#include "hook/thread_places.h"
+#include "tensors/mode_stacks.h"
+#include "tensors/thread_places.h"
 
+using tracer::ModeStack;
 using tracer::ThreadPlaces;
 
 namespace {
@@ -101,158 +100,7 @@ setting_value(Kind kind, int64_t value)
     }
 }
 
-/* ---- stacks of modes ---- */
-
-PyTypeObject *device_context_class = nullptr; /* what set_default_device() and `with torch.device(...)` push */
-
-/* A mode on a stack. Device contexts are the same if their devices are; all others, if they are the same object. The
- * object is not kept alive, unless it allows no weak reference. */
-struct Mode {
-    PyTypeObject *type; /* strong */
-    PyObject *held;     /* strong: a weak reference to the mode, the mode, or the device */
-    enum { Weak, Strong, Device } by;
-};
-
-struct FunctionModes {
-    static int64_t size() { return at::impl::PythonTorchFunctionTLS::stack_len(); }
-    static PyObject *at(int64_t index)
-    {
-        return at::impl::PythonTorchFunctionTLS::get_stack_at(index)->ptr(getPyInterpreter());
-    }
-};
-
-struct DispatchModes {
-    static int64_t size() { return c10::impl::TorchDispatchModeTLS::stack_len(); }
-    static PyObject *at(int64_t index)
-    {
-        return c10::impl::TorchDispatchModeTLS::get_stack_at(index)->ptr(getPyInterpreter());
-    }
-};
-
-/* The device of a device context: new reference, or nullptr without an exception. */
-PyObject *
-context_device(PyObject *mode)
-{
-    if (Py_TYPE(mode) != device_context_class) {
-        return nullptr;
-    }
-    PyObject **dict = _PyObject_GetDictPtr(mode);
-    PyObject *device = dict == nullptr || *dict == nullptr ? nullptr : PyDict_GetItemString(*dict, "device");
-    return device != nullptr && THPDevice_Check(device) ? Py_NewRef(device) : nullptr;
-}
-
-Mode
-remember(PyObject *object)
-{
-    Mode mode{(PyTypeObject *)Py_NewRef((PyObject *)Py_TYPE(object)), context_device(object), Mode::Device};
-    if (mode.held == nullptr) {
-        mode.held = PyWeakref_NewRef(object, nullptr);
-        mode.by = Mode::Weak;
-    }
-    if (mode.held == nullptr) {
-        PyErr_Clear();
-        mode.held = Py_NewRef(object);
-        mode.by = Mode::Strong;
-    }
-    return mode;
-}
-
-bool
-same_device(PyObject *held, PyObject *object)
-{
-    PyObject *device = context_device(object);
-    bool same = device != nullptr && ((THPDevice *)device)->device == ((THPDevice *)held)->device;
-    Py_XDECREF(device);
-    return same;
-}
-
-bool
-is_same(const Mode &mode, PyObject *object)
-{
-    if (Py_TYPE(object) != mode.type) {
-        return false;
-    }
-    switch (mode.by) {
-    case Mode::Weak:
-        return PyWeakref_GetObject(mode.held) == object;
-    case Mode::Strong:
-        return mode.held == object;
-    default:
-        return same_device(mode.held, object);
-    }
-}
-
-template <class Stack>
-std::vector<Mode>
-remember_stack()
-{
-    std::vector<Mode> modes;
-    for (int64_t i = 0; i < Stack::size(); i++) {
-        modes.push_back(remember(Stack::at(i)));
-    }
-    return modes;
-}
-
-template <class Stack>
-bool
-same_stack(const std::vector<Mode> &modes, size_t present)
-{
-    if (modes.size() != present) {
-        return false;
-    }
-    for (size_t i = 0; i < present; i++) {
-        if (!is_same(modes[i], Stack::at(static_cast<int64_t>(i)))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-void
-forget(std::vector<Mode> &modes)
-{
-    std::vector<Mode> gone;
-    gone.swap(modes);
-    for (Mode &mode : gone) {
-        Py_DECREF(mode.type);
-        Py_DECREF(mode.held);
-    }
-}
-
 /* ---- words for what changed ---- */
-
-PyObject *
-mode_word(PyTypeObject *type, PyObject *device)
-{
-    return device == nullptr ? PyUnicode_FromString(type->tp_name) : PyUnicode_FromFormat("%s(%S)", type->tp_name, device);
-}
-
-PyObject *
-remembered_words(const std::vector<Mode> &modes)
-{
-    PyObject *words = PyList_New(0);
-    for (const Mode &mode : modes) {
-        PyObject *word = mode_word(mode.type, mode.by == Mode::Device ? mode.held : nullptr);
-        if (word == nullptr || PyList_Append(words, word) < 0) {
-            Py_CLEAR(words);
-        }
-        Py_XDECREF(word);
-        if (words == nullptr) {
-            break;
-        }
-    }
-    return words;
-}
-
-template <class Stack>
-PyObject *
-present_words()
-{
-    std::vector<Mode> present = remember_stack<Stack>();
-    PyObject *words = remembered_words(present);
-    forget(present);
-    return words;
-}
 
 /* Steals the three last; appends "name was x, is y". */
 int
@@ -267,14 +115,13 @@ append_change(PyObject *list, const char *name, PyObject *was, PyObject *is, con
     return failed;
 }
 
-template <class Stack>
 int
-append_stack_change(PyObject *list, const char *name, const std::vector<Mode> &modes)
+append_stack_change(PyObject *list, const char *name, const ModeStack &modes)
 {
-    if (same_stack<Stack>(modes, static_cast<size_t>(Stack::size()))) {
+    if (modes.is_that_of_now()) {
         return 0;
     }
-    PyObject *was = remembered_words(modes), *is = present_words<Stack>();
+    PyObject *was = modes.words(), *is = modes.words_of_now();
     int alike = was != nullptr && is != nullptr && PyObject_RichCompareBool(was, is, Py_EQ) == 1;
     return append_change(list, name, was, is, alike ? " (other objects)" : "");
 }
@@ -284,8 +131,14 @@ append_stack_change(PyObject *list, const char *name, const std::vector<Mode> &m
 struct GlobalState {
     PyObject_HEAD
     std::array<int64_t, settings.size()> values;
-    std::vector<Mode> *function_modes, *dispatch_modes;
+    ModeStack *function_modes, *dispatch_modes; /* NULL before they are filled in */
 };
+
+ModeStack *
+make_stack(ModeStack::Kind kind, bool of_now)
+{
+    return new ModeStack(of_now ? ModeStack::of_now(kind) : ModeStack(kind));
+}
 
 PyObject *
 state_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -308,8 +161,8 @@ state_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         PyObject *number = numbers == nullptr ? nullptr : PyTuple_GET_ITEM(numbers, static_cast<Py_ssize_t>(i));
         self->values[i] = number == nullptr ? settings[i].read() : PyLong_AsLongLong(number);
     }
-    self->function_modes = new std::vector<Mode>(numbers == nullptr ? remember_stack<FunctionModes>() : std::vector<Mode>());
-    self->dispatch_modes = new std::vector<Mode>(numbers == nullptr ? remember_stack<DispatchModes>() : std::vector<Mode>());
+    self->function_modes = make_stack(ModeStack::OfFunctions, numbers == nullptr);
+    self->dispatch_modes = make_stack(ModeStack::OfDispatch, numbers == nullptr);
     if (PyErr_Occurred()) {
         Py_DECREF(self);
         return nullptr;
@@ -343,8 +196,8 @@ bool
 same_state(const GlobalState *self)
 {
     const ThreadPlaces &here = ThreadPlaces::here();
-    return same_settings(self->values, here) && same_stack<FunctionModes>(*self->function_modes, here.function_mode_count())
-           && same_stack<DispatchModes>(*self->dispatch_modes, here.dispatch_mode_count());
+    return same_settings(self->values, here) && self->function_modes->is_that_of_now(here.function_mode_count())
+           && self->dispatch_modes->is_that_of_now(here.dispatch_mode_count());
 }
 
 PyObject *
@@ -366,10 +219,10 @@ append_changes(GlobalState *self, PyObject *list)
             return -1;
         }
     }
-    if (append_stack_change<FunctionModes>(list, "torch_function_modes", *self->function_modes) < 0) {
+    if (append_stack_change(list, "torch_function_modes", *self->function_modes) < 0) {
         return -1;
     }
-    return append_stack_change<DispatchModes>(list, "torch_dispatch_modes", *self->dispatch_modes);
+    return append_stack_change(list, "torch_dispatch_modes", *self->dispatch_modes);
 }
 
 PyObject *
@@ -406,10 +259,10 @@ int
 state_traverse(PyObject *object, visitproc visit, void *arg)
 {
     GlobalState *self = reinterpret_cast<GlobalState *>(object);
-    for (const std::vector<Mode> *modes : {self->function_modes, self->dispatch_modes}) {
-        for (size_t i = 0; modes != nullptr && i < modes->size(); i++) {
-            Py_VISIT((*modes)[i].type);
-            Py_VISIT((*modes)[i].held);
+    for (const ModeStack *modes : {self->function_modes, self->dispatch_modes}) {
+        const int stop = modes == nullptr ? 0 : modes->traverse(visit, arg);
+        if (stop != 0) {
+            return stop;
         }
     }
     return 0;
@@ -419,9 +272,9 @@ int
 state_clear(PyObject *object)
 {
     GlobalState *self = reinterpret_cast<GlobalState *>(object);
-    for (std::vector<Mode> *modes : {self->function_modes, self->dispatch_modes}) {
+    for (ModeStack *modes : {self->function_modes, self->dispatch_modes}) {
         if (modes != nullptr) {
-            forget(*modes);
+            modes->clear();
         }
     }
     return 0;
@@ -476,22 +329,11 @@ is_global_state(PyObject *object)
     return Py_IS_TYPE(object, state_type());
 }
 
-/* A new reference to module.name, or nullptr. */
-static PyObject *
-import_name(const char *module_name, const char *name)
-{
-    PyObject *module = PyImport_ImportModule(module_name);
-    PyObject *found = module == nullptr ? nullptr : PyObject_GetAttrString(module, name);
-    Py_XDECREF(module);
-    return found;
-}
-
 int
 global_state_init(PyObject *module)
 {
-    device_context_class = (PyTypeObject *)import_name("torch.utils._device", "DeviceContext");
-    peek_interpreter_stack = import_name("torch._C._functorch", "peek_interpreter_stack");
-    if (device_context_class == nullptr || peek_interpreter_stack == nullptr) {
+    peek_interpreter_stack = tracer::import_name("torch._C._functorch", "peek_interpreter_stack");
+    if (peek_interpreter_stack == nullptr || tracer::mode_stacks_init() < 0) {
         return -1;
     }
     return PyModule_AddType(module, state_type());

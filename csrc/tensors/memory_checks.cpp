@@ -1,5 +1,5 @@
-/* Which memory tensors lie in: what check_fn asks where a graph writes to its inputs; and who counts the writes to it. No C++
- * exception leaves this file. */
+/* Which memory tensors lie in, and whose writes count as writes to them. A check_fn asks that where a graph writes to its inputs: the
+ * graph is right only for inputs that overlap as those it was traced with. No C++ exception leaves this file. */
 #include "tensors/tensor_checks.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-/* Private members of torch's classes that are read where they lie, not through functions of its library. */
+/* Access to private members of torch's classes, for reads that are too frequent to go through functions of its library. */
 #ifndef TRACER_OPENED_H
 #define TRACER_OPENED_H
 

@@ -1,4 +1,5 @@
-/* TensorMatch: what check_fn knows of tensors, all of them checked in one call. No C++ exception leaves this file. */
+/* TensorMatch: checks in one call what a check_fn demands of all its tensors. Most tensors are compared by a few words of memory
+ * (tensor_quick.h); where that does not say yes, field by field (tensor_spec.h). No C++ exception leaves this file. */
 #include "tensors/tensor_checks.h"
 
 #include <structmember.h>
@@ -121,7 +122,7 @@ match_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* The specs stay until the end, for `parsed` borrows from them; a cycle through a class is broken at the class. */
+/* There is no tp_clear: `parsed` borrows classes from the specs. A cycle that goes through a class is broken at the class. */
 void
 match_dealloc(PyObject *object)
 {

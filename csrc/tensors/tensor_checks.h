@@ -4,7 +4,12 @@
 #ifndef TRACER_TENSOR_CHECKS_H
 #define TRACER_TENSOR_CHECKS_H
 
-#include "guards/reading.h"
+#ifndef PY_SSIZE_T_CLEAN
+#define PY_SSIZE_T_CLEAN
+#endif
+#include <Python.h>
+
+#include "word.h"
 
 #ifdef __cplusplus
 extern "C" {

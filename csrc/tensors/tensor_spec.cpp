@@ -1,3 +1,5 @@
+/* A spec is compared field by field, the cheapest first, and the first that differs is named. Torch throws where a tensor has no
+ * strides, or computes its sizes in Python: such a tensor matches nothing. */
 #include "tensors/tensor_spec.h"
 
 #include <string>

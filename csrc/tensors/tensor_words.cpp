@@ -1,4 +1,5 @@
-/* What reading.h reads of tensors. No C++ exception leaves this file. */
+/* The words of tensors (word.h), and their sizes, strides and offsets for Python. A tensor of a subclass, or with symbolic sizes, may
+ * have to be asked in Python; then no word is given. No C++ exception leaves this file. */
 #include "tensors/tensor_checks.h"
 
 #include <ATen/PythonTorchFunctionTLS.h>
@@ -52,7 +53,7 @@ word_of(const at::Tensor &tensor, WordKind kind, int64_t dim, int64_t *word)
     }
 }
 
-/* The number that a method of the tensor gives, whatever says otherwise by __torch_function__. */
+/* The number that a method of the tensor gives; __torch_function__ is not asked. */
 PyObject *
 ask_tensor(const char *method, PyObject *const *args, Py_ssize_t count)
 {
@@ -116,7 +117,6 @@ tensor_words_init(PyObject *module)
     return PyModule_AddFunctions(module, functions);
 }
 
-/* A subclass, and a tensor that counts in symbols, may have to be asked in Python. */
 ReadResult
 tensor_word(PyObject *value, WordKind kind, int64_t dim, int64_t *word)
 {

@@ -439,5 +439,20 @@ def test_many_arguments_that_are_handed_over():
     assert dispatcher.hand_over(arguments) == expected and arguments == []
 
 
+def test_no_arguments_at_all_are_handed_over():
+    def outer():
+        free = 1
+
+        def fn():
+            return free
+
+        return fn
+
+    dispatcher = Dispatcher(Region(Recorder()), fresh(outer()))
+    arguments: list[object] = []
+    assert dispatcher.hand_over(arguments) == 1 and dispatcher() == 1 and arguments == []
+    assert dispatcher.region.entries() == []
+
+
 def test_let_go_outside_of_cached_code_does_nothing():
     assert _C.let_go() is None

@@ -1,5 +1,5 @@
-/* Where torch keeps its settings of a thread: asked for once, since they lie there as long as the thread lives. For files with
- * torch's headers. */
+/* Where torch keeps its settings of a thread. The addresses are asked for once per thread, for they stay as long as it lives.
+ * For files with torch's headers. */
 #ifndef TRACER_THREAD_PLACES_H
 #define TRACER_THREAD_PLACES_H
 
@@ -12,7 +12,7 @@
 
 namespace tracer {
 
-/* Torch gives these through functions of its library alone, each of which looks for the thread's data anew. */
+/* Torch gives these only through functions of its library, each of which looks up the thread's data anew. */
 using FunctionStack = std::vector<std::shared_ptr<c10::SafePyObject>>;
 using DispatchStack = std::vector<std::shared_ptr<c10::impl::PyObject_TorchDispatchMode>>;
 using InfraModes = std::array<std::optional<std::shared_ptr<c10::impl::PyObject_TorchDispatchMode>>,

@@ -1,5 +1,6 @@
-/* Binding follows initialize_locals() of CPython's ceval.c, for calls that succeed; all others are CPython's. */
-#include "hook/frame_locals.h"
+/* Binding follows initialize_locals() of CPython's ceval.c for calls that succeed. Any other call is left to CPython, which
+ * raises the right TypeError. Keywords that are no plain str are left to it too: comparing them may run user code. */
+#include "dispatch/call_site.h"
 
 static void
 site_init(CallSite *site, Region *region, PyFunctionObject *function)
@@ -12,7 +13,7 @@ site_init(CallSite *site, Region *region, PyFunctionObject *function)
     site->check_count = site->argument_count + (code->co_nfreevars != 0);
     site->owned = 0;
     site->fetched = NULL;
-    site->handed = NULL;
+    site->argument_list = NULL;
     site->heap = NULL;
     site->inputs = NULL;
     site->searched[0] = site->searched[1] = NULL;
@@ -38,7 +39,7 @@ own_slots(CallSite *site)
     return slots;
 }
 
-/* Takes `count` values that already stand in slot order. */
+/* Takes values that stand in slot order already, one for each argument. */
 static int
 take_slots(CallSite *site, PyObject *const *values)
 {
@@ -50,12 +51,14 @@ take_slots(CallSite *site, PyObject *const *values)
     if (slots == NULL) {
         return -1;
     }
-    memcpy(slots, values, (size_t)site->argument_count * sizeof(PyObject *));
+    for (Py_ssize_t i = 0; i < site->argument_count; i++) { /* memcpy() takes no NULL, which `values` is without arguments */
+        slots[i] = values[i];
+    }
     return 1;
 }
 
 PyObject **
-call_site_take_inputs(CallSite *site, Py_ssize_t count)
+call_site_reserve_inputs(CallSite *site, Py_ssize_t count)
 {
     PyObject **room = count < CALL_SITE_INLINE_SLOTS ? site->inline_inputs : PyMem_New(PyObject *, count + 1);
     if (room == NULL) {

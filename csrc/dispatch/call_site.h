@@ -1,10 +1,9 @@
 /* The argument slots of a function: read from a frame that has not started, or bound from the arguments of a call. */
-#ifndef TRACER_FRAME_LOCALS_H
-#define TRACER_FRAME_LOCALS_H
+#ifndef TRACER_CALL_SITE_H
+#define TRACER_CALL_SITE_H
 
 #include "compat.h"
-
-typedef struct Region Region;
+#include "hook/thread_context.h"
 
 #define CALL_SITE_INLINE_SLOTS 16
 
@@ -18,13 +17,13 @@ typedef struct {
     PyCodeObject *code; /* strong: the function's code when it was called */
     PyObject *const *slots;
     Py_ssize_t argument_count;
-    Py_ssize_t check_count; /* argument_count, and one more if there is a closure */
-    Py_ssize_t owned;       /* how many slots, from the first, are strong references */
-    PyObject *fetched;      /* NULL, or what the check_fn that holds has handed out; strong */
-    PyObject *handed;       /* borrowed: NULL, or the list that the slots are the items of, to be emptied */
-    PyObject **heap;        /* NULL, or the slots if they do not fit inline */
-    PyObject *searched[2];  /* strong: what the entry was found in, so that nothing dies between finding and running it */
-    PyObject **inputs;      /* NULL, or what the graph is to be called with, borrowed; there is room for one before them */
+    Py_ssize_t check_count;  /* argument_count, and one more if there is a closure */
+    Py_ssize_t owned;        /* how many slots, from the first, are strong references */
+    PyObject *fetched;       /* NULL, or what the check_fn that holds has handed out; strong */
+    PyObject *argument_list; /* borrowed: NULL, or the list that the slots are the items of, to be emptied */
+    PyObject **heap;         /* NULL, or the slots if they do not fit inline */
+    PyObject *searched[2];   /* strong: what the entry was found in, so that nothing dies between finding and running it */
+    PyObject **inputs;       /* NULL, or what the graph is to be called with, borrowed; there is room for one before them */
     PyObject *inline_slots[CALL_SITE_INLINE_SLOTS];
     PyObject *inline_inputs[CALL_SITE_INLINE_SLOTS];
 } CallSite;
@@ -43,9 +42,9 @@ int call_site_from_call(CallSite *site, Region *region, PyFunctionObject *functi
                         Py_ssize_t positional, PyObject *keyword_names);
 void call_site_clear(CallSite *site);
 
-/* Room for as many inputs of a graph; NULL with MemoryError. */
-PyObject **call_site_take_inputs(CallSite *site, Py_ssize_t count);
-/* Forgets what a check_fn has handed out. */
+/* Makes room for this many inputs of a graph, site->inputs; NULL with MemoryError. */
+PyObject **call_site_reserve_inputs(CallSite *site, Py_ssize_t count);
+/* Drops what a check_fn has handed out and the inputs of a graph. */
 void call_site_drop_found(CallSite *site);
 
 #endif
