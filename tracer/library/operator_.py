@@ -14,18 +14,10 @@ from tracer.variables.answers import int_given
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder, tracks
 from tracer.variables.callables import CallableVariable
-from tracer.variables.constant import (
-    BINARY,
-    COMPARE,
-    INPLACE,
-    NONE,
-    UNARY,
-    ConstantVariable,
-    boolean,
-    is_constant_value,
-)
+from tracer.variables.constant import NONE, ConstantVariable, boolean, is_constant_value
 from tracer.variables.lookups import defines
 from tracer.variables.sequences import TupleVariable
+from tracer.variables.slots import BINARY, COMPARE, INPLACE, SLOTS, UNARY
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -54,6 +46,10 @@ for _table, _make in ((BINARY, _binary), (INPLACE, _inplace), (COMPARE, _compare
         models(_function)(_make(_op))
 
 
+for _name in ("getitem", "setitem", "delitem"):
+    models(getattr(operator, _name))(SLOTS[f"__{_name}__"].call)
+
+
 @models(operator.not_)
 def _not(tx: Tracer, value: Value, /) -> Value:
     return boolean(not value.truth(tx))
@@ -77,23 +73,6 @@ def _is_not(tx: Tracer, left: Value, right: Value, /) -> Value:
 @models(operator.contains)
 def _contains(tx: Tracer, container: Value, item: Value, /) -> Value:
     return boolean(tx.contains(container, item).truth(tx))
-
-
-@models(operator.getitem)
-def _getitem(tx: Tracer, container: Value, key: Value, /) -> Value:
-    return container.get_item(tx, key)
-
-
-@models(operator.setitem)
-def _setitem(tx: Tracer, container: Value, key: Value, value: Value, /) -> Value:
-    container.set_item(tx, key, value)
-    return NONE
-
-
-@models(operator.delitem)
-def _delitem(tx: Tracer, container: Value, key: Value, /) -> Value:
-    container.del_item(tx, key)
-    return NONE
 
 
 @models(operator.concat)

@@ -63,7 +63,8 @@ class VariableTracker:
     def describe(self) -> str:
         return type(self).__name__ if self.source is None else f"{type(self).__name__}({self.source.name})"
 
-    __repr__ = describe
+    def __repr__(self) -> str:
+        return self.describe()
 
     def text(self, tx: Tracer, kind: str) -> str:
         """str(self) or repr(self), as `kind` says."""
@@ -218,10 +219,12 @@ def no_keywords(tx: Tracer, name: str, kwargs: dict[str, Any]) -> None:
 
 
 class Models:
-    """A registry from a Python object (a function, a type, a method name) to the function that models it."""
+    """A registry from a Python object (a function, a type, a method name) to the function that models it. What it does not
+    have is looked for in `base`."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, base: Models | None = None) -> None:
         self.what = what
+        self.base = base
         self.table: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, *keys: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -238,9 +241,10 @@ class Models:
         if isinstance(key, type) and type(key).__hash__ is not type.__hash__:
             return None  # it would run in Python
         try:
-            return self.table.get(key)
+            model = self.table.get(key)
         except TypeError:  # unhashable callables have no model
             return None
+        return self.base.get(key) if model is None and self.base is not None else model
 
 
 def invoke(model: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:

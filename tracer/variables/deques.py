@@ -26,7 +26,8 @@ class DequeVariable(SequenceVariable):
     """`version` changes with every change of its length or order, which its iterators notice."""
 
     cls = collections.deque
-    methods = Models("deque method")
+    methods = Models("deque method", SequenceVariable.methods)
+    operands = (collections.deque,)
 
     def __init__(self, items: Iterable[Item], source: Source | None = None, maxlen: int | None = None) -> None:
         super().__init__(items, source)
@@ -250,12 +251,6 @@ def _appendleft(tx: Tracer, self: DequeVariable, item: VariableTracker, /) -> Va
 def _extend(tx: Tracer, self: DequeVariable, other: VariableTracker, /) -> VariableTracker:
     self.extend(tx, other)
     return NONE
-
-
-@_deque("__iadd__")
-def _iadd(tx: Tracer, self: DequeVariable, other: VariableTracker, /) -> VariableTracker:
-    self.extend(tx, other)
-    return self
 
 
 @_deque("extendleft")

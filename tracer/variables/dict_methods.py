@@ -29,69 +29,6 @@ def _update(tx: Tracer, self: DictVariable, /, *others: VariableTracker, **kwarg
     return NONE
 
 
-@_dict("__len__")
-def _len(tx: Tracer, self: DictVariable, /) -> VariableTracker:
-    return self.length(tx)
-
-
-@_dict("__getitem__")
-def _getitem(tx: Tracer, self: DictVariable, key: VariableTracker, /) -> VariableTracker:
-    return self.get_item(tx, key)
-
-
-@_dict("__setitem__")
-def _setitem(tx: Tracer, self: DictVariable, key: VariableTracker, value: VariableTracker, /) -> VariableTracker:
-    self.set_item(tx, key, value)
-    return NONE
-
-
-@_dict("__delitem__")
-def _delitem(tx: Tracer, self: DictVariable, key: VariableTracker, /) -> VariableTracker:
-    self.del_item(tx, key)
-    return NONE
-
-
-@_dict("__contains__")
-def _contains(tx: Tracer, self: DictVariable, key: VariableTracker, /) -> VariableTracker:
-    return self.contains(tx, key)
-
-
-@_dict("__iter__")
-def _iter(tx: Tracer, self: DictVariable, /) -> VariableTracker:
-    return self.iterate(tx)
-
-
-@_dict("__reversed__")
-def _reversed(tx: Tracer, self: DictVariable, /) -> VariableTracker:
-    return self.reverse_iterate(tx)
-
-
-@_dict("__eq__")
-def _eq(tx: Tracer, self: DictVariable, other: VariableTracker, /) -> VariableTracker:
-    return self.compare(tx, "==", other) or ConstantVariable(NotImplemented)
-
-
-@_dict("__ne__")
-def _ne(tx: Tracer, self: DictVariable, other: VariableTracker, /) -> VariableTracker:
-    return self.compare(tx, "!=", other) or ConstantVariable(NotImplemented)
-
-
-@_dict("__or__")
-def _or(tx: Tracer, self: DictVariable, other: VariableTracker, /) -> VariableTracker:
-    return self.binary(tx, "|", other, False) or ConstantVariable(NotImplemented)
-
-
-@_dict("__ior__")
-def _ior(tx: Tracer, self: DictVariable, other: VariableTracker, /) -> VariableTracker:
-    update_from(tx, self, other)
-    return self
-
-
-@_dict("__repr__", "__str__")
-def _repr(tx: Tracer, self: DictVariable, /) -> VariableTracker:
-    return ConstantVariable(self.text(tx, "repr"))
-
-
 @_dict("get")
 def _get(tx: Tracer, self: DictVariable, key: VariableTracker, default: VariableTracker = NONE, /) -> VariableTracker:
     found = self.find(tx, key)

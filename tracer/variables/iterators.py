@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import ObservedException, VariableTracker, whole
-from tracer.variables.lookups import defines
+from tracer.variables.lookups import type_name
+from tracer.variables.slots import BuiltinVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 MOST_ITEMS = 1_000_000
 
 
-class IteratorVariable(VariableTracker):
+class IteratorVariable(BuiltinVariable):
     """An iterator that the trace made. Subclasses give `advance` and how to rebuild what is left."""
 
     cls: type = object
@@ -57,27 +58,10 @@ class IteratorVariable(VariableTracker):
         return True
 
     def length(self, tx: Tracer) -> VariableTracker:
-        tx.raise_error(TypeError, f"object of type {self.python_type().__name__!r} has no len()")
+        tx.raise_error(TypeError, f"object of type {type_name(self.python_type())!r} has no len()")
 
     def hash_key(self, tx: Tracer) -> Any:
         return self
-
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if defines(self.python_type(), name):
-            return tx.bound_builtin_method(self, name)
-        tx.raise_error(AttributeError, f"{self.python_type().__name__!r} object has no attribute {name!r}")
-
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        if args or kwargs or name not in ("__iter__", "__next__"):
-            unsupported("unsupported-method", value=self.describe(), name=name)
-        if name == "__iter__":
-            return self
-        item = self.next(tx)
-        if item is None:
-            tx.raise_error(StopIteration)
-        return item
 
 
 def next_of_each(tx: Tracer, iterators: list[VariableTracker]) -> list[VariableTracker] | None:

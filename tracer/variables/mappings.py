@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.guards import can_be_key
-from tracer.variables.base import Models, VariableTracker, held, invoke
+from tracer.variables.base import Models, VariableTracker, held
 from tracer.variables.constant import NONE, ConstantVariable, boolean
 from tracer.variables.identities import refuse_unknown
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.lifetimes import give_up
 from tracer.variables.lookups import defines, lookup, type_name
 from tracer.variables.read_by_key import ReadByKey
+from tracer.variables.slots import BuiltinVariable
 from tracer.variables.text import form, formatted
 from tracer.variables.views import DictIterator
 
@@ -33,7 +34,7 @@ def entries_are_copied(cls: type) -> bool:
     return lookup(cls, "__iter__")[1] is dict.__dict__["__iter__"]
 
 
-class DictVariable(VariableTracker):
+class DictVariable(BuiltinVariable):
     """A dict: `entries` maps the hash key of each key to (key, value), in insertion order. As long as it has an `unread`, it was
     read and stored in by key alone; who looks at `entries` relies on all of them.
 
@@ -41,6 +42,7 @@ class DictVariable(VariableTracker):
     `changed` those that got a new value, with the old one."""
 
     methods = Models("dict method")
+    operands: tuple[type, ...] = (dict,)
 
     def __init__(
         self,
@@ -74,8 +76,6 @@ class DictVariable(VariableTracker):
 
     def describe(self) -> str:
         return f"DictVariable(length={len(self.entries) if self.unread is None else 'unread'})"
-
-    __repr__ = describe
 
     def value(self, tx: Tracer, key: Any) -> VariableTracker:
         entries: Any = self.entries if self.unread is None else self.unread.met
@@ -120,9 +120,6 @@ class DictVariable(VariableTracker):
             unsupported("format-of-runtime-value", value=self.describe())
         proxy = self.cls is types.MappingProxyType
         return types.MappingProxyType(dict(items)) if proxy else self.cls(items)
-
-    def text(self, tx: Tracer, kind: str) -> str:
-        return repr(form(tx, self))
 
     @property
     def real_keys(self) -> bool:
@@ -286,32 +283,18 @@ class DictVariable(VariableTracker):
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name == "default_factory" and self.cls is collections.defaultdict:
             return self.default_factory or NONE
-        if name == "__class__":
-            return tx.class_variable(self.cls, self)
         stored = tx.effects.attribute(self, name)
         if stored is not None:
             return stored
         if name == "__dict__" and self.cls is collections.OrderedDict:
             unsupported("unsupported-attribute", value=self.describe(), name=name)
-        if hasattr(self.cls, name):
-            return tx.bound_builtin_method(self, name)
-        tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        return super().get_attr(tx, name)
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         """An OrderedDict takes attributes; one that existed before may have some already."""
         if self.cls is not collections.OrderedDict or self.source is not None or hasattr(self.cls, name):
             super().set_attr(tx, name, value)
         tx.effects.store_attribute(self, name, value)
-
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        model = self.methods.get(name)
-        if not hasattr(self.cls, name):
-            tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
-        if model is None:
-            unsupported("unsupported-method", value=self.describe(), name=name)
-        return invoke(model, (tx, self, *args), kwargs)
 
     # -- code ----------------------------------------------------------------------------------------------------
 
@@ -390,6 +373,8 @@ class DictVariable(VariableTracker):
 class MappingProxyVariable(DictVariable):
     """types.MappingProxyType(underlying): another view of the same entries. Of an existing proxy the dict below is
     tracked too if it was met."""
+
+    operands = (object,)  # its operators are those of the dict below
 
     def __init__(self, underlying: DictVariable, source: Source | None = None) -> None:
         self.underlying = underlying

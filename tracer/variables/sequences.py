@@ -9,9 +9,9 @@ from tracer.graph_breaks import unsupported
 from tracer.variables.base import Models, ObservedException, VariableTracker
 from tracer.variables.constant import FALSE, NONE, ConstantVariable
 from tracer.variables.lifetimes import give_up
-from tracer.variables.lookups import defines
+from tracer.variables.lookups import defines, type_name
 from tracer.variables.ranges import RangeVariable, SliceVariable, as_int, index_of
-from tracer.variables.sequence_base import LONGEST, Item, SequenceVariable, type_name
+from tracer.variables.sequence_base import LONGEST, Item, SequenceVariable
 from tracer.variables.tuples import NamedTupleVariable, SizeVariable, TupleVariable
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ class ListVariable(SequenceVariable):
     it: a list that is only appended to may have any length."""
 
     cls = list
-    methods = Models("list method")
+    methods = Models("list method", SequenceVariable.methods)
+    operands = (list,)
     _held: list[Item]
     _unread: Callable[[], list[Item]] | None = None
 
@@ -51,8 +52,6 @@ class ListVariable(SequenceVariable):
 
     def describe(self) -> str:
         return f"ListVariable(length={len(self._held) if self._unread is None else 'unread'})"
-
-    __repr__ = describe
 
     def children(self) -> Iterable[VariableTracker]:
         return (item for item in self._held if isinstance(item, VariableTracker))
@@ -171,12 +170,6 @@ def _extend(tx: Tracer, self: ListVariable, other: VariableTracker, /) -> Variab
     return NONE
 
 
-@_list("__iadd__")
-def _iadd(tx: Tracer, self: ListVariable, other: VariableTracker, /) -> VariableTracker:
-    self.extend(tx, other)
-    return self
-
-
 @_list("insert")
 def _insert(tx: Tracer, self: ListVariable, position: VariableTracker, item: VariableTracker, /) -> VariableTracker:
     index = _int_argument(tx, position)
@@ -188,7 +181,7 @@ def _insert(tx: Tracer, self: ListVariable, position: VariableTracker, item: Var
 def _int_argument(tx: Tracer, value: VariableTracker) -> int:
     number = as_int(tx, value)
     if number is None:
-        tx.raise_error(TypeError, f"{type_name(value)!r} object cannot be interpreted as an integer")
+        tx.raise_error(TypeError, f"{type_name(value.python_type())!r} object cannot be interpreted as an integer")
     return number
 
 
@@ -247,18 +240,6 @@ def _sort(tx: Tracer, self: ListVariable, /, *, key: VariableTracker = NONE, rev
     if self._items:
         tx.raise_error(ValueError, "list modified during sort")
     self.replace(tx, result)
-    return NONE
-
-
-@_list("__setitem__")
-def _setitem(tx: Tracer, self: ListVariable, key: VariableTracker, value: VariableTracker, /) -> VariableTracker:
-    self.set_item(tx, key, value)
-    return NONE
-
-
-@_list("__delitem__")
-def _delitem(tx: Tracer, self: ListVariable, key: VariableTracker, /) -> VariableTracker:
-    self.del_item(tx, key)
     return NONE
 
 

@@ -16,13 +16,14 @@ from tracer import guards
 from tracer.graph_breaks import unsupported
 from tracer.sources.reading import is_a
 from tracer.variables import set_history
-from tracer.variables.base import Models, VariableTracker, held, invoke, whole
+from tracer.variables.base import Models, VariableTracker, held, whole
 from tracer.variables.constant import ConstantVariable, boolean
 from tracer.variables.identities import refuse_unknown
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.lifetimes import give_up
 from tracer.variables.lookups import rely_on_process
 from tracer.variables.set_history import Changed, Existing, History, Listed, Made, Step
+from tracer.variables.slots import BuiltinVariable
 from tracer.variables.text import form
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 Entries = dict[Any, VariableTracker]
+OF_ANY_SET = Models("method of set and frozenset")
 BY_INSERTION = object()  # a twin made by inserting one element after the other
 
 
@@ -62,11 +64,12 @@ class InOrder:
         return text if self._cls is set else f"{self._cls.__name__}({text})"
 
 
-class SetVariable(VariableTracker):
+class SetVariable(BuiltinVariable):
     """A set: `entries` maps the hash key of each element to the element."""
 
     cls: type = set
-    methods = Models("set method")
+    methods = Models("set method", OF_ANY_SET)
+    operands: tuple[type, ...] = (set, frozenset, type({}.keys()), type({}.items()))
 
     def __init__(
         self, entries: Entries, source: Source | None = None, twin: Any = BY_INSERTION, history: History | None = None
@@ -88,8 +91,6 @@ class SetVariable(VariableTracker):
     def describe(self) -> str:
         return f"{type(self).__name__}(length={len(self.entries)})"
 
-    __repr__ = describe
-
     def children(self) -> Iterable[VariableTracker]:
         needed = dict.fromkeys((*self.entries.values(), *set_history.values_in(self.history)))
         needed.pop(self, None)
@@ -106,9 +107,6 @@ class SetVariable(VariableTracker):
         if len(items) < 2:
             return self.cls(form(tx, item) for item in items)
         return InOrder(self.cls, [form(tx, item) for item in items]) if self.twin is None else self.twin
-
-    def text(self, tx: Tracer, kind: str) -> str:
-        return repr(form(tx, self))
 
     # -- order ---------------------------------------------------------------------------------------------------
 
@@ -147,6 +145,7 @@ class SetVariable(VariableTracker):
         return self.combined(tx, METHODS[op], [other])
 
     def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        other = held(other)
         if self.cls is not set or op not in METHODS or not isinstance(other, SetVariable):
             return None
         self.combine(tx, IN_PLACE[METHODS[op]], other)
@@ -160,22 +159,6 @@ class SetVariable(VariableTracker):
         results = {"==": left == right, "!=": left != right, "<=": left <= right, "<": left < right,
                    ">=": left >= right, ">": left > right}  # fmt: skip
         return boolean(results[op])
-
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if name == "__class__":
-            return tx.class_variable(self.cls, self)
-        if hasattr(self.cls, name):
-            return tx.bound_builtin_method(self, name)
-        tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
-
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        model = self.methods.get(name)
-        if model is None or not hasattr(self.cls, name):
-            self.get_attr(tx, name)
-            unsupported("unsupported-method", value=self.describe(), name=name)
-        return invoke(model, (tx, self, *args), kwargs)
 
     # -- changes -------------------------------------------------------------------------------------------------
 
@@ -299,7 +282,7 @@ _MAKING = {change: method for method, change in IN_PLACE.items()}
 
 class FrozenSetVariable(SetVariable):
     cls = frozenset
-    methods = Models("frozenset method")
+    methods = OF_ANY_SET
 
     def is_constant(self) -> bool:
         return all(item.is_constant() for item in self.entries.values())

@@ -16,9 +16,10 @@ from tracer.graph_breaks import unsupported
 from tracer.library.registry import model_of
 from tracer.variables.backward import backward, retain_gradient
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import FALSE, NONE, ConstantVariable, boolean, fold
+from tracer.variables.constant import FALSE, NONE, ConstantVariable, fold
 from tracer.variables.ranges import as_int
 from tracer.variables.sequences import ListVariable, SizeVariable, TupleVariable
+from tracer.variables.slots import SLOTS
 from tracer.variables.symbolic import apply, is_number
 from tracer.variables.tensor_copies import deep_copy
 
@@ -93,11 +94,6 @@ def _storage_offset(tx: Tracer, self: TensorVariable) -> VariableTracker:
     unsupported("unsupported-method", value=self.describe(), name="storage_offset")
 
 
-@_methods("__len__")
-def _len(tx: Tracer, self: TensorVariable) -> VariableTracker:
-    return self.length(tx)
-
-
 @_methods("as_subclass")
 def _as_subclass(tx: Tracer, self: TensorVariable, cls: VariableTracker) -> VariableTracker:
     return tx.as_subclass(self, cls)  # type: ignore[no-any-return]
@@ -153,25 +149,9 @@ def _new(tx: Tracer, self: TensorVariable, *sizes: VariableTracker, **kwargs: Va
 # -- Python's protocols --------------------------------------------------------------------------------------------------
 
 
-@_methods("__setitem__")
-def _setitem(tx: Tracer, self: TensorVariable, key: VariableTracker, value: VariableTracker) -> VariableTracker:
-    self.set_item(tx, key, value)
-    return NONE
-
-
-@_methods("__getitem__")
-def _getitem(tx: Tracer, self: TensorVariable, key: VariableTracker) -> VariableTracker:
-    return self.get_item(tx, key)
-
-
-@_methods("__iter__")
-def _iter(tx: Tracer, self: TensorVariable) -> VariableTracker:
-    return self.iterate(tx)
-
-
-@_methods("__contains__")
-def _contains(tx: Tracer, self: TensorVariable, item: VariableTracker) -> VariableTracker:
-    return self.contains(tx, item)
+for _name in ("__len__", "__bool__", "__getitem__", "__setitem__", "__contains__", "__iter__"):
+    _METHODS[_name] = SLOTS[_name].call
+_METHODS["__nonzero__"] = SLOTS["__bool__"].call
 
 
 @_methods("__hash__")
@@ -253,11 +233,6 @@ def _number(name: str) -> Method:
 
 
 _each("__int__ __float__", _number)
-
-
-@_methods("__bool__ __nonzero__")
-def _bool(tx: Tracer, self: TensorVariable) -> VariableTracker:
-    return boolean(self.truth(tx))
 
 
 @_methods("__index__")

@@ -14,9 +14,10 @@ from tracer.graph_breaks import unsupported
 from tracer.sources import ModuleGlobalsSource
 from tracer.sources.reading import field_index, is_a
 from tracer.variables.base import Models, VariableTracker
-from tracer.variables.constant import OPERATORS, UNARY_DUNDER, ConstantVariable
-from tracer.variables.lookups import C_METHOD_TYPES, has_from_python, lookup, rely_on_process
+from tracer.variables.constant import ConstantVariable
+from tracer.variables.lookups import C_METHOD_TYPES, has_from_python, lookup
 from tracer.variables.sequence_base import Item, SequenceVariable
+from tracer.variables.slots import OPERATORS, UNARY_DUNDER
 from tracer.variables.text import Rendered, form
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 class TupleVariable(SequenceVariable):
     cls = tuple
-    methods = Models("tuple method")
+    methods = Models("tuple method", SequenceVariable.methods)
+    operands = (tuple,)
 
     def is_constant(self) -> bool:
         return all(isinstance(item, VariableTracker) and item.is_constant() for item in self._items)
@@ -70,19 +72,11 @@ def _is(left: object, right: object) -> bool:
     return left is right
 
 
-@TupleVariable.methods("__hash__")
-def _hash(tx: Tracer, self: TupleVariable, /) -> VariableTracker:
-    if not self.is_constant():
-        unsupported("unhashable-in-trace", value=self.describe())
-    rely_on_process("hashes of texts and objects differ between processes")
-    return ConstantVariable(hash(self.constant()))
-
-
 class SizeVariable(TupleVariable):
     """torch.Size"""
 
     cls = torch.Size
-    methods = Models("torch.Size method")
+    methods = Models("torch.Size method", TupleVariable.methods)
 
     def constant(self) -> Any:
         return torch.Size(super().constant())
@@ -131,7 +125,7 @@ class NamedTupleVariable(TupleVariable):
     """An instance of a structure that torch returns, or of a `collections.namedtuple` class that acts as a tuple; other ones are
     objects with a tuple in them."""
 
-    methods = Models("named tuple method")
+    methods = Models("named tuple method", TupleVariable.methods)
 
     def __init__(self, items: Iterable[Item], cls: type, source: Source | None = None) -> None:
         super().__init__(items, source)

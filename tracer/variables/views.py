@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import VariableTracker, no_keywords, whole
-from tracer.variables.constant import BINARY, boolean
+from tracer.variables.base import Models, VariableTracker, whole
+from tracer.variables.constant import boolean
 from tracer.variables.iterators import IteratorVariable, skipped
-from tracer.variables.lookups import defines
 from tracer.variables.set_history import Computed
 from tracer.variables.sets import ENTRIES, METHODS, Operand, SetVariable, entries_of, listed, made_of, operand_of, set_form
+from tracer.variables.slots import BINARY, BuiltinVariable
 from tracer.variables.text import form
 from tracer.variables.tuples import TupleVariable
 
@@ -25,8 +25,10 @@ KINDS = ("keys", "values", "items")
 _ORDERED = collections.OrderedDict[Any, Any]()
 
 
-class DictViewVariable(VariableTracker):
+class DictViewVariable(BuiltinVariable):
     """dict.keys(), .values() or .items(): sees later changes of its dict."""
+
+    methods = Models("method of views")
 
     def __init__(self, owner: Any, kind: str, source: Source | None = None) -> None:
         self.owner = owner
@@ -41,9 +43,6 @@ class DictViewVariable(VariableTracker):
 
     def form(self, tx: Tracer) -> Any:
         return getattr(form(tx, self.owner), self.kind)()
-
-    def text(self, tx: Tracer, kind: str) -> str:
-        return repr(form(tx, self))
 
     def truth(self, tx: Tracer) -> bool:
         return bool(self.owner.entries)
@@ -111,26 +110,9 @@ class DictViewVariable(VariableTracker):
         return None if mine is None or theirs is None else mine.compare(tx, op, theirs)
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if defines(self.python_type(), name):
-            if name == "mapping":
-                unsupported("unsupported-attribute", value=self.describe(), name=name)
-            return tx.bound_builtin_method(self, name)
-        tx.raise_error(AttributeError, f"{self.python_type().__name__!r} object has no attribute {name!r}")
-
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        no_keywords(tx, name, kwargs)
-        methods = {"__iter__": self.iterate, "__len__": self.length, "__reversed__": self.reverse_iterate}
-        if name in methods and not args:
-            return methods[name](tx)
-        if name == "__contains__" and len(args) == 1:
-            return self.contains(tx, args[0])
-        if name == "isdisjoint" and len(args) == 1 and self.kind != "values":
-            mine = self.as_set(tx)
-            assert mine is not None
-            return mine.call_method(tx, name, args, kwargs)
-        unsupported("unsupported-method", value=self.describe(), name=name)
+        if name == "mapping":
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        return super().get_attr(tx, name)
 
     def reconstruct(self, cg: Any) -> None:
         self.rebuild(cg, lambda: cg.load(whole(self.owner)))
@@ -142,6 +124,13 @@ class DictViewVariable(VariableTracker):
         if load is None and base is types.MappingProxyType:
             base = dict
         cg.call_object(getattr(base, self.kind), load or (lambda: cg.call_object(base)))
+
+
+@DictViewVariable.methods("isdisjoint")
+def _isdisjoint(tx: Tracer, self: DictViewVariable, other: VariableTracker, /) -> VariableTracker:
+    mine = self.as_set(tx)
+    assert mine is not None
+    return mine.call_method(tx, "isdisjoint", [other], {})
 
 
 def computed(op: str, left: Operand, right: Operand) -> SetVariable:
