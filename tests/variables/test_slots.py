@@ -65,8 +65,8 @@ def compare(make, name, *args):
 @pytest.mark.parametrize("name", [name for name in SLOTS if name != "__hash__"])
 def test_every_special_method_does_as_in_cpython(kind, name):
     make = MAKE[kind]
-    if not hasattr(make(), name):
-        return
+    if not hasattr(make(), name) or (kind in ("iterator", "zip") and name in ("__repr__", "__str__", "__format__")):
+        return  # or the text has an address
     for args in ((), (1,), ("a",), (1, 2), (torch.Size([0]),)):
         compare(make, name, *args)
     for other in ("list", "frozenset", "proxy", "keys", kind):
@@ -93,6 +93,12 @@ def test_every_special_method_does_as_in_cpython(kind, name):
         ("proxy", "__or__", (1,)),
         ("range", "__hash__", (1,)),
         ("tuple", "__reversed__", ()),
+        ("tuple", "__add__", (torch.Size([3]),)),
+        ("size", "__radd__", ((3,),)),
+        ("dict", "__eq__", (types.MappingProxyType({1: 2, 3: 4}),)),
+        ("proxy", "__str__", ()),
+        ("deque", "__delitem__", ("a",)),
+        ("deque", "__setitem__", ("a", 1)),
     ],
 )
 def test_what_a_special_method_does_not_take_is_refused_as_in_cpython(kind, name, args):
@@ -150,6 +156,15 @@ def test_operands_of_subclasses_are_not_declined():
     compare(lambda: {1, 2}, "__ge__", Group([2]))
     compare(lambda: {1: 2}, "__or__", Table({3: 4}))
     compare(lambda: {1: 2}, "__eq__", Table({1: 2}))
+
+
+def test_proxies_are_compared_as_the_dicts_below():
+    def fn(x):
+        first, second = collections.OrderedDict(a=1, b=2), collections.OrderedDict(b=2, a=1)
+        proxy = types.MappingProxyType(first)
+        return x + 1, proxy == second, second == proxy, proxy == first, proxy != dict(second), str(proxy), f"{proxy!r}"
+
+    captured(fn, X)
 
 
 def test_what_a_class_does_not_have_is_missing_by_its_whole_name():

@@ -105,7 +105,7 @@ def _enumerate(tx: Tracer, iterable: Value, start: Value = ZERO) -> Value:
     if first is None:
         name = start.python_type().__name__
         tx.raise_error(TypeError, f"{name!r} object cannot be interpreted as an integer")
-    return EnumerateIterator(iterable.iterate(tx), first, lambda count, item: TupleVariable([ConstantVariable(count), item]))
+    return EnumerateIterator(iterable.iterate(tx), first)
 
 
 @models(zip)
@@ -115,7 +115,7 @@ def _zip(tx: Tracer, *iterables: Value, strict: Value = FALSE) -> Value:
         if iterable.is_constant() and not defines(iterable.python_type(), "__iter__"):
             tx.raise_error(TypeError, f"{iterable.python_type().__name__!r} object is not iterable")
         iterators.append(iterable.iterate(tx))
-    return ZipIterator(iterators, strict.truth(tx), TupleVariable)
+    return ZipIterator(iterators, strict.truth(tx))
 
 
 @models(map)

@@ -16,7 +16,7 @@ from tracer.graph.fake_tensors import concrete
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import BINARY, COMPARE, INPLACE, UNARY, ConstantVariable
-from tracer.variables.iterators import IteratorVariable, _set_state
+from tracer.variables.iterators import IteratorVariable, set_state
 from tracer.variables.ranges import SliceVariable
 from tracer.variables.sequences import ListVariable, SequenceVariable, TupleVariable
 from tracer.variables.symbolic import SymNodeVariable
@@ -274,7 +274,7 @@ class ArrayIterator(IteratorVariable):
         cg.load(self.array)
         cg.asm.emit("GET_ITER")
         if self.position:
-            _set_state(cg, self.position)
+            set_state(cg, lambda: cg.load_const(self.position))
 
 
 # Whole numbers come out that rounding, or the way of sorting, decides: there is no tolerance for those.

@@ -15,6 +15,7 @@ from tracer.variables.lifetimes import give_up
 from tracer.variables.lookups import type_name
 from tracer.variables.ranges import NOT_AN_INDEX, as_int, index_of
 from tracer.variables.sequence_base import Item, SequenceVariable
+from tracer.variables.slots import call_slot
 from tracer.variables.text import form
 
 if TYPE_CHECKING:
@@ -227,12 +228,18 @@ class DequeIterator(IteratorVariable):
 _deque = DequeVariable.methods
 
 
-@_deque("__getitem__")
-def _getitem(tx: Tracer, self: DequeVariable, key: VariableTracker, /) -> VariableTracker:
-    """Called by its name it says otherwise of what is no index than `items[key]`, which comes here too from a subclass."""
-    if index_of(tx, key) is NOT_AN_INDEX:
-        unsupported("unsupported-method", value=self.describe(), name="__getitem__")
-    return self.get_item(tx, key)
+def _by_index(name: str) -> Any:
+    def method(tx: Tracer, self: DequeVariable, key: VariableTracker, /, *value: VariableTracker) -> VariableTracker:
+        """Called by its name it says otherwise of what is no index than `items[key]`, which comes here too from a subclass."""
+        if index_of(tx, key) is NOT_AN_INDEX:
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        return call_slot(tx, self, name, [key, *value], {})
+
+    return method
+
+
+for _name in ("__getitem__", "__setitem__", "__delitem__"):
+    _deque(_name)(_by_index(_name))
 
 
 @_deque("append")

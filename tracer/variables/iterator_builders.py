@@ -16,7 +16,6 @@ from tracer.sources.builtin_iterators import (
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder, opaque, tracks
 from tracer.variables.iterators import FilterIterator, IteratorVariable, MapIterator, ZipIterator
-from tracer.variables.sequences import TupleVariable
 from tracer.variables.streams import EnumerateStream, StreamVariable, replays_by_asking
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def _composed_iterator(builder: VariableBuilder, tx: Tracer, value: Any, source:
     wrapped = [tx.wrap(part, ItemSource(all_parts, index)) for index, part in enumerate(parts)]
     made: IteratorVariable
     if type(value) is zip:
-        made = ZipIterator(wrapped, False, TupleVariable)
+        made = ZipIterator(wrapped, False)
     elif type(value) is map:
         made = MapIterator(wrapped[0], wrapped[1:])
     elif type(value) is filter:

@@ -118,8 +118,7 @@ class DictVariable(BuiltinVariable):
         items = [(form(tx, key), form(tx, value)) for key, value in self.pairs(tx)]
         if self.cls is collections.defaultdict:
             unsupported("format-of-runtime-value", value=self.describe())
-        proxy = self.cls is types.MappingProxyType
-        return types.MappingProxyType(dict(items)) if proxy else self.cls(items)
+        return self.cls(items)
 
     @property
     def real_keys(self) -> bool:
@@ -269,7 +268,7 @@ class DictVariable(BuiltinVariable):
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         other = held(other)
-        if op not in ("==", "!=") or not isinstance(other, DictVariable):
+        if op not in ("==", "!=") or not isinstance(other, DictVariable) or isinstance(other, MappingProxyVariable):
             return None
         equal = len(self.entries) == len(other.entries) and all(
             key in other.entries and tx.same_or_equal(self.value(tx, key), other.value(tx, key)) for key in list(self.entries)
@@ -402,6 +401,12 @@ class MappingProxyVariable(DictVariable):
         if not isinstance(other, DictVariable):
             return None
         return other.binary(tx, op, self.underlying, False) if reflected else self.underlying.binary(tx, op, other, False)
+
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        return self.underlying.compare(tx, op, other.underlying if isinstance(other, MappingProxyVariable) else other)
+
+    def form(self, tx: Tracer) -> Any:
+        return types.MappingProxyType(form(tx, self.underlying))
 
     def reconstruct(self, cg: Any) -> None:
         cg.call_object(types.MappingProxyType, lambda: cg.load(self.underlying))

@@ -151,7 +151,9 @@ class BuiltinVariable(VariableTracker):
     operands: tuple[type, ...] = (object,)  # which its comparisons and set operators take; others get NotImplemented
 
     def text(self, tx: Tracer, kind: str) -> str:
-        return repr(form(tx, self)) if hasattr(self, "form") else super().text(tx, kind)
+        if not hasattr(self, "form"):
+            return super().text(tx, kind)
+        return str(form(tx, self)) if kind == "str" else repr(form(tx, self))
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         cls = self.python_type()

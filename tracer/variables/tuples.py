@@ -51,12 +51,7 @@ class TupleVariable(SequenceVariable):
         return TupleVariable(items)
 
     def concatenated(self, tx: Tracer, other: SequenceVariable) -> VariableTracker:
-        """Nothing added to a tuple is the very tuple. A tuple and a torch.Size make a torch.Size, which takes ints alone."""
-        if isinstance(other, SizeVariable) or isinstance(self, SizeVariable):
-            items = self.items(tx) + other.items(tx)
-            if any(item.python_type() is not int for item in items):
-                unsupported("call-arguments", error="a torch.Size of other things than ints")
-            return SizeVariable(items)
+        """Nothing added to a tuple is the very tuple."""
         if type(self) is TupleVariable and not other._items:
             return self
         return other if type(other) is TupleVariable and not self._items else super().concatenated(tx, other)
@@ -88,7 +83,18 @@ class SizeVariable(TupleVariable):
         return SizeVariable(items)
 
     def joined(self, items: list[VariableTracker]) -> VariableTracker:
+        if any(item.python_type() is not int for item in items):
+            unsupported("call-arguments", error="a torch.Size of other things than ints")
         return SizeVariable(items)
+
+    def concatenated(self, tx: Tracer, other: SequenceVariable) -> VariableTracker:
+        return self.joined(self.items(tx) + other.items(tx))
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        """A tuple and a torch.Size make a torch.Size, whichever comes first."""
+        if op == "+" and reflected and isinstance(other, TupleVariable):
+            return self.joined(other.items(tx) + self.items(tx))
+        return super().binary(tx, op, other, reflected)
 
     def reconstruct(self, cg: Any) -> None:
         cg.call_object(torch.Size, lambda: cg.build_sequence("BUILD_TUPLE", self._items))
