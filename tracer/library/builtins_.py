@@ -23,7 +23,7 @@ from tracer.variables.iterators import (
     ZipIterator,
 )
 from tracer.variables.lookups import defines
-from tracer.variables.mappings import DictVariable, update_from
+from tracer.variables.mappings import DictVariable, from_keys, update_from
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.ranges import RangeVariable, SliceVariable, as_int
 from tracer.variables.sequences import ListVariable, TupleVariable
@@ -279,9 +279,7 @@ def _dict(tx: Tracer, mapping: Value | None = None, /, **kwargs: Value) -> Value
 
 @models(dict.fromkeys)
 def _fromkeys(tx: Tracer, iterable: Value, value: Value = NONE, /) -> Value:
-    result = DictVariable({})
-    result.update(tx, ((key, value) for key in iterable.unpack(tx)))
-    return result
+    return from_keys(tx, dict, iterable, value)
 
 
 # -- effects -----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, TRUE, ConstantVariable
-from tracer.variables.mappings import DictVariable, update_from
+from tracer.variables.mappings import DictVariable, from_keys, update_from
 from tracer.variables.tuples import TupleVariable
 from tracer.variables.views import KINDS, DictViewVariable
 
@@ -88,11 +88,7 @@ def _copy(tx: Tracer, self: DictVariable, /) -> VariableTracker:
 
 @_dict("fromkeys")
 def _fromkeys(tx: Tracer, self: DictVariable, keys: VariableTracker, value: VariableTracker = NONE, /) -> VariableTracker:
-    if self.cls not in (dict, collections.OrderedDict):
-        unsupported("unsupported-method", value=self.describe(), name="fromkeys")
-    result = DictVariable({}, cls=self.cls)
-    result.update(tx, ((key, value) for key in keys.unpack(tx)))
-    return result
+    return from_keys(tx, self.cls, keys, value)
 
 
 @_dict("move_to_end")

@@ -415,6 +415,13 @@ class MappingProxyVariable(DictVariable):
         pass
 
 
+def from_keys(tx: Tracer, cls: type, keys: VariableTracker, value: VariableTracker) -> DictVariable:
+    """cls.fromkeys(keys, value)"""
+    made = DictVariable({}, cls=cls)
+    made.update(tx, ((key, value) for key in keys.unpack(tx)))
+    return made
+
+
 def pairs_of(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTracker, VariableTracker]]:
     """The pairs that dict(value) would hold: of a mapping, or of an iterable of pairs."""
     mapping = mapping_pairs(tx, value)
