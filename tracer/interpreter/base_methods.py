@@ -11,7 +11,7 @@ from tracer.library.registry import model_of
 from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.callables import BuiltinMethodVariable
 from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import NONE, OPERATORS, ConstantIterator, ConstantVariable, boolean, named_by_cpython, plain_value
+from tracer.variables.constant import NONE, ConstantIterator, ConstantVariable, boolean, named_by_cpython, plain_value
 from tracer.variables.exceptions import ExceptionVariable
 from tracer.variables.lookups import lookup, rely_on_bases, storage_base
 from tracer.variables.mappings import DictVariable, entries_are_copied
@@ -21,6 +21,7 @@ from tracer.variables.protocol import Tracer
 from tracer.variables.reducing import reduced
 from tracer.variables.sequences import ListVariable, TupleVariable
 from tracer.variables.sets import SetVariable
+from tracer.variables.slots import OPERATORS
 
 _NAMED = ("__repr__", "__str__", "__reduce__", "__reduce_ex__")
 _OF_ENTRIES = ("copy", "__copy__", "__or__", "__ror__")

@@ -12,13 +12,14 @@ from tracer import guards
 from tracer.graph_breaks import unsupported
 from tracer.sources.reading import is_heap_type
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import DUNDER, ConstantVariable, boolean, is_nan
+from tracer.variables.constant import ConstantVariable, boolean, is_nan
 from tracer.variables.functions import UserFunctionVariable
 from tracer.variables.identities import COPIED, constants_are_one, might_be_one
 from tracer.variables.lookups import lookup
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.opaque import OpaqueVariable
 from tracer.variables.references import WeakReferenceVariable
+from tracer.variables.slots import DUNDER
 from tracer.variables.symbolic import SymNodeVariable
 
 _MIRROR = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}

@@ -15,10 +15,11 @@ from tracer.graph.array_twins import Twins, numpy_dtype, tried
 from tracer.graph.fake_tensors import concrete
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import BINARY, COMPARE, INPLACE, UNARY, ConstantVariable
+from tracer.variables.constant import ConstantVariable
 from tracer.variables.iterators import IteratorVariable, set_state
 from tracer.variables.ranges import SliceVariable
 from tracer.variables.sequences import ListVariable, SequenceVariable, TupleVariable
+from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY
 from tracer.variables.symbolic import SymNodeVariable
 from tracer.variables.tensor import TensorVariable, writing
 

@@ -15,7 +15,7 @@ from tracer.variables.answers import is_found, iterator_given, length_given, tru
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.class_namespace import ClassNamespaceVariable
-from tracer.variables.constant import UNARY_DUNDER, ConstantVariable, boolean
+from tracer.variables.constant import ConstantVariable, boolean
 from tracer.variables.enums import EnumMemberVariable, member_of_name
 from tracer.variables.lookups import (
     C_METHOD_TYPES,
@@ -26,6 +26,7 @@ from tracer.variables.lookups import (
     lookup,
     refuse_changed_class,
 )
+from tracer.variables.slots import UNARY_DUNDER
 
 if TYPE_CHECKING:
     from tracer.sources import Source

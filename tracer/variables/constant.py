@@ -19,7 +19,7 @@ from tracer.guards.constants import LIBRARY_VALUES, is_guardable_constant
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.lookups import lookup
-from tracer.variables.slots import BINARY, COMPARE, DUNDER, INPLACE, OPERATORS, UNARY, UNARY_DUNDER  # noqa: F401
+from tracer.variables.slots import BINARY, COMPARE, DUNDER, UNARY
 from tracer.variables.text import formatted, plain_form
 
 if TYPE_CHECKING:

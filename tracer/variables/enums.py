@@ -12,9 +12,10 @@ from tracer.sources.reading import is_a
 from tracer.variables.answers import iterator_given, length_given, truth_given
 from tracer.variables.base import ObservedException, VariableTracker
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable
-from tracer.variables.constant import UNARY_DUNDER, ConstantVariable, boolean, fold, is_constant_value
+from tracer.variables.constant import ConstantVariable, boolean, fold, is_constant_value
 from tracer.variables.iterators import SequenceIterator
 from tracer.variables.lookups import C_METHOD_TYPES, MISSING, defines, lookup
+from tracer.variables.slots import UNARY_DUNDER
 from tracer.variables.text import Rendered
 
 if TYPE_CHECKING:

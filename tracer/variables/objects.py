@@ -14,9 +14,10 @@ from tracer.graph_breaks import unsupported
 from tracer.sources.reading import is_a, is_heap_type
 from tracer.variables.answers import is_found, iterator_given, length_given, truth_given
 from tracer.variables.base import ObservedException, VariableTracker
-from tracer.variables.constant import UNARY_DUNDER, ConstantVariable, boolean
+from tracer.variables.constant import ConstantVariable, boolean
 from tracer.variables.instances import InstanceVariable
 from tracer.variables.lookups import lookup, storage_base
+from tracer.variables.slots import UNARY_DUNDER
 from tracer.variables.text import form
 from tracer.variables.tuples import TupleVariable
 

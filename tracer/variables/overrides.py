@@ -17,9 +17,10 @@ from tracer.variables.answers import iterator_given, length_given
 from tracer.variables.base import VariableTracker
 from tracer.variables.callables import BoundMethodVariable
 from tracer.variables.classes import ClassVariable
-from tracer.variables.constant import NONE, UNARY_DUNDER
+from tracer.variables.constant import NONE
 from tracer.variables.lookups import MISSING, defines, is_data_descriptor, lookup
 from tracer.variables.objects import UserObjectVariable
+from tracer.variables.slots import UNARY_DUNDER
 from tracer.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:

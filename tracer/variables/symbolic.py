@@ -12,18 +12,9 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
-from tracer.variables.constant import (
-    BINARY,
-    COMPARE,
-    ONE,
-    UNARY,
-    ZERO,
-    ConstantVariable,
-    boolean,
-    is_left_to,
-    plain_value,
-)
+from tracer.variables.constant import ONE, ZERO, ConstantVariable, boolean, is_left_to, plain_value
 from tracer.variables.lookups import defines
+from tracer.variables.slots import BINARY, COMPARE, UNARY
 
 if TYPE_CHECKING:
     from torch import fx

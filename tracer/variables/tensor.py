@@ -20,10 +20,11 @@ from tracer.graph_breaks import unsupported
 from tracer.sources import GenericAttrSource
 from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker, invoke
-from tracer.variables.constant import BINARY, COMPARE, INPLACE, UNARY, UNARY_DUNDER, ConstantVariable, boolean
+from tracer.variables.constant import ConstantVariable, boolean
 from tracer.variables.lookups import lookup
 from tracer.variables.sequence_base import SequenceVariable
 from tracer.variables.sequences import SizeVariable, TupleVariable
+from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY, UNARY_DUNDER
 from tracer.variables.subscripts import WHOLE, select_symbolic, subscript
 from tracer.variables.symbolic import is_number
 from tracer.variables.tensor_data import exchange_data, refuse_exchanged_leaf
