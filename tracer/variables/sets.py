@@ -81,7 +81,7 @@ class SetVariable(BuiltinVariable):
             twin = None if elements is None else self.cls(iter(elements))
         self.twin = twin
         if history is None:
-            history = Made(self.cls, Listed(tuple(entries.values()))) if source is None else Existing(self)
+            history = Made(self.cls, (Listed(tuple(entries.values())),)) if source is None else Existing(self)
         self.history = history
         self.changed_at = 0  # the step of the first change, where it is known
 
@@ -427,7 +427,7 @@ def made_of(tx: Tracer, value: VariableTracker | None, make: type[SetVariable]) 
         return value
     operand = operand_of(tx, value)
     twin = None if operand.real is None else make.cls(operand.real)
-    return make(dict(operand.entries), None, twin, Made(make.cls, operand.history))
+    return make(dict(operand.entries), None, twin, Made(make.cls, (operand.history,)))
 
 
 def elements(tx: Tracer, value: VariableTracker) -> list[VariableTracker]:

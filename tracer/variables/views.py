@@ -11,7 +11,7 @@ from tracer.graph_breaks import unsupported
 from tracer.variables.base import Models, VariableTracker, whole
 from tracer.variables.constant import boolean
 from tracer.variables.iterators import IteratorVariable, skipped
-from tracer.variables.set_history import Computed
+from tracer.variables.set_history import Made
 from tracer.variables.sets import ENTRIES, METHODS, Operand, SetVariable, entries_of, listed, made_of, operand_of, set_form
 from tracer.variables.slots import BINARY, BuiltinVariable
 from tracer.variables.text import form
@@ -142,7 +142,7 @@ def computed(op: str, left: Operand, right: Operand) -> SetVariable:
     twin = None
     if left.real is not None and right.real is not None:
         twin = BINARY[op](left.real, right.real)
-    return SetVariable(entries, twin=twin, history=Computed(op, left.history, right.history))
+    return SetVariable(entries, twin=twin, history=Made(BINARY[op], (left.history, right.history)))
 
 
 class DictIterator(IteratorVariable):
