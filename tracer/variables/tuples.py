@@ -50,6 +50,11 @@ class TupleVariable(SequenceVariable):
     def joined(self, items: list[VariableTracker]) -> VariableTracker:
         return TupleVariable(items)
 
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if op == "+" and not reflected and isinstance(other, SizeVariable) and not isinstance(self, SizeVariable):
+            return None  # the method of the subclass comes first
+        return super().binary(tx, op, other, reflected)
+
     def concatenated(self, tx: Tracer, other: SequenceVariable) -> VariableTracker:
         """Nothing added to a tuple is the very tuple."""
         if type(self) is TupleVariable and not other._items:
