@@ -254,12 +254,6 @@ def _appendleft(tx: Tracer, self: DequeVariable, item: VariableTracker, /) -> Va
     return NONE
 
 
-@_deque("extend")
-def _extend(tx: Tracer, self: DequeVariable, other: VariableTracker, /) -> VariableTracker:
-    self.extend(tx, other)
-    return NONE
-
-
 @_deque("extendleft")
 def _extendleft(tx: Tracer, self: DequeVariable, other: VariableTracker, /) -> VariableTracker:
     iterator = (tx.tuple_of(self.items(tx)) if other is self else other).iterate(tx)
@@ -331,25 +325,9 @@ def _index(tx: Tracer, self: DequeVariable, item: VariableTracker, /, *bounds: V
     return ConstantVariable(position)
 
 
-@_deque("reverse")
-def _reverse(tx: Tracer, self: DequeVariable, /) -> VariableTracker:
-    self.replace(tx, self.items(tx)[::-1])
-    return NONE
-
-
-@_deque("clear")
-def _clear(tx: Tracer, self: DequeVariable, /) -> VariableTracker:
-    self.keep_only(())
-    self.replace(tx, [])
-    return NONE
-
-
 @_deque("copy", "__copy__")
 def _copy(tx: Tracer, self: DequeVariable, /) -> VariableTracker:
     return DequeVariable(self.items(tx), maxlen=self.maxlen)
-
-
-__all__ = ["DequeIterator", "DequeVariable"]
 
 
 @_deque("__reduce__", "__reduce_ex__")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import Models, VariableTracker, held
-from tracer.variables.constant import ConstantVariable, boolean
+from tracer.variables.constant import NONE, ConstantVariable, boolean
 from tracer.variables.iterators import ReversedIterator, SequenceIterator
 from tracer.variables.lazy import Unwrapped, realize
 from tracer.variables.lifetimes import give_up
@@ -131,7 +131,7 @@ class SequenceVariable(BuiltinVariable):
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if op == "+" and not reflected:
             more = _sequence_of(other)
-            if more is not None and _concatenates(self.cls, more.cls):
+            if more is not None and issubclass(self.cls, list) == issubclass(more.cls, list):
                 return self.concatenated(tx, more)
             return None
         if op == "*":
@@ -184,10 +184,6 @@ def _sequence_of(value: VariableTracker) -> SequenceVariable | None:
     return storage
 
 
-def _concatenates(left: type, right: type) -> bool:
-    return issubclass(left, list) == issubclass(right, list)
-
-
 def _comparable(left: type, right: type) -> bool:
     return any(issubclass(left, base) and issubclass(right, base) for base in (list, tuple))
 
@@ -211,3 +207,25 @@ def _index(tx: Tracer, self: SequenceVariable, item: VariableTracker, /, *bounds
 @SequenceVariable.methods("count")
 def _count(tx: Tracer, self: SequenceVariable, item: VariableTracker, /) -> VariableTracker:
     return ConstantVariable(sum(tx.same_or_equal(mine, item) for mine in self.items(tx)))
+
+
+# -- of lists and deques -------------------------------------------------------------------------------------------------
+
+
+@SequenceVariable.methods("extend")
+def _extend(tx: Tracer, self: Any, other: VariableTracker, /) -> VariableTracker:
+    self.extend(tx, other)
+    return NONE
+
+
+@SequenceVariable.methods("reverse")
+def _reverse(tx: Tracer, self: Any, /) -> VariableTracker:
+    self.replace(tx, self.items(tx)[::-1])
+    return NONE
+
+
+@SequenceVariable.methods("clear")
+def _clear(tx: Tracer, self: Any, /) -> VariableTracker:
+    self.keep_only(())
+    self.replace(tx, [])
+    return NONE

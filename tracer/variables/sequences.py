@@ -164,12 +164,6 @@ def _append(tx: Tracer, self: ListVariable, item: VariableTracker, /) -> Variabl
     return NONE
 
 
-@_list("extend")
-def _extend(tx: Tracer, self: ListVariable, other: VariableTracker, /) -> VariableTracker:
-    self.extend(tx, other)
-    return NONE
-
-
 @_list("insert")
 def _insert(tx: Tracer, self: ListVariable, position: VariableTracker, item: VariableTracker, /) -> VariableTracker:
     index = _int_argument(tx, position)
@@ -210,22 +204,9 @@ def _remove(tx: Tracer, self: ListVariable, item: VariableTracker, /) -> Variabl
     return NONE
 
 
-@_list("clear")
-def _clear(tx: Tracer, self: ListVariable, /) -> VariableTracker:
-    self.keep_only(())
-    self.replace(tx, [])
-    return NONE
-
-
 @_list("copy", "__copy__")
 def _copy(tx: Tracer, self: ListVariable, /) -> VariableTracker:
     return ListVariable(self.items(tx))
-
-
-@_list("reverse")
-def _reverse(tx: Tracer, self: ListVariable, /) -> VariableTracker:
-    self.replace(tx, self.items(tx)[::-1])
-    return NONE
 
 
 @_list("sort")

@@ -247,29 +247,27 @@ def _other_number(tx: Tracer, self: TensorVariable) -> VariableTracker:
     unsupported("tensor-item", value=self.describe())
 
 
-def _hands_out_data(name: str) -> Method:
-    def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-        unsupported("data-dependent-method", value=self.describe(), name=name)
+def _breaking(reason: str) -> Callable[[str], Method]:
+    """Methods that break the graph, for a reason."""
 
-    return method
+    def make(name: str) -> Method:
+        def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+            unsupported(reason, value=self.describe(), name=name)
+
+        return method
+
+    return make
 
 
 _each(
     "data_ptr const_data_ptr __array__ __array_wrap__ untyped_storage storage _storage _typed_storage storage_type "
     "__reduce_ex__ __reduce__ __copy__ __getstate__ __setstate__ __sizeof__ __repr__ __str__ __format__ "
     "__dlpack__ __dlpack_device__ apply_ map_ map2_ is_set_to is_nonzero __dir__",
-    _hands_out_data,
+    _breaking("data-dependent-method"),
 )
 
 
 _methods("__deepcopy__")(deep_copy)
-
-
-def _refused(name: str) -> Method:
-    def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-        unsupported("unsupported-method", value=self.describe(), name=name)
-
-    return method
 
 
 _each(
@@ -277,7 +275,7 @@ _each(
     "_is_view _use_count _view_func _view_func_unsafe _make_subclass _make_wrapper_subclass rename rename_ refine_names "
     "align_to align_as is_coalesced to_sparse to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc to_sparse_coo "
     "to_mkldnn sparse_resize_ sparse_resize_and_clear_ reinforce",
-    _refused,
+    _breaking("unsupported-method"),
 )
 
 

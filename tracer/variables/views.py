@@ -165,7 +165,8 @@ class DictIterator(IteratorVariable):
         if self.exhausted:
             return None
         if len(self.view.owner.entries) != len(self.keys):
-            self._refuse_ordered()
+            if issubclass(self.view.owner.cls, collections.OrderedDict):  # it has other rules and other messages
+                unsupported("unsupported-iteration", value="an OrderedDict that changes during iteration")
             self.exhausted = True
             tx.raise_error(RuntimeError, "dictionary changed size during iteration")
         if not self._is_unchanged():
@@ -178,10 +179,6 @@ class DictIterator(IteratorVariable):
 
     def _is_unchanged(self) -> bool:
         return self.view.owner.version == self.version  # type: ignore[no-any-return]
-
-    def _refuse_ordered(self) -> None:
-        if issubclass(self.view.owner.cls, collections.OrderedDict):  # it has other rules and other messages
-            unsupported("unsupported-iteration", value="an OrderedDict that changes during iteration")
 
     def container(self) -> VariableTracker | None:
         return self.view.owner
