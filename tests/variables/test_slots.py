@@ -150,6 +150,21 @@ def test_wrong_arguments_raise_without_a_break():
     captured(fn, X)
 
 
+def test_a_range_that_is_too_long_has_no_len_and_counts_all_that_is_equal():
+    class Anything:
+        def __eq__(self, other):
+            return True
+
+    def fn(x):
+        counts = range(10).count(Anything()), range(10).count(3), range(10).count(11)
+        try:
+            return x + 1, counts, len(range(2**100))
+        except OverflowError as error:
+            return x + 1, counts, str(error)
+
+    captured(fn, X)
+
+
 def test_operands_of_subclasses_are_not_declined():
     compare(lambda: [1], "__lt__", Items([2]))
     compare(lambda: {1, 2}, "__isub__", Group([2]))

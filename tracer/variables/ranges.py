@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.variables.answers import int_given
 from tracer.variables.base import Models, VariableTracker
-from tracer.variables.constant import NONE, ConstantVariable, boolean
+from tracer.variables.constant import NONE, ConstantVariable, boolean, fold
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.lookups import defines, type_name
 from tracer.variables.slots import BuiltinVariable
@@ -149,7 +149,7 @@ class RangeVariable(Bounds):
         stop = self.parts[1]
         if self._counts_to_symbol() and tx.binary_truth(">=", stop, ConstantVariable(0)):
             return stop
-        return ConstantVariable(len(self.numbers(tx)))
+        return fold(tx, len, self.numbers(tx))
 
     def iterate(self, tx: Tracer) -> VariableTracker:
         return RangeIterator(self.numbers(tx))
@@ -204,6 +204,8 @@ def _index(tx: Tracer, self: RangeVariable, item: VariableTracker, /) -> Variabl
 
 @RangeVariable.methods("count")
 def _count(tx: Tracer, self: RangeVariable, item: VariableTracker, /) -> VariableTracker:
+    if not item.is_constant() and not isinstance(item, SymNodeVariable):  # which may be equal to many
+        return ConstantVariable(sum(tx.same_or_equal(mine, item) for mine in self.unpack(tx)))
     return ConstantVariable(int(self.contains(tx, item).truth(tx)))
 
 
