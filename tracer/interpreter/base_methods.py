@@ -19,16 +19,9 @@ from tracer.variables.exceptions.exceptions import ExceptionVariable
 from tracer.variables.functions.callables import BuiltinMethodVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.objects.reduction import reduced
+from tracer.variables.slots import OPERATORS
 from tracer.variables.tensors.overrides import base_method
-from tracer.variables.values.constant import (
-    NONE,
-    OPERATORS,
-    ConstantIterator,
-    ConstantVariable,
-    boolean,
-    named_by_cpython,
-    plain_value,
-)
+from tracer.variables.values.constant import NONE, ConstantIterator, ConstantVariable, boolean, named_by_cpython, plain_value
 
 _NAMED = ("__repr__", "__str__", "__reduce__", "__reduce_ex__")
 _OF_ENTRIES = ("copy", "__copy__", "__or__", "__ror__")

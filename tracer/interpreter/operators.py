@@ -17,7 +17,8 @@ from tracer.variables.builders.weak_references import WeakReferenceVariable
 from tracer.variables.functions.python_functions import UserFunctionVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.objects.untraceable import OpaqueVariable
-from tracer.variables.values.constant import DUNDER, ConstantVariable, boolean, is_nan
+from tracer.variables.slots import DUNDER
+from tracer.variables.values.constant import ConstantVariable, boolean, is_nan
 from tracer.variables.values.identities import COPIED, constants_are_one, might_be_one
 from tracer.variables.values.symbolic import SymNodeVariable
 

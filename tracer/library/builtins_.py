@@ -12,7 +12,7 @@ from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import defines
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
-from tracer.variables.containers.dicts import DictVariable, update_from
+from tracer.variables.containers.dicts import DictVariable, from_keys, update_from
 from tracer.variables.containers.lists import ListVariable, TupleVariable
 from tracer.variables.containers.ranges import RangeVariable, SliceVariable, as_int
 from tracer.variables.containers.sets import FrozenSetVariable, SetVariable, made_of
@@ -105,7 +105,7 @@ def _enumerate(tx: Tracer, iterable: Value, start: Value = ZERO) -> Value:
     if first is None:
         name = start.python_type().__name__
         tx.raise_error(TypeError, f"{name!r} object cannot be interpreted as an integer")
-    return EnumerateIterator(iterable.iterate(tx), first, lambda count, item: TupleVariable([ConstantVariable(count), item]))
+    return EnumerateIterator(iterable.iterate(tx), first)
 
 
 @models(zip)
@@ -115,7 +115,7 @@ def _zip(tx: Tracer, *iterables: Value, strict: Value = FALSE) -> Value:
         if iterable.is_constant() and not defines(iterable.python_type(), "__iter__"):
             tx.raise_error(TypeError, f"{iterable.python_type().__name__!r} object is not iterable")
         iterators.append(iterable.iterate(tx))
-    return ZipIterator(iterators, strict.truth(tx), TupleVariable)
+    return ZipIterator(iterators, strict.truth(tx))
 
 
 @models(map)
@@ -279,9 +279,7 @@ def _dict(tx: Tracer, mapping: Value | None = None, /, **kwargs: Value) -> Value
 
 @models(dict.fromkeys)
 def _fromkeys(tx: Tracer, iterable: Value, value: Value = NONE, /) -> Value:
-    result = DictVariable({})
-    result.update(tx, ((key, value) for key in iterable.unpack(tx)))
-    return result
+    return from_keys(tx, dict, iterable, value)
 
 
 # -- effects -----------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from tracer.sources import GenericAttrSource, ItemSource, Source
 from tracer.variables.builders.builder import VariableBuilder, tracks
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.deques import DequeVariable
-from tracer.variables.containers.dicts import DictVariable, MappingProxyVariable, update_from
+from tracer.variables.containers.dicts import DictVariable, MappingProxyVariable, from_keys, update_from
 from tracer.variables.containers.ranges import as_int
 from tracer.variables.values.constant import NONE, ConstantVariable, is_constant_value
 from tracer.variables.values.text import plain_form
@@ -54,16 +54,12 @@ def _filled(tx: Tracer, result: DictVariable, mapping: tuple[Value, ...], kwargs
 
 @models(collections.OrderedDict.fromkeys)
 def _ordered_fromkeys(tx: Tracer, iterable: Value, value: Value = NONE) -> Value:
-    result = DictVariable({}, cls=collections.OrderedDict)
-    result.update(tx, ((key, value) for key in iterable.unpack(tx)))
-    return result
+    return from_keys(tx, collections.OrderedDict, iterable, value)
 
 
 @models(collections.defaultdict.fromkeys)
 def _default_fromkeys(tx: Tracer, iterable: Value, value: Value = NONE, /) -> Value:
-    result = DictVariable({}, cls=collections.defaultdict)
-    result.update(tx, ((key, value) for key in iterable.unpack(tx)))
-    return result
+    return from_keys(tx, collections.defaultdict, iterable, value)
 
 
 @models(collections.deque)

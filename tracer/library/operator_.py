@@ -15,7 +15,8 @@ from tracer.sources import Source
 from tracer.variables.builders.builder import VariableBuilder, tracks
 from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.functions.callables import CallableVariable
-from tracer.variables.values.constant import BINARY, COMPARE, INPLACE, NONE, UNARY, ConstantVariable, boolean, is_constant_value
+from tracer.variables.slots import BINARY, COMPARE, INPLACE, SLOTS, UNARY
+from tracer.variables.values.constant import NONE, ConstantVariable, boolean, is_constant_value
 from tracer.variables.values.special_results import int_given
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ for _table, _make in ((BINARY, _binary), (INPLACE, _inplace), (COMPARE, _compare
         models(_function)(_make(_op))
 
 
+for _name in ("getitem", "setitem", "delitem"):
+    models(getattr(operator, _name))(SLOTS[f"__{_name}__"].call)
+
+
 @models(operator.not_)
 def _not(tx: Tracer, value: Value, /) -> Value:
     return boolean(not value.truth(tx))
@@ -68,23 +73,6 @@ def _is_not(tx: Tracer, left: Value, right: Value, /) -> Value:
 @models(operator.contains)
 def _contains(tx: Tracer, container: Value, item: Value, /) -> Value:
     return boolean(tx.contains(container, item).truth(tx))
-
-
-@models(operator.getitem)
-def _getitem(tx: Tracer, container: Value, key: Value, /) -> Value:
-    return container.get_item(tx, key)
-
-
-@models(operator.setitem)
-def _setitem(tx: Tracer, container: Value, key: Value, value: Value, /) -> Value:
-    container.set_item(tx, key, value)
-    return NONE
-
-
-@models(operator.delitem)
-def _delitem(tx: Tracer, container: Value, key: Value, /) -> Value:
-    container.del_item(tx, key)
-    return NONE
 
 
 @models(operator.concat)

@@ -20,10 +20,12 @@ from tracer.protocol.inlining import is_disabled_by_torch
 
 
 class Models:
-    """A registry from a Python object (a function, a type, a method name) to the function that models it."""
+    """A registry from a Python object (a function, a type, a method name) to the function that models it. What it does not
+    have is looked for in `base`."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, base: Models | None = None) -> None:
         self.what = what
+        self.base = base
         self.table: dict[Any, Callable[..., Any]] = {}
         self._of_plain_tensors: set[Callable[..., Any]] = set()
 
@@ -54,9 +56,10 @@ class Models:
         if isinstance(key, type) and type(key).__hash__ is not type.__hash__:
             return None  # it would run in Python
         try:
-            return self.table.get(key)
+            model = self.table.get(key)
         except TypeError:  # unhashable callables have no model
             return None
+        return self.base.get(key) if model is None and self.base is not None else model
 
 
 models = Models("callable")

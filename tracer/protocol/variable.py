@@ -63,7 +63,8 @@ class VariableTracker:
     def describe(self) -> str:
         return type(self).__name__ if self.source is None else f"{type(self).__name__}({self.source.name})"
 
-    __repr__ = describe
+    def __repr__(self) -> str:
+        return self.describe()
 
     def text(self, tx: Tracer, kind: str) -> str:
         """str(self) or repr(self), as `kind` says."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tracer.graph_breaks import unsupported
-from tracer.protocol.lookups import defines
+from tracer.protocol.lookups import type_name
 from tracer.protocol.variable import ObservedException, VariableTracker, whole
+from tracer.variables.slots import BuiltinVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 MOST_ITEMS = 1_000_000
 
 
-class IteratorVariable(VariableTracker):
+class IteratorVariable(BuiltinVariable):
     """An iterator that the trace made. Subclasses give `advance` and how to rebuild what is left."""
 
     cls: type = object
@@ -57,27 +59,34 @@ class IteratorVariable(VariableTracker):
         return True
 
     def length(self, tx: Tracer) -> VariableTracker:
-        tx.raise_error(TypeError, f"object of type {self.python_type().__name__!r} has no len()")
+        tx.raise_error(TypeError, f"object of type {type_name(self.python_type())!r} has no len()")
 
     def hash_key(self, tx: Tracer) -> Any:
         return self
 
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if defines(self.python_type(), name):
-            return tx.bound_builtin_method(self, name)
-        tx.raise_error(AttributeError, f"{self.python_type().__name__!r} object has no attribute {name!r}")
 
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        if args or kwargs or name not in ("__iter__", "__next__"):
-            unsupported("unsupported-method", value=self.describe(), name=name)
-        if name == "__iter__":
-            return self
-        item = self.next(tx)
-        if item is None:
-            tx.raise_error(StopIteration)
-        return item
+class LazyIterator(IteratorVariable):
+    """An iterator that takes from others. `parts` names the attributes with the tracked values that it holds: one, several, or
+    None for what is not there (any more)."""
+
+    parts: ClassVar[tuple[str, ...]] = ()
+
+    def children(self) -> Iterable[VariableTracker]:
+        for name in self.parts:
+            part = getattr(self, name)
+            if isinstance(part, list):
+                yield from (each for each in part if each is not None)
+            elif part is not None:
+                yield part
+
+    def reconstruct(self, cg: Any) -> None:
+        """What is left of it, where a call of its class with all that it holds makes that."""
+        cg.call_object(self.cls, *loads(cg, self.children()))
+
+
+def loads(cg: Any, values: Iterable[VariableTracker]) -> list[Callable[[], None]]:
+    """What `call_object` takes to push the values."""
+    return [functools.partial(cg.load, value) for value in values]
 
 
 def next_of_each(tx: Tracer, iterators: list[VariableTracker]) -> list[VariableTracker] | None:
@@ -98,8 +107,10 @@ def skipped(iterator: Any, count: int) -> Any:
     return iterator
 
 
-class ItemIterator(IteratorVariable):
+class ItemIterator(LazyIterator):
     """iter(obj) of an object that has `__getitem__` and no `__iter__`; `step` is -1 for reversed(obj)"""
+
+    parts = ("owner",)
 
     def __init__(self, owner: VariableTracker, position: int = 0, step: int = 1) -> None:
         self.owner = owner
@@ -123,14 +134,11 @@ class ItemIterator(IteratorVariable):
         self.position += self.step
         return item
 
-    def children(self) -> Iterable[VariableTracker]:
-        return (self.owner,)
-
     def reconstruct(self, cg: Any) -> None:
         if self.exhausted or self.step < 0:
             unsupported("cannot-reconstruct", value="an iterator over an object with __getitem__")
         cg.call_object(iter, lambda: cg.load(self.owner))
-        _set_state(cg, self.position)
+        set_state(cg, lambda: cg.load_const(self.position))
 
 
 class _WithItems:
@@ -138,23 +146,17 @@ class _WithItems:
         raise IndexError
 
 
-class SequenceIterator(IteratorVariable):
-    """iter(list or tuple): reads the sequence as it is when the item is asked for."""
+class OverSequence(IteratorVariable):
+    """An iterator over a list or a tuple: reads it as it is when an item is asked for, and forgets it at the end."""
 
-    def __init__(self, sequence: Any, position: int = 0) -> None:
+    def __init__(self, sequence: Any, position: int, of_list: type, of_tuple: type) -> None:
         self.sequence: Any = sequence
         self.position = position
-        self._type: type = type(iter([])) if issubclass(sequence.cls, list) else type(iter(()))
+        self._is_of_list = issubclass(sequence.cls, list)
+        self._type = of_list if self._is_of_list else of_tuple
 
     def python_type(self) -> type:
         return self._type
-
-    def advance(self, tx: Tracer) -> VariableTracker | None:
-        if self.sequence is None or self.position >= len(self.sequence._items):
-            self.sequence = None  # an exhausted iterator stays exhausted
-            return None
-        self.position += 1
-        return self.sequence.item(tx, self.position - 1)
 
     def container(self) -> VariableTracker | None:
         return self.sequence  # type: ignore[no-any-return]
@@ -162,30 +164,39 @@ class SequenceIterator(IteratorVariable):
     def children(self) -> Iterable[VariableTracker]:
         return () if self.sequence is None else (whole(self.sequence),)
 
-    def reconstruct(self, cg: Any) -> None:
+    def _rebuild(self, cg: Any, function: Any, of_subclass: Any, position: int | None) -> None:
+        """-> function(sequence), standing at `position` if one is given. `of_subclass` is called with an instance of a subclass
+        of list, which may have a method of its own."""
         if self.sequence is None:
-            cg.asm.emit("BUILD_LIST" if self._type is type(iter([])) else "BUILD_TUPLE", 0)
-            cg.asm.emit("GET_ITER")
+            cg.call_object(function, lambda: cg.asm.emit("BUILD_LIST" if self._is_of_list else "BUILD_TUPLE", 0))
             return
-        if self.sequence.holder is None:
-            cg.load(self.sequence)
-            cg.asm.emit("GET_ITER")
-        else:
-            cg.call_object(list.__iter__, lambda: cg.load(self.sequence.holder))
-        if self.position:
-            _set_state(cg, self.position)
+        cg.call_object(function if self.sequence.holder is None else of_subclass, lambda: cg.load(whole(self.sequence)))
+        if position is not None:
+            set_state(cg, lambda: cg.load_const(position))
 
 
-class ReversedIterator(IteratorVariable):
-    """reversed(list or tuple): the items from the end, as they are when asked for."""
+class SequenceIterator(OverSequence):
+    """iter(list or tuple)"""
+
+    def __init__(self, sequence: Any, position: int = 0) -> None:
+        super().__init__(sequence, position, type(iter([])), type(iter(())))
+
+    def advance(self, tx: Tracer) -> VariableTracker | None:
+        if self.sequence is None or self.position >= len(self.sequence._items):
+            self.sequence = None
+            return None
+        self.position += 1
+        return self.sequence.item(tx, self.position - 1)
+
+    def reconstruct(self, cg: Any) -> None:
+        self._rebuild(cg, iter, list.__iter__, self.position or None)
+
+
+class ReversedIterator(OverSequence):
+    """reversed(list or tuple)"""
 
     def __init__(self, sequence: Any) -> None:
-        self.sequence = sequence
-        self.position = len(sequence._items)
-        self._type: type = type(reversed([])) if issubclass(sequence.cls, list) else reversed
-
-    def python_type(self) -> type:
-        return self._type
+        super().__init__(sequence, len(sequence._items), type(reversed([])), reversed)
 
     def advance(self, tx: Tracer) -> VariableTracker | None:
         if self.sequence is None or not 0 < self.position <= len(self.sequence._items):
@@ -194,59 +205,44 @@ class ReversedIterator(IteratorVariable):
         self.position -= 1
         return self.sequence.item(tx, self.position)
 
-    def container(self) -> VariableTracker | None:
-        return self.sequence  # type: ignore[no-any-return]
-
-    def children(self) -> Iterable[VariableTracker]:
-        return () if self.sequence is None else (whole(self.sequence),)
-
     def reconstruct(self, cg: Any) -> None:
-        if self.sequence is None:
-            opname = "BUILD_LIST" if self._type is type(reversed([])) else "BUILD_TUPLE"
-            cg.call_object(reversed, lambda: cg.asm.emit(opname, 0))
-            return
-        holder = self.sequence.holder
-        cg.call_object(reversed if holder is None else list.__reversed__, lambda: cg.load(holder or self.sequence))
-        _set_state(cg, self.position - 1)
+        self._rebuild(cg, reversed, list.__reversed__, self.position - 1)
 
 
-def _set_state(cg: Any, state: int) -> None:
-    """iterator -> iterator, standing elsewhere"""
+def set_state(cg: Any, load: Callable[[], None]) -> None:
+    """iterator -> iterator, whose `__setstate__` was called with what `load` pushes"""
     cg.asm.emit("COPY", 1)
     cg.load_attr("__setstate__")
-    cg.call_top(lambda: cg.load_const(state))
+    cg.call_top(load)
     cg.asm.emit("POP_TOP")
 
 
-class EnumerateIterator(IteratorVariable):
+class EnumerateIterator(LazyIterator):
     cls = enumerate
+    parts = ("iterator",)
 
-    def __init__(self, iterator: VariableTracker, start: int, make_pair: Callable[..., VariableTracker]) -> None:
+    def __init__(self, iterator: VariableTracker, start: int) -> None:
         self.iterator = iterator
         self.count = start
-        self._make_pair = make_pair
 
     def advance(self, tx: Tracer) -> VariableTracker | None:
         item = self.iterator.next(tx)
         if item is None:
             return None
         self.count += 1
-        return self._make_pair(self.count - 1, item)
-
-    def children(self) -> Iterable[VariableTracker]:
-        return (self.iterator,)
+        return tx.tuple_of([tx.literal(self.count - 1), item])
 
     def reconstruct(self, cg: Any) -> None:
         cg.call_object(enumerate, lambda: cg.load(self.iterator), lambda: cg.load_const(self.count))
 
 
-class ZipIterator(IteratorVariable):
+class ZipIterator(LazyIterator):
     cls = zip
+    parts = ("iterators",)
 
-    def __init__(self, iterators: list[VariableTracker], strict: bool, make_tuple: Callable[..., Any]) -> None:
+    def __init__(self, iterators: list[VariableTracker], strict: bool) -> None:
         self.iterators = iterators
         self.strict = strict
-        self._make_tuple = make_tuple
 
     def advance(self, tx: Tracer) -> VariableTracker | None:
         items = []
@@ -257,7 +253,7 @@ class ZipIterator(IteratorVariable):
                     self._check_strict(tx, position)
                 return None
             items.append(item)
-        return self._make_tuple(items) if items else None  # zip() of nothing is empty
+        return tx.tuple_of(items) if items else None  # zip() of nothing is empty
 
     def _check_strict(self, tx: Tracer, position: int) -> None:
         if position > 0:
@@ -268,16 +264,14 @@ class ZipIterator(IteratorVariable):
                 others = "argument 1" if later == 1 else f"arguments 1-{later}"
                 tx.raise_error(ValueError, f"zip() argument {later + 1} is longer than {others}")
 
-    def children(self) -> Iterable[VariableTracker]:
-        return self.iterators
-
     def reconstruct(self, cg: Any) -> None:
-        loads = [lambda it=it: cg.load(it) for it in self.iterators]
-        cg.call_object(zip, *loads, **({"strict": lambda: cg.load_const(True)} if self.strict else {}))
+        named = {"strict": lambda: cg.load_const(True)} if self.strict else {}
+        cg.call_object(zip, *loads(cg, self.iterators), **named)
 
 
-class MapIterator(IteratorVariable):
+class MapIterator(LazyIterator):
     cls = map
+    parts = ("function", "iterators")
 
     def __init__(self, function: VariableTracker, iterators: list[VariableTracker]) -> None:
         self.function = function
@@ -287,15 +281,10 @@ class MapIterator(IteratorVariable):
         items = next_of_each(tx, self.iterators)
         return None if items is None else self.function.call(tx, items, {})
 
-    def children(self) -> Iterable[VariableTracker]:
-        return (self.function, *self.iterators)
 
-    def reconstruct(self, cg: Any) -> None:
-        cg.call_object(map, *(lambda v=v: cg.load(v) for v in self.children()))
-
-
-class FilterIterator(IteratorVariable):
+class FilterIterator(LazyIterator):
     cls: type = filter
+    parts = ("function", "iterator")
     keeps = True  # what the function says of the items that are given
 
     def __init__(self, function: VariableTracker, iterator: VariableTracker) -> None:
@@ -310,17 +299,12 @@ class FilterIterator(IteratorVariable):
                 return item
         return None
 
-    def children(self) -> Iterable[VariableTracker]:
-        return (self.function, self.iterator)
 
-    def reconstruct(self, cg: Any) -> None:
-        cg.call_object(self.cls, lambda: cg.load(self.function), lambda: cg.load(self.iterator))
-
-
-class SentinelIterator(IteratorVariable):
+class SentinelIterator(LazyIterator):
     """iter(callable, sentinel)"""
 
     cls = type(iter(int, 1))
+    parts = ("function", "sentinel")
 
     def __init__(self, function: VariableTracker, sentinel: VariableTracker) -> None:
         self.function = function
@@ -340,10 +324,7 @@ class SentinelIterator(IteratorVariable):
         self.exhausted = tx.same_or_equal(self.sentinel, item)
         return None if self.exhausted else item
 
-    def children(self) -> Iterable[VariableTracker]:
-        return (self.function, self.sentinel)
-
     def reconstruct(self, cg: Any) -> None:
         if self.exhausted:
             unsupported("cannot-reconstruct", value="an exhausted iter(callable, sentinel)")
-        cg.call_object(iter, lambda: cg.load(self.function), lambda: cg.load(self.sentinel))
+        cg.call_object(iter, *loads(cg, self.children()))

@@ -15,7 +15,6 @@ from tracer.sources.builtin_iterators import (
     iterator_parts,
 )
 from tracer.variables.builders.builder import VariableBuilder, opaque, tracks
-from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.iteration import FilterIterator, IteratorVariable, MapIterator, ZipIterator
 from tracer.variables.iterators.existing_iterators import EnumerateStream, StreamVariable, replays_by_asking
 
@@ -46,7 +45,7 @@ def _composed_iterator(builder: VariableBuilder, tx: Tracer, value: Any, source:
     wrapped = [tx.wrap(part, ItemSource(all_parts, index)) for index, part in enumerate(parts)]
     made: IteratorVariable
     if type(value) is zip:
-        made = ZipIterator(wrapped, False, TupleVariable)
+        made = ZipIterator(wrapped, False)
     elif type(value) is map:
         made = MapIterator(wrapped[0], wrapped[1:])
     elif type(value) is filter:

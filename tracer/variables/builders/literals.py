@@ -51,7 +51,7 @@ def _set(value: set[Any]) -> SetVariable:
     made = frozenset(value)
     if list(set(made)) != list(value):  # only what made it would make another with this order
         unsupported("set-order", value="a set that was computed")
-    return SetVariable(_entries(value), twin=set(made), history=Made(set, Constant(made)))
+    return SetVariable(_entries(value), twin=set(made), history=Made(set, (Constant(made),)))
 
 
 def _frozenset(value: frozenset[Any]) -> FrozenSetVariable:

@@ -16,7 +16,8 @@ from tracer.sources.reading import is_a
 from tracer.variables.classes.class_namespace import ClassNamespaceVariable
 from tracer.variables.classes.enums import EnumMemberVariable, member_of_name
 from tracer.variables.functions.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
-from tracer.variables.values.constant import UNARY_DUNDER, ConstantVariable, boolean
+from tracer.variables.slots import UNARY_DUNDER
+from tracer.variables.values.constant import ConstantVariable, boolean
 from tracer.variables.values.special_results import is_found, iterator_given, length_given, truth_given
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from tracer.protocol.variable import VariableTracker, held, whole
 from tracer.variables.containers.ranges import NOT_AN_INDEX, as_int, index_of
 from tracer.variables.containers.sequence_base import Item, SequenceVariable
 from tracer.variables.iteration import IteratorVariable
+from tracer.variables.slots import call_slot
 from tracer.variables.values.constant import NONE, ONE, ConstantVariable
 from tracer.variables.values.text import form
 
@@ -27,7 +28,8 @@ class DequeVariable(SequenceVariable):
     """`version` changes with every change of its length or order, which its iterators notice."""
 
     cls = collections.deque
-    methods = Models("deque method")
+    methods = Models("deque method", SequenceVariable.methods)
+    operands = (collections.deque,)
 
     def __init__(self, items: Iterable[Item], source: Source | None = None, maxlen: int | None = None) -> None:
         super().__init__(items, source)
@@ -227,12 +229,18 @@ class DequeIterator(IteratorVariable):
 _deque = DequeVariable.methods
 
 
-@_deque("__getitem__")
-def _getitem(tx: Tracer, self: DequeVariable, key: VariableTracker, /) -> VariableTracker:
-    """Called by its name it says otherwise of what is no index than `items[key]`, which comes here too from a subclass."""
-    if index_of(tx, key) is NOT_AN_INDEX:
-        unsupported("unsupported-method", value=self.describe(), name="__getitem__")
-    return self.get_item(tx, key)
+def _by_index(name: str) -> Any:
+    def method(tx: Tracer, self: DequeVariable, key: VariableTracker, /, *value: VariableTracker) -> VariableTracker:
+        """Called by its name it says otherwise of what is no index than `items[key]`, which comes here too from a subclass."""
+        if index_of(tx, key) is NOT_AN_INDEX:
+            unsupported("unsupported-method", value=self.describe(), name=name)
+        return call_slot(tx, self, name, [key, *value], {})
+
+    return method
+
+
+for _name in ("__getitem__", "__setitem__", "__delitem__"):
+    _deque(_name)(_by_index(_name))
 
 
 @_deque("append")
@@ -245,18 +253,6 @@ def _append(tx: Tracer, self: DequeVariable, item: VariableTracker, /) -> Variab
 def _appendleft(tx: Tracer, self: DequeVariable, item: VariableTracker, /) -> VariableTracker:
     self.append_left(tx, item)
     return NONE
-
-
-@_deque("extend")
-def _extend(tx: Tracer, self: DequeVariable, other: VariableTracker, /) -> VariableTracker:
-    self.extend(tx, other)
-    return NONE
-
-
-@_deque("__iadd__")
-def _iadd(tx: Tracer, self: DequeVariable, other: VariableTracker, /) -> VariableTracker:
-    self.extend(tx, other)
-    return self
 
 
 @_deque("extendleft")
@@ -330,25 +326,9 @@ def _index(tx: Tracer, self: DequeVariable, item: VariableTracker, /, *bounds: V
     return ConstantVariable(position)
 
 
-@_deque("reverse")
-def _reverse(tx: Tracer, self: DequeVariable, /) -> VariableTracker:
-    self.replace(tx, self.items(tx)[::-1])
-    return NONE
-
-
-@_deque("clear")
-def _clear(tx: Tracer, self: DequeVariable, /) -> VariableTracker:
-    self.keep_only(())
-    self.replace(tx, [])
-    return NONE
-
-
 @_deque("copy", "__copy__")
 def _copy(tx: Tracer, self: DequeVariable, /) -> VariableTracker:
     return DequeVariable(self.items(tx), maxlen=self.maxlen)
-
-
-__all__ = ["DequeIterator", "DequeVariable"]
 
 
 @_deque("__reduce__", "__reduce_ex__")

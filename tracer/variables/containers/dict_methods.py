@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.dict_views import KINDS, DictViewVariable
-from tracer.variables.containers.dicts import DictVariable, update_from
+from tracer.variables.containers.dicts import DictVariable, from_keys, update_from
 from tracer.variables.containers.tuples import TupleVariable
 from tracer.variables.values.constant import NONE, TRUE, ConstantVariable
 
@@ -27,69 +27,6 @@ def _update(tx: Tracer, self: DictVariable, /, *others: VariableTracker, **kwarg
         update_from(tx, self, other)
     self.update(tx, ((ConstantVariable(key), value) for key, value in kwargs.items()))
     return NONE
-
-
-@_dict("__len__")
-def _len(tx: Tracer, self: DictVariable, /) -> VariableTracker:
-    return self.length(tx)
-
-
-@_dict("__getitem__")
-def _getitem(tx: Tracer, self: DictVariable, key: VariableTracker, /) -> VariableTracker:
-    return self.get_item(tx, key)
-
-
-@_dict("__setitem__")
-def _setitem(tx: Tracer, self: DictVariable, key: VariableTracker, value: VariableTracker, /) -> VariableTracker:
-    self.set_item(tx, key, value)
-    return NONE
-
-
-@_dict("__delitem__")
-def _delitem(tx: Tracer, self: DictVariable, key: VariableTracker, /) -> VariableTracker:
-    self.del_item(tx, key)
-    return NONE
-
-
-@_dict("__contains__")
-def _contains(tx: Tracer, self: DictVariable, key: VariableTracker, /) -> VariableTracker:
-    return self.contains(tx, key)
-
-
-@_dict("__iter__")
-def _iter(tx: Tracer, self: DictVariable, /) -> VariableTracker:
-    return self.iterate(tx)
-
-
-@_dict("__reversed__")
-def _reversed(tx: Tracer, self: DictVariable, /) -> VariableTracker:
-    return self.reverse_iterate(tx)
-
-
-@_dict("__eq__")
-def _eq(tx: Tracer, self: DictVariable, other: VariableTracker, /) -> VariableTracker:
-    return self.compare(tx, "==", other) or ConstantVariable(NotImplemented)
-
-
-@_dict("__ne__")
-def _ne(tx: Tracer, self: DictVariable, other: VariableTracker, /) -> VariableTracker:
-    return self.compare(tx, "!=", other) or ConstantVariable(NotImplemented)
-
-
-@_dict("__or__")
-def _or(tx: Tracer, self: DictVariable, other: VariableTracker, /) -> VariableTracker:
-    return self.binary(tx, "|", other, False) or ConstantVariable(NotImplemented)
-
-
-@_dict("__ior__")
-def _ior(tx: Tracer, self: DictVariable, other: VariableTracker, /) -> VariableTracker:
-    update_from(tx, self, other)
-    return self
-
-
-@_dict("__repr__", "__str__")
-def _repr(tx: Tracer, self: DictVariable, /) -> VariableTracker:
-    return ConstantVariable(self.text(tx, "repr"))
 
 
 @_dict("get")
@@ -151,11 +88,7 @@ def _copy(tx: Tracer, self: DictVariable, /) -> VariableTracker:
 
 @_dict("fromkeys")
 def _fromkeys(tx: Tracer, self: DictVariable, keys: VariableTracker, value: VariableTracker = NONE, /) -> VariableTracker:
-    if self.cls not in (dict, collections.OrderedDict):
-        unsupported("unsupported-method", value=self.describe(), name="fromkeys")
-    result = DictVariable({}, cls=self.cls)
-    result.update(tx, ((key, value) for key in keys.unpack(tx)))
-    return result
+    return from_keys(tx, self.cls, keys, value)
 
 
 @_dict("move_to_end")

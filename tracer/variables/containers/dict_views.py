@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.protocol.lookups import defines
-from tracer.protocol.variable import VariableTracker, no_keywords, whole
-from tracer.variables.containers.set_history import Computed
+from tracer.protocol.models import Models
+from tracer.protocol.variable import VariableTracker, whole
+from tracer.variables.containers.set_history import Made
 from tracer.variables.containers.sets import (
     ENTRIES,
     METHODS,
@@ -24,7 +24,8 @@ from tracer.variables.containers.sets import (
 )
 from tracer.variables.containers.tuples import TupleVariable
 from tracer.variables.iteration import IteratorVariable, skipped
-from tracer.variables.values.constant import BINARY, boolean
+from tracer.variables.slots import BINARY, BuiltinVariable
+from tracer.variables.values.constant import boolean
 from tracer.variables.values.text import form
 
 if TYPE_CHECKING:
@@ -35,8 +36,10 @@ KINDS = ("keys", "values", "items")
 _ORDERED = collections.OrderedDict[Any, Any]()
 
 
-class DictViewVariable(VariableTracker):
+class DictViewVariable(BuiltinVariable):
     """dict.keys(), .values() or .items(): sees later changes of its dict."""
+
+    methods = Models("method of views")
 
     def __init__(self, owner: Any, kind: str, source: Source | None = None) -> None:
         self.owner = owner
@@ -51,9 +54,6 @@ class DictViewVariable(VariableTracker):
 
     def form(self, tx: Tracer) -> Any:
         return getattr(form(tx, self.owner), self.kind)()
-
-    def text(self, tx: Tracer, kind: str) -> str:
-        return repr(form(tx, self))
 
     def truth(self, tx: Tracer) -> bool:
         return bool(self.owner.entries)
@@ -121,26 +121,9 @@ class DictViewVariable(VariableTracker):
         return None if mine is None or theirs is None else mine.compare(tx, op, theirs)
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if defines(self.python_type(), name):
-            if name == "mapping":
-                unsupported("unsupported-attribute", value=self.describe(), name=name)
-            return tx.bound_builtin_method(self, name)
-        tx.raise_error(AttributeError, f"{self.python_type().__name__!r} object has no attribute {name!r}")
-
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        no_keywords(tx, name, kwargs)
-        methods = {"__iter__": self.iterate, "__len__": self.length, "__reversed__": self.reverse_iterate}
-        if name in methods and not args:
-            return methods[name](tx)
-        if name == "__contains__" and len(args) == 1:
-            return self.contains(tx, args[0])
-        if name == "isdisjoint" and len(args) == 1 and self.kind != "values":
-            mine = self.as_set(tx)
-            assert mine is not None
-            return mine.call_method(tx, name, args, kwargs)
-        unsupported("unsupported-method", value=self.describe(), name=name)
+        if name == "mapping":
+            unsupported("unsupported-attribute", value=self.describe(), name=name)
+        return super().get_attr(tx, name)
 
     def reconstruct(self, cg: Any) -> None:
         self.rebuild(cg, lambda: cg.load(whole(self.owner)))
@@ -154,6 +137,13 @@ class DictViewVariable(VariableTracker):
         cg.call_object(getattr(base, self.kind), load or (lambda: cg.call_object(base)))
 
 
+@DictViewVariable.methods("isdisjoint")
+def _isdisjoint(tx: Tracer, self: DictViewVariable, other: VariableTracker, /) -> VariableTracker:
+    mine = self.as_set(tx)
+    assert mine is not None
+    return mine.call_method(tx, "isdisjoint", [other], {})
+
+
 def computed(op: str, left: Operand, right: Operand) -> SetVariable:
     """The set that an operator gives where one of the two is a view."""
     own = {key: key for key in left.entries}
@@ -163,7 +153,7 @@ def computed(op: str, left: Operand, right: Operand) -> SetVariable:
     twin = None
     if left.real is not None and right.real is not None:
         twin = BINARY[op](left.real, right.real)
-    return SetVariable(entries, twin=twin, history=Computed(op, left.history, right.history))
+    return SetVariable(entries, twin=twin, history=Made(BINARY[op], (left.history, right.history)))
 
 
 class DictIterator(IteratorVariable):
@@ -186,7 +176,8 @@ class DictIterator(IteratorVariable):
         if self.exhausted:
             return None
         if len(self.view.owner.entries) != len(self.keys):
-            self._refuse_ordered()
+            if issubclass(self.view.owner.cls, collections.OrderedDict):  # it has other rules and other messages
+                unsupported("unsupported-iteration", value="an OrderedDict that changes during iteration")
             self.exhausted = True
             tx.raise_error(RuntimeError, "dictionary changed size during iteration")
         if not self._is_unchanged():
@@ -199,10 +190,6 @@ class DictIterator(IteratorVariable):
 
     def _is_unchanged(self) -> bool:
         return self.view.owner.version == self.version  # type: ignore[no-any-return]
-
-    def _refuse_ordered(self) -> None:
-        if issubclass(self.view.owner.cls, collections.OrderedDict):  # it has other rules and other messages
-            unsupported("unsupported-iteration", value="an OrderedDict that changes during iteration")
 
     def container(self) -> VariableTracker | None:
         return self.view.owner

@@ -15,9 +15,10 @@ from tracer.guards import can_be_key
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.lookups import defines, lookup, type_name
 from tracer.protocol.models import Models
-from tracer.protocol.variable import VariableTracker, held, invoke
+from tracer.protocol.variable import VariableTracker, held
 from tracer.variables.containers.dict_reads import ReadByKey
 from tracer.variables.containers.dict_views import DictIterator
+from tracer.variables.slots import BuiltinVariable
 from tracer.variables.values.constant import NONE, ConstantVariable, boolean
 from tracer.variables.values.identities import refuse_unknown
 from tracer.variables.values.text import form, formatted
@@ -34,7 +35,7 @@ def entries_are_copied(cls: type) -> bool:
     return lookup(cls, "__iter__")[1] is dict.__dict__["__iter__"]
 
 
-class DictVariable(VariableTracker):
+class DictVariable(BuiltinVariable):
     """A dict: `entries` maps the hash key of each key to (key, value), in insertion order. As long as it has an `unread`, it was
     read and stored in by key alone; who looks at `entries` relies on all of them.
 
@@ -42,6 +43,7 @@ class DictVariable(VariableTracker):
     `changed` those that got a new value, with the old one."""
 
     methods = Models("dict method")
+    operands: tuple[type, ...] = (dict,)
 
     def __init__(
         self,
@@ -75,8 +77,6 @@ class DictVariable(VariableTracker):
 
     def describe(self) -> str:
         return f"DictVariable(length={len(self.entries) if self.unread is None else 'unread'})"
-
-    __repr__ = describe
 
     def value(self, tx: Tracer, key: Any) -> VariableTracker:
         entries: Any = self.entries if self.unread is None else self.unread.met
@@ -119,11 +119,7 @@ class DictVariable(VariableTracker):
         items = [(form(tx, key), form(tx, value)) for key, value in self.pairs(tx)]
         if self.cls is collections.defaultdict:
             unsupported("format-of-runtime-value", value=self.describe())
-        proxy = self.cls is types.MappingProxyType
-        return types.MappingProxyType(dict(items)) if proxy else self.cls(items)
-
-    def text(self, tx: Tracer, kind: str) -> str:
-        return repr(form(tx, self))
+        return self.cls(items)
 
     @property
     def real_keys(self) -> bool:
@@ -273,7 +269,7 @@ class DictVariable(VariableTracker):
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         other = held(other)
-        if op not in ("==", "!=") or not isinstance(other, DictVariable):
+        if op not in ("==", "!=") or not isinstance(other, DictVariable) or isinstance(other, MappingProxyVariable):
             return None
         equal = len(self.entries) == len(other.entries) and all(
             key in other.entries and tx.same_or_equal(self.value(tx, key), other.value(tx, key)) for key in list(self.entries)
@@ -287,32 +283,18 @@ class DictVariable(VariableTracker):
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name == "default_factory" and self.cls is collections.defaultdict:
             return self.default_factory or NONE
-        if name == "__class__":
-            return tx.class_variable(self.cls, self)
         stored = tx.effects.attribute(self, name)
         if stored is not None:
             return stored
         if name == "__dict__" and self.cls is collections.OrderedDict:
             unsupported("unsupported-attribute", value=self.describe(), name=name)
-        if hasattr(self.cls, name):
-            return tx.bound_builtin_method(self, name)
-        tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        return super().get_attr(tx, name)
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         """An OrderedDict takes attributes; one that existed before may have some already."""
         if self.cls is not collections.OrderedDict or self.source is not None or hasattr(self.cls, name):
             super().set_attr(tx, name, value)
         tx.effects.store_attribute(self, name, value)
-
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        model = self.methods.get(name)
-        if not hasattr(self.cls, name):
-            tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
-        if model is None:
-            unsupported("unsupported-method", value=self.describe(), name=name)
-        return invoke(model, (tx, self, *args), kwargs)
 
     # -- code ----------------------------------------------------------------------------------------------------
 
@@ -392,6 +374,8 @@ class MappingProxyVariable(DictVariable):
     """types.MappingProxyType(underlying): another view of the same entries. Of an existing proxy the dict below is
     tracked too if it was met."""
 
+    operands = (object,)  # its operators are those of the dict below
+
     def __init__(self, underlying: DictVariable, source: Source | None = None) -> None:
         self.underlying = underlying
         super().__init__(underlying.entries, source, types.MappingProxyType)
@@ -419,11 +403,24 @@ class MappingProxyVariable(DictVariable):
             return None
         return other.binary(tx, op, self.underlying, False) if reflected else self.underlying.binary(tx, op, other, False)
 
+    def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        return self.underlying.compare(tx, op, other.underlying if isinstance(other, MappingProxyVariable) else other)
+
+    def form(self, tx: Tracer) -> Any:
+        return types.MappingProxyType(form(tx, self.underlying))
+
     def reconstruct(self, cg: Any) -> None:
         cg.call_object(types.MappingProxyType, lambda: cg.load(self.underlying))
 
     def fill(self, cg: Any) -> None:
         pass
+
+
+def from_keys(tx: Tracer, cls: type, keys: VariableTracker, value: VariableTracker) -> DictVariable:
+    """cls.fromkeys(keys, value)"""
+    made = DictVariable({}, cls=cls)
+    made.update(tx, ((key, value) for key in keys.unpack(tx)))
+    return made
 
 
 def pairs_of(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTracker, VariableTracker]]:

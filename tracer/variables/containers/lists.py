@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.effects.lifetimes import give_up
 from tracer.graph_breaks import unsupported
-from tracer.protocol.lookups import defines
+from tracer.protocol.lookups import defines, type_name
 from tracer.protocol.models import Models
 from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.variables.containers.ranges import RangeVariable, SliceVariable, as_int, index_of
-from tracer.variables.containers.sequence_base import LONGEST, Item, SequenceVariable, type_name
+from tracer.variables.containers.sequence_base import LONGEST, Item, SequenceVariable
 from tracer.variables.containers.tuples import NamedTupleVariable, SizeVariable, TupleVariable
 from tracer.variables.values.constant import FALSE, NONE, ConstantVariable
 
@@ -25,7 +25,8 @@ class ListVariable(SequenceVariable):
     it: a list that is only appended to may have any length."""
 
     cls = list
-    methods = Models("list method")
+    methods = Models("list method", SequenceVariable.methods)
+    operands = (list,)
     _held: list[Item]
     _unread: Callable[[], list[Item]] | None = None
 
@@ -52,8 +53,6 @@ class ListVariable(SequenceVariable):
 
     def describe(self) -> str:
         return f"ListVariable(length={len(self._held) if self._unread is None else 'unread'})"
-
-    __repr__ = describe
 
     def children(self) -> Iterable[VariableTracker]:
         return (item for item in self._held if isinstance(item, VariableTracker))
@@ -166,18 +165,6 @@ def _append(tx: Tracer, self: ListVariable, item: VariableTracker, /) -> Variabl
     return NONE
 
 
-@_list("extend")
-def _extend(tx: Tracer, self: ListVariable, other: VariableTracker, /) -> VariableTracker:
-    self.extend(tx, other)
-    return NONE
-
-
-@_list("__iadd__")
-def _iadd(tx: Tracer, self: ListVariable, other: VariableTracker, /) -> VariableTracker:
-    self.extend(tx, other)
-    return self
-
-
 @_list("insert")
 def _insert(tx: Tracer, self: ListVariable, position: VariableTracker, item: VariableTracker, /) -> VariableTracker:
     index = _int_argument(tx, position)
@@ -189,7 +176,7 @@ def _insert(tx: Tracer, self: ListVariable, position: VariableTracker, item: Var
 def _int_argument(tx: Tracer, value: VariableTracker) -> int:
     number = as_int(tx, value)
     if number is None:
-        tx.raise_error(TypeError, f"{type_name(value)!r} object cannot be interpreted as an integer")
+        tx.raise_error(TypeError, f"{type_name(value.python_type())!r} object cannot be interpreted as an integer")
     return number
 
 
@@ -218,22 +205,9 @@ def _remove(tx: Tracer, self: ListVariable, item: VariableTracker, /) -> Variabl
     return NONE
 
 
-@_list("clear")
-def _clear(tx: Tracer, self: ListVariable, /) -> VariableTracker:
-    self.keep_only(())
-    self.replace(tx, [])
-    return NONE
-
-
 @_list("copy", "__copy__")
 def _copy(tx: Tracer, self: ListVariable, /) -> VariableTracker:
     return ListVariable(self.items(tx))
-
-
-@_list("reverse")
-def _reverse(tx: Tracer, self: ListVariable, /) -> VariableTracker:
-    self.replace(tx, self.items(tx)[::-1])
-    return NONE
 
 
 @_list("sort")
@@ -248,18 +222,6 @@ def _sort(tx: Tracer, self: ListVariable, /, *, key: VariableTracker = NONE, rev
     if self._items:
         tx.raise_error(ValueError, "list modified during sort")
     self.replace(tx, result)
-    return NONE
-
-
-@_list("__setitem__")
-def _setitem(tx: Tracer, self: ListVariable, key: VariableTracker, value: VariableTracker, /) -> VariableTracker:
-    self.set_item(tx, key, value)
-    return NONE
-
-
-@_list("__delitem__")
-def _delitem(tx: Tracer, self: ListVariable, key: VariableTracker, /) -> VariableTracker:
-    self.del_item(tx, key)
     return NONE
 
 

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.protocol.lookups import defines
-from tracer.protocol.variable import VariableTracker, no_keywords
+from tracer.protocol.lookups import defines, type_name
+from tracer.protocol.models import Models
+from tracer.protocol.variable import VariableTracker
 from tracer.variables.iteration import IteratorVariable
-from tracer.variables.values.constant import NONE, ConstantVariable, boolean
+from tracer.variables.slots import BuiltinVariable
+from tracer.variables.values.constant import NONE, ConstantVariable, boolean, fold
 from tracer.variables.values.special_results import int_given
 from tracer.variables.values.symbolic import SymNodeVariable
 
@@ -76,7 +78,7 @@ class RangeIterator(IteratorVariable):
         cg.call_object(iter, lambda: cg.load_const(self.left))
 
 
-class Bounds(VariableTracker):
+class Bounds(BuiltinVariable):
     """start, stop and step, of which `kind` makes one value."""
 
     kind: type[Any]
@@ -102,15 +104,15 @@ class Bounds(VariableTracker):
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name in _PARTS:
             return self.parts[_PARTS.index(name)]
-        if hasattr(self.kind, name):
-            return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
-        tx.raise_error(AttributeError, f"{self.kind.__name__!r} object has no attribute {name!r}")
+        return super().get_attr(tx, name)
 
 
 class RangeVariable(Bounds):
     """range(start, stop, step); the bounds may be symbolic until somebody iterates."""
 
     kind = range
+    methods = Models("range method")
+    operands = (range,)
 
     def concrete(self, tx: Tracer) -> range:
         parts = [part.specialize(tx) if isinstance(part, SymNodeVariable) else part for part in self.parts]
@@ -148,7 +150,7 @@ class RangeVariable(Bounds):
         stop = self.parts[1]
         if self._counts_to_symbol() and tx.binary_truth(">=", stop, ConstantVariable(0)):
             return stop
-        return ConstantVariable(len(self.numbers(tx)))
+        return fold(tx, len, self.numbers(tx))
 
     def iterate(self, tx: Tracer) -> VariableTracker:
         return RangeIterator(self.numbers(tx))
@@ -165,8 +167,7 @@ class RangeVariable(Bounds):
     def get_item(self, tx: Tracer, key: VariableTracker) -> VariableTracker:
         index = index_of(tx, key)
         if index is NOT_AN_INDEX:
-            name = key.python_type().__name__
-            tx.raise_error(TypeError, f"range indices must be integers or slices, not {name}")
+            tx.raise_error(TypeError, f"range indices must be integers or slices, not {type_name(key.python_type())}")
         try:
             item = self.numbers(tx)[index]
         except IndexError:
@@ -186,24 +187,6 @@ class RangeVariable(Bounds):
             return boolean(equal is (op == "=="))
         return None
 
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        no_keywords(tx, name, kwargs)
-        if name in _RANGE_METHODS and len(args) == _RANGE_METHODS[name]:
-            return getattr(self, _NAMES.get(name, name))(tx, *args)  # type: ignore[no-any-return]
-        unsupported("unsupported-method", value="range", name=name)
-
-    def index(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
-        numbers = self.numbers(tx)
-        number = item.specialize(tx) if isinstance(item, SymNodeVariable) else item
-        if number.constant() not in numbers:
-            tx.raise_error(ValueError, f"{number.constant()!r} is not in range")
-        return ConstantVariable(numbers.index(number.constant()))
-
-    def count(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
-        return ConstantVariable(int(self.contains(tx, item).truth(tx)))
-
     def hash_key(self, tx: Tracer) -> Any:
         return self.concrete(tx)
 
@@ -211,19 +194,28 @@ class RangeVariable(Bounds):
         cg.call_object(range, *(lambda part=part: cg.load(part) for part in self.parts))
 
 
-_NAMES = {
-    "__len__": "length", "__iter__": "iterate", "__contains__": "contains", "__getitem__": "get_item",
-    "__reversed__": "reverse_iterate",
-}  # fmt: skip
-_RANGE_METHODS = {
-    "__len__": 0, "__iter__": 0, "__reversed__": 0, "__contains__": 1, "__getitem__": 1, "index": 1, "count": 1,
-}  # fmt: skip
+@RangeVariable.methods("index")
+def _index(tx: Tracer, self: RangeVariable, item: VariableTracker, /) -> VariableTracker:
+    numbers = self.numbers(tx)
+    number = item.specialize(tx) if isinstance(item, SymNodeVariable) else item
+    if number.constant() not in numbers:
+        tx.raise_error(ValueError, f"{number.constant()!r} is not in range")
+    return ConstantVariable(numbers.index(number.constant()))
+
+
+@RangeVariable.methods("count")
+def _count(tx: Tracer, self: RangeVariable, item: VariableTracker, /) -> VariableTracker:
+    if not item.is_constant() and not isinstance(item, SymNodeVariable):  # which may be equal to many
+        return ConstantVariable(sum(tx.same_or_equal(mine, item) for mine in self.unpack(tx)))
+    return ConstantVariable(int(self.contains(tx, item).truth(tx)))
 
 
 class SliceVariable(Bounds):
     """slice(start, stop, step)"""
 
     kind = slice
+    methods = Models("slice method")
+    operands = (slice,)
 
     def concrete(self, tx: Tracer) -> slice:
         """The slice of ints and None, by which a sequence of Python is sliced."""
@@ -246,17 +238,6 @@ class SliceVariable(Bounds):
     def hash_key(self, tx: Tracer) -> Any:
         tx.raise_error(TypeError, "unhashable type: 'slice'")
 
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        no_keywords(tx, name, kwargs)
-        if name == "indices" and len(args) == 1:
-            length = as_int(tx, args[0])
-            if length is None or length < 0:
-                unsupported("call-arguments", error="slice.indices")
-            return tx.literal(self.concrete(tx).indices(length))
-        unsupported("unsupported-method", value="slice", name=name)
-
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if isinstance(other, SliceVariable):
             return tx.compare(op, tx.tuple_of(self.parts), tx.tuple_of(other.parts))
@@ -266,6 +247,14 @@ class SliceVariable(Bounds):
         for part in self.parts:
             cg.load(part)
         cg.asm.emit("BUILD_SLICE", 3)
+
+
+@SliceVariable.methods("indices")
+def _indices(tx: Tracer, self: SliceVariable, length: VariableTracker, /) -> VariableTracker:
+    number = as_int(tx, length)
+    if number is None or number < 0:
+        unsupported("call-arguments", error="slice.indices")
+    return tx.literal(self.concrete(tx).indices(number))
 
 
 __all__ = ["NONE", "NOT_AN_INDEX", "RangeVariable", "SliceVariable", "as_int", "index_of"]

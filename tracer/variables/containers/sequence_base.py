@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from tracer.effects.lifetimes import give_up
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lazy import Unwrapped, realize
+from tracer.protocol.lookups import defines, type_name
 from tracer.protocol.models import Models
-from tracer.protocol.variable import VariableTracker, held, invoke
+from tracer.protocol.variable import VariableTracker, held
 from tracer.variables.containers.ranges import NOT_AN_INDEX, as_int, index_of
 from tracer.variables.iteration import ReversedIterator, SequenceIterator
-from tracer.variables.values.constant import COMPARE, ConstantVariable, boolean
+from tracer.variables.slots import COMPARE, BuiltinVariable
+from tracer.variables.values.constant import NONE, ConstantVariable, boolean
 from tracer.variables.values.text import form, formatted
 
 if TYPE_CHECKING:
@@ -23,11 +25,11 @@ Item = VariableTracker | Unwrapped
 LONGEST = 1_000_000  # items of a sequence that tracing makes
 
 
-class SequenceVariable(VariableTracker):
+class SequenceVariable(BuiltinVariable):
     """A built-in sequence of tracked values; items that existed before the frame are wrapped when first read."""
 
     cls: type = object
-    methods: Models
+    methods = Models("sequence method")
 
     def __init__(self, items: Iterable[Item], source: Source | None = None) -> None:
         self._items: list[Item] = list(items)
@@ -38,8 +40,6 @@ class SequenceVariable(VariableTracker):
 
     def describe(self) -> str:
         return f"{type(self).__name__}(length={len(self._items)})"
-
-    __repr__ = describe
 
     def item(self, tx: Tracer, index: int) -> VariableTracker:
         return realize(tx, self._items, index)
@@ -56,14 +56,8 @@ class SequenceVariable(VariableTracker):
     def holdings(self) -> Iterable[Item]:
         return self._items
 
-    def is_constant(self) -> bool:
-        return False
-
     def form(self, tx: Tracer) -> Any:
         return [form(tx, item) for item in self.items(tx)]
-
-    def text(self, tx: Tracer, kind: str) -> str:
-        return repr(form(tx, self))
 
     def keep_only(self, items: Iterable[Item]) -> None:
         """All others are about to be given up."""
@@ -105,7 +99,7 @@ class SequenceVariable(VariableTracker):
         index = index_of(tx, key)
         name = self._error_name()
         if index is NOT_AN_INDEX:
-            tx.raise_error(TypeError, f"{name} indices must be integers or slices, not {type_name(key)}")
+            tx.raise_error(TypeError, f"{name} indices must be integers or slices, not {type_name(key.python_type())}")
         if isinstance(index, slice):
             return index
         if not -len(self._items) <= index < len(self._items):
@@ -138,7 +132,7 @@ class SequenceVariable(VariableTracker):
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if op == "+" and not reflected:
             more = _sequence_of(other)
-            if more is not None and _concatenates(self.cls, more.cls):
+            if more is not None and issubclass(self.cls, list) == issubclass(more.cls, list):
                 return self.concatenated(tx, more)
             return None
         if op == "*":
@@ -175,35 +169,10 @@ class SequenceVariable(VariableTracker):
             position += 1
         return boolean(COMPARE[op](len(self._items), len(other._items)))
 
-    # -- methods -------------------------------------------------------------------------------------------------
-
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if name == "__class__":
-            return tx.class_variable(self.cls, self)
-        if name == "__doc__":
-            return ConstantVariable(self.cls.__doc__)
-        if hasattr(self.cls, name):
-            return tx.bound_builtin_method(self, name)
-        tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
-
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
-        if hasattr(self.cls, name):
+        if defines(self.cls, name):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
-        tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
-
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        model = self.methods.get(name) or SHARED.get(name)
-        if model is None:
-            if not hasattr(self.cls, name):
-                tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
-            unsupported("unsupported-method", value=self.describe(), name=name)
-        return invoke(model, (tx, self, *args), kwargs)
-
-
-def type_name(value: VariableTracker) -> str:
-    return value.python_type().__name__
+        self.raise_missing(tx, name)
 
 
 def _sequence_of(value: VariableTracker) -> SequenceVariable | None:
@@ -216,75 +185,11 @@ def _sequence_of(value: VariableTracker) -> SequenceVariable | None:
     return storage
 
 
-def _concatenates(left: type, right: type) -> bool:
-    return issubclass(left, list) == issubclass(right, list)
-
-
 def _comparable(left: type, right: type) -> bool:
     return any(issubclass(left, base) and issubclass(right, base) for base in (list, tuple))
 
 
-SHARED = Models("sequence method")
-
-
-@SHARED("__len__")
-def _len(tx: Tracer, self: SequenceVariable, /) -> VariableTracker:
-    return self.length(tx)
-
-
-@SHARED("__getitem__")
-def _getitem(tx: Tracer, self: SequenceVariable, key: VariableTracker, /) -> VariableTracker:
-    return self.get_item(tx, key)
-
-
-@SHARED("__contains__")
-def _contains(tx: Tracer, self: SequenceVariable, item: VariableTracker, /) -> VariableTracker:
-    return self.contains(tx, item)
-
-
-@SHARED("__iter__")
-def _iter(tx: Tracer, self: SequenceVariable, /) -> VariableTracker:
-    return self.iterate(tx)
-
-
-@SHARED("__reversed__")
-def _reversed(tx: Tracer, self: SequenceVariable, /) -> VariableTracker:
-    if not hasattr(self.cls, "__reversed__"):
-        tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute '__reversed__'")
-    return self.reverse_iterate(tx)
-
-
-def _comparing(op: str) -> Any:
-    def compare(tx: Tracer, self: SequenceVariable, other: VariableTracker, /) -> VariableTracker:
-        return self.compare(tx, op, other) or ConstantVariable(NotImplemented)
-
-    return compare
-
-
-for _name, _op in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
-    SHARED(f"__{_name}__")(_comparing(_op))
-
-
-@SHARED("__add__")
-def _add(tx: Tracer, self: SequenceVariable, other: VariableTracker, /) -> VariableTracker:
-    return self.binary(tx, "+", other, False) or unsupported(
-        "unsupported-operator", left=self.describe(), op="+", right=other.describe()
-    )
-
-
-@SHARED("__mul__", "__rmul__")
-def _mul(tx: Tracer, self: SequenceVariable, other: VariableTracker, /) -> VariableTracker:
-    return self.binary(tx, "*", other, False) or unsupported(
-        "unsupported-operator", left=self.describe(), op="*", right=other.describe()
-    )
-
-
-@SHARED("__repr__", "__str__")
-def _repr(tx: Tracer, self: SequenceVariable, /) -> VariableTracker:
-    return ConstantVariable(self.text(tx, "repr"))
-
-
-@SHARED("index")
+@SequenceVariable.methods("index")
 def _index(tx: Tracer, self: SequenceVariable, item: VariableTracker, /, *bounds: VariableTracker) -> VariableTracker:
     start, stop = 0, len(self._items)
     if bounds:
@@ -300,6 +205,28 @@ def _index(tx: Tracer, self: SequenceVariable, item: VariableTracker, /, *bounds
     tx.raise_error(ValueError, "tuple.index(x): x not in tuple")
 
 
-@SHARED("count")
+@SequenceVariable.methods("count")
 def _count(tx: Tracer, self: SequenceVariable, item: VariableTracker, /) -> VariableTracker:
     return ConstantVariable(sum(tx.same_or_equal(mine, item) for mine in self.items(tx)))
+
+
+# -- of lists and deques -------------------------------------------------------------------------------------------------
+
+
+@SequenceVariable.methods("extend")
+def _extend(tx: Tracer, self: Any, other: VariableTracker, /) -> VariableTracker:
+    self.extend(tx, other)
+    return NONE
+
+
+@SequenceVariable.methods("reverse")
+def _reverse(tx: Tracer, self: Any, /) -> VariableTracker:
+    self.replace(tx, self.items(tx)[::-1])
+    return NONE
+
+
+@SequenceVariable.methods("clear")
+def _clear(tx: Tracer, self: Any, /) -> VariableTracker:
+    self.keep_only(())
+    self.replace(tx, [])
+    return NONE

@@ -7,14 +7,13 @@ it iterate differently. So a set is not made from its elements, but by the opera
 from __future__ import annotations
 
 import dataclasses
-import operator
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
 
-_OPERATORS = {"&": operator.and_, "|": operator.or_, "-": operator.sub, "^": operator.xor}
 _IN_PLACE = frozenset(
     ["add", "discard", "pop", "clear", "update", "intersection_update", "difference_update", "symmetric_difference_update"]
 )
@@ -60,19 +59,10 @@ class Constant:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Made:
-    """cls(argument)"""
+    """function(*operands): a class of sets of one argument, or an operator on views of dicts."""
 
-    cls: type
-    argument: Operand = Listed(())
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Computed:
-    """An operator on views of dicts."""
-
-    op: str
-    left: Operand
-    right: Operand
+    function: Callable[..., Any]
+    operands: tuple[Operand, ...]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -84,7 +74,7 @@ class Step:
     operands: tuple[Operand | VariableTracker, ...] = ()
 
 
-Origin = Existing | Changed | Constant | Made | Computed
+Origin = Existing | Changed | Constant | Made
 History = Origin | Step
 Operand = History | Listed
 
@@ -117,10 +107,8 @@ def _parts(part: Operand) -> Iterable[Any]:
             return items
         case Existing(value=value):
             return (value,)
-        case Made(argument=argument):
-            return (argument,)
-        case Computed(left=left, right=right):
-            return (left, right)
+        case Made(operands=operands):
+            return operands
         case Step(before=before, operands=operands):
             return (before, *operands)
     return ()
@@ -171,26 +159,19 @@ class Maker:
                 _refuse(at)
             case Constant(value=value):
                 cg.load_object(value)
-            case Made(cls=cls, argument=Listed(items=items, base=None)) if cls is set:
-                cg.asm.emit("BUILD_SET", 0)
-                for item in items:
-                    self._add(item)
-            case Made(cls=cls, argument=argument):
-                cg.call_object(cls, lambda: self._load(argument))
-            case Computed(op=op, left=left, right=right):
-                cg.call_object(_OPERATORS[op], lambda: self._load(left), lambda: self._load(right))
+            case Made(function=function, operands=operands):
+                cg.call_object(function, *self._loads(operands))
 
-    def _add(self, item: VariableTracker) -> None:
-        """set -> set"""
-        self._cg.load(item)
-        self._cg.asm.emit("SET_ADD", 1)
+    def _loads(self, operands: Iterable[Operand | VariableTracker]) -> list[Callable[[], None]]:
+        return [functools.partial(self._load, operand) for operand in operands]
 
     def _apply(self, step: Step) -> None:
         """set -> set"""
         if step.method == "add":
-            self._add(step.operands[0])  # type: ignore[arg-type]
+            self._load(step.operands[0])
+            self._cg.asm.emit("SET_ADD", 1)
             return
-        operands = [lambda operand=operand: self._load(operand) for operand in step.operands]
+        operands = self._loads(step.operands)
         if step.method in _IN_PLACE:  # perhaps of a subclass, whose own methods must not run
             self._cg.call_object(getattr(set, step.method), lambda: self._cg.asm.copy(3), *operands)
             self._cg.asm.pop()

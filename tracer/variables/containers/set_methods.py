@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, TupleVariable
-from tracer.variables.containers.sets import FrozenSetVariable, SetVariable, elements, entries_of, is_set, searched_key
-from tracer.variables.values.constant import NONE, ConstantVariable, boolean
+from tracer.variables.containers.sets import (
+    OF_ANY_SET,
+    FrozenSetVariable,
+    SetVariable,
+    elements,
+    entries_of,
+    is_set,
+    searched_key,
+)
+from tracer.variables.values.constant import NONE, boolean
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -21,17 +29,17 @@ def _combining(name: str) -> Any:
     return method
 
 
-def _combining_with_one(name: str) -> Any:
-    def method(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
-        return self.combined(tx, name, [other])
-
-    return method
+@OF_ANY_SET("symmetric_difference")
+def _symmetric_difference(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
+    return self.combined(tx, "symmetric_difference", [other])
 
 
+@OF_ANY_SET("issubset")
 def _issubset(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
     return self.compare(tx, "<=", SetVariable(entries_of(tx, elements(tx, other)))) or NONE
 
 
+@OF_ANY_SET("issuperset")
 def _issuperset(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
     return boolean(all(key in self.entries for key in _keys_one_by_one(tx, other)))
 
@@ -46,49 +54,24 @@ def _keys_one_by_one(tx: Tracer, other: VariableTracker) -> Iterator[Any]:
         yield item.hash_key(tx)
 
 
-def _dunder_compare(op: str) -> Any:
-    def method(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
-        return self.compare(tx, op, other) or ConstantVariable(NotImplemented)
-
-    return method
-
-
+@OF_ANY_SET("isdisjoint")
 def _isdisjoint(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
     return boolean(not any(key in self.entries for key in _keys_one_by_one(tx, other)))
 
 
+@OF_ANY_SET("copy", "__copy__")
 def _copy(tx: Tracer, self: SetVariable, /) -> VariableTracker:
     return self if type(self) is FrozenSetVariable else self.combined(tx, "copy", [])
 
 
-def _operator(op: str) -> Any:
-    def method(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> VariableTracker:
-        return self.binary(tx, op, other, False) or ConstantVariable(NotImplemented)
-
-    return method
-
-
+@OF_ANY_SET("__reduce__", "__reduce_ex__")
 def _reduce(tx: Tracer, self: SetVariable, /, *protocol: VariableTracker) -> VariableTracker:
     return TupleVariable([tx.class_variable(self.cls), TupleVariable([ListVariable(self.ordered(tx))]), NONE])
 
 
-for _table in (SetVariable.methods, FrozenSetVariable.methods):
-    for _name in ("union", "intersection", "difference"):
-        _table(_name)(_combining(_name))
-    _table("symmetric_difference")(_combining_with_one("symmetric_difference"))
-    _table("issubset")(_issubset)
-    _table("issuperset")(_issuperset)
-    for _name, _op in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
-        _table(f"__{_name}__")(_dunder_compare(_op))
-    _table("isdisjoint")(_isdisjoint)
-    _table("copy", "__copy__")(_copy)
-    _table("__len__")(lambda tx, self, /: self.length(tx))
-    _table("__iter__")(lambda tx, self, /: self.iterate(tx))
-    _table("__contains__")(lambda tx, self, item, /: self.contains(tx, item))
-    _table("__repr__", "__str__")(lambda tx, self, /: ConstantVariable(self.text(tx, "repr")))
-    for _name, _op in (("or", "|"), ("and", "&"), ("sub", "-"), ("xor", "^")):
-        _table(f"__{_name}__")(_operator(_op))
-    _table("__reduce__", "__reduce_ex__")(_reduce)
+for _name in ("union", "intersection", "difference"):
+    OF_ANY_SET(_name)(_combining(_name))
+
 
 _set = SetVariable.methods
 

@@ -17,11 +17,12 @@ from tracer.effects.lifetimes import give_up
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import rely_on_process
 from tracer.protocol.models import Models
-from tracer.protocol.variable import VariableTracker, held, invoke, whole
+from tracer.protocol.variable import VariableTracker, held, whole
 from tracer.sources.reading import is_a
 from tracer.variables.containers import set_history
 from tracer.variables.containers.set_history import Changed, Existing, History, Listed, Made, Step
 from tracer.variables.iteration import IteratorVariable
+from tracer.variables.slots import BuiltinVariable
 from tracer.variables.values.constant import ConstantVariable, boolean
 from tracer.variables.values.identities import refuse_unknown
 from tracer.variables.values.text import form
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tracer.sources import Source
 
 Entries = dict[Any, VariableTracker]
+OF_ANY_SET = Models("method of set and frozenset")
 BY_INSERTION = object()  # a twin made by inserting one element after the other
 
 
@@ -63,11 +65,12 @@ class InOrder:
         return text if self._cls is set else f"{self._cls.__name__}({text})"
 
 
-class SetVariable(VariableTracker):
+class SetVariable(BuiltinVariable):
     """A set: `entries` maps the hash key of each element to the element."""
 
     cls: type = set
-    methods = Models("set method")
+    methods = Models("set method", OF_ANY_SET)
+    operands: tuple[type, ...] = (set, frozenset, type({}.keys()), type({}.items()))
 
     def __init__(
         self, entries: Entries, source: Source | None = None, twin: Any = BY_INSERTION, history: History | None = None
@@ -79,7 +82,7 @@ class SetVariable(VariableTracker):
             twin = None if elements is None else self.cls(iter(elements))
         self.twin = twin
         if history is None:
-            history = Made(self.cls, Listed(tuple(entries.values()))) if source is None else Existing(self)
+            history = Made(self.cls, (Listed(tuple(entries.values())),)) if source is None else Existing(self)
         self.history = history
         self.changed_at = 0  # the step of the first change, where it is known
 
@@ -88,8 +91,6 @@ class SetVariable(VariableTracker):
 
     def describe(self) -> str:
         return f"{type(self).__name__}(length={len(self.entries)})"
-
-    __repr__ = describe
 
     def children(self) -> Iterable[VariableTracker]:
         needed = dict.fromkeys((*self.entries.values(), *set_history.values_in(self.history)))
@@ -107,9 +108,6 @@ class SetVariable(VariableTracker):
         if len(items) < 2:
             return self.cls(form(tx, item) for item in items)
         return InOrder(self.cls, [form(tx, item) for item in items]) if self.twin is None else self.twin
-
-    def text(self, tx: Tracer, kind: str) -> str:
-        return repr(form(tx, self))
 
     # -- order ---------------------------------------------------------------------------------------------------
 
@@ -148,6 +146,7 @@ class SetVariable(VariableTracker):
         return self.combined(tx, METHODS[op], [other])
 
     def inplace(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
+        other = held(other)
         if self.cls is not set or op not in METHODS or not isinstance(other, SetVariable):
             return None
         self.combine(tx, IN_PLACE[METHODS[op]], other)
@@ -161,22 +160,6 @@ class SetVariable(VariableTracker):
         results = {"==": left == right, "!=": left != right, "<=": left <= right, "<": left < right,
                    ">=": left >= right, ">": left > right}  # fmt: skip
         return boolean(results[op])
-
-    def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        if name == "__class__":
-            return tx.class_variable(self.cls, self)
-        if hasattr(self.cls, name):
-            return tx.bound_builtin_method(self, name)
-        tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
-
-    def call_method(
-        self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
-        model = self.methods.get(name)
-        if model is None or not hasattr(self.cls, name):
-            self.get_attr(tx, name)
-            unsupported("unsupported-method", value=self.describe(), name=name)
-        return invoke(model, (tx, self, *args), kwargs)
 
     # -- changes -------------------------------------------------------------------------------------------------
 
@@ -300,7 +283,7 @@ _MAKING = {change: method for method, change in IN_PLACE.items()}
 
 class FrozenSetVariable(SetVariable):
     cls = frozenset
-    methods = Models("frozenset method")
+    methods = OF_ANY_SET
 
     def is_constant(self) -> bool:
         return all(item.is_constant() for item in self.entries.values())
@@ -445,7 +428,7 @@ def made_of(tx: Tracer, value: VariableTracker | None, make: type[SetVariable]) 
         return value
     operand = operand_of(tx, value)
     twin = None if operand.real is None else make.cls(operand.real)
-    return make(dict(operand.entries), None, twin, Made(make.cls, operand.history))
+    return make(dict(operand.entries), None, twin, Made(make.cls, (operand.history,)))
 
 
 def elements(tx: Tracer, value: VariableTracker) -> list[VariableTracker]:

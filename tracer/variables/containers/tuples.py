@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer.graph_breaks import unsupported
-from tracer.protocol.lookups import C_METHOD_TYPES, has_from_python, lookup, rely_on_process
+from tracer.protocol.lookups import C_METHOD_TYPES, has_from_python, lookup
 from tracer.protocol.models import Models
 from tracer.protocol.variable import VariableTracker
 from tracer.sources import ModuleGlobalsSource
 from tracer.sources.reading import field_index, is_a
 from tracer.variables.containers.sequence_base import Item, SequenceVariable
-from tracer.variables.values.constant import OPERATORS, UNARY_DUNDER, ConstantVariable
+from tracer.variables.slots import OPERATORS, UNARY_DUNDER
+from tracer.variables.values.constant import ConstantVariable
 from tracer.variables.values.text import Rendered, form
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 class TupleVariable(SequenceVariable):
     cls = tuple
-    methods = Models("tuple method")
+    methods = Models("tuple method", SequenceVariable.methods)
+    operands = (tuple,)
 
     def is_constant(self) -> bool:
         return all(isinstance(item, VariableTracker) and item.is_constant() for item in self._items)
@@ -49,13 +51,13 @@ class TupleVariable(SequenceVariable):
     def joined(self, items: list[VariableTracker]) -> VariableTracker:
         return TupleVariable(items)
 
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if op == "+" and not reflected and isinstance(other, SizeVariable) and not isinstance(self, SizeVariable):
+            return None  # the method of the subclass comes first
+        return super().binary(tx, op, other, reflected)
+
     def concatenated(self, tx: Tracer, other: SequenceVariable) -> VariableTracker:
-        """Nothing added to a tuple is the very tuple. A tuple and a torch.Size make a torch.Size, which takes ints alone."""
-        if isinstance(other, SizeVariable) or isinstance(self, SizeVariable):
-            items = self.items(tx) + other.items(tx)
-            if any(item.python_type() is not int for item in items):
-                unsupported("call-arguments", error="a torch.Size of other things than ints")
-            return SizeVariable(items)
+        """Nothing added to a tuple is the very tuple."""
         if type(self) is TupleVariable and not other._items:
             return self
         return other if type(other) is TupleVariable and not self._items else super().concatenated(tx, other)
@@ -71,19 +73,11 @@ def _is(left: object, right: object) -> bool:
     return left is right
 
 
-@TupleVariable.methods("__hash__")
-def _hash(tx: Tracer, self: TupleVariable, /) -> VariableTracker:
-    if not self.is_constant():
-        unsupported("unhashable-in-trace", value=self.describe())
-    rely_on_process("hashes of texts and objects differ between processes")
-    return ConstantVariable(hash(self.constant()))
-
-
 class SizeVariable(TupleVariable):
     """torch.Size"""
 
     cls = torch.Size
-    methods = Models("torch.Size method")
+    methods = Models("torch.Size method", TupleVariable.methods)
 
     def constant(self) -> Any:
         return torch.Size(super().constant())
@@ -95,7 +89,18 @@ class SizeVariable(TupleVariable):
         return SizeVariable(items)
 
     def joined(self, items: list[VariableTracker]) -> VariableTracker:
+        if any(item.python_type() is not int for item in items):
+            unsupported("call-arguments", error="a torch.Size of other things than ints")
         return SizeVariable(items)
+
+    def concatenated(self, tx: Tracer, other: SequenceVariable) -> VariableTracker:
+        return self.joined(self.items(tx) + other.items(tx))
+
+    def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        """A tuple and a torch.Size make a torch.Size, whichever comes first."""
+        if op == "+" and reflected and isinstance(other, TupleVariable):
+            return self.joined(other.items(tx) + self.items(tx))
+        return super().binary(tx, op, other, reflected)
 
     def reconstruct(self, cg: Any) -> None:
         cg.call_object(torch.Size, lambda: cg.build_sequence("BUILD_TUPLE", self._items))
@@ -132,7 +137,7 @@ class NamedTupleVariable(TupleVariable):
     """An instance of a structure that torch returns, or of a `collections.namedtuple` class that acts as a tuple; other ones are
     objects with a tuple in them."""
 
-    methods = Models("named tuple method")
+    methods = Models("named tuple method", TupleVariable.methods)
 
     def __init__(self, items: Iterable[Item], cls: type, source: Source | None = None) -> None:
         super().__init__(items, source)

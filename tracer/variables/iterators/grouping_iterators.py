@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import TupleVariable
-from tracer.variables.iteration import IteratorVariable, skipped
+from tracer.variables.iteration import IteratorVariable, LazyIterator, skipped
 from tracer.variables.values.constant import NONE
 
 if TYPE_CHECKING:
@@ -46,10 +46,11 @@ class PoolIterator(IteratorVariable):
             cg.call_object(skipped, lambda: cg.call_object(self.cls, *loads, **named), lambda: cg.load_const(self.position))
 
 
-class TeeIterator(IteratorVariable):
+class TeeIterator(LazyIterator):
     """One of the iterators of itertools.tee: what was taken from the source is in `buffer`, which they share."""
 
     cls = itertools._tee  # type: ignore[attr-defined]
+    parts = ("iterator", "buffer")
 
     def __init__(self, iterator: Value, buffer: list[Value]) -> None:
         self.iterator = iterator
@@ -65,17 +66,15 @@ class TeeIterator(IteratorVariable):
         self.position += 1
         return self.buffer[self.position - 1]
 
-    def children(self) -> Iterable[Value]:
-        return (self.iterator, *self.buffer)
-
     def reconstruct(self, cg: Any) -> None:
         unsupported("cannot-reconstruct", value="an iterator of itertools.tee")
 
 
-class GroupByIterator(IteratorVariable):
+class GroupByIterator(LazyIterator):
     """itertools.groupby: `current` is the item ahead, `key` its key; `wanted` the key of the group that was given."""
 
     cls = itertools.groupby
+    parts = ("iterator", "function", "current", "key")
 
     def __init__(self, iterator: Value, function: Value | None) -> None:
         self.iterator = iterator
@@ -103,19 +102,17 @@ class GroupByIterator(IteratorVariable):
         self.group = GroupIterator(self, self.key)
         return TupleVariable([self.key, self.group])
 
-    def children(self) -> Iterable[Value]:
-        return [v for v in (self.iterator, self.function, self.current, self.key) if v is not None]
-
     def reconstruct(self, cg: Any) -> None:
         if self.key is not None:
             unsupported("cannot-reconstruct", value="a half-consumed itertools.groupby")
         cg.call_object(itertools.groupby, lambda: cg.load(self.iterator), lambda: cg.load(self.function or NONE))
 
 
-class GroupIterator(IteratorVariable):
+class GroupIterator(LazyIterator):
     """One group: valid until the next one is asked for."""
 
     cls = itertools._grouper  # type: ignore[attr-defined]
+    parts = ("parent", "key")
 
     def __init__(self, parent: GroupByIterator, key: Value) -> None:
         self.parent = parent
@@ -133,9 +130,6 @@ class GroupIterator(IteratorVariable):
             return None
         item, parent.current, parent.key = parent.current, None, None
         return item
-
-    def children(self) -> Iterable[Value]:
-        return (self.parent, self.key)
 
     def reconstruct(self, cg: Any) -> None:
         unsupported("cannot-reconstruct", value="a group of itertools.groupby")

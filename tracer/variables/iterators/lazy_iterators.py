@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import TupleVariable
-from tracer.variables.iteration import FilterIterator, IteratorVariable, next_of_each, skipped
+from tracer.variables.iteration import FilterIterator, LazyIterator, next_of_each, set_state, skipped
 from tracer.variables.values.constant import NONE
 
 if TYPE_CHECKING:
@@ -21,10 +20,11 @@ def _empty(cg: Any) -> None:
     cg.asm.emit("BUILD_TUPLE", 0)
 
 
-class ChainIterator(IteratorVariable):
+class ChainIterator(LazyIterator):
     """itertools.chain: `active` is the iterator in use, `sources` gives the iterables that follow."""
 
     cls = itertools.chain
+    parts = ("sources", "active")
 
     def __init__(self, sources: Value) -> None:
         self.sources: Value | None = sources
@@ -44,9 +44,6 @@ class ChainIterator(IteratorVariable):
             self.active = None
         return None
 
-    def children(self) -> Iterable[Value]:
-        return [value for value in (self.sources, self.active) if value is not None]
-
     def reconstruct(self, cg: Any) -> None:
         rest = (lambda: _empty(cg)) if self.sources is None else (lambda: cg.load(self.sources))
         if self.active is None:
@@ -59,10 +56,11 @@ class ChainIterator(IteratorVariable):
         )
 
 
-class SliceIterator(IteratorVariable):
+class SliceIterator(LazyIterator):
     """itertools.islice: `taken` items were taken from the iterator, the next one given is at `following`."""
 
     cls = itertools.islice
+    parts = ("iterator",)
 
     def __init__(self, iterator: Value, start: int, stop: int | None, step: int) -> None:
         self.iterator: Value | None = iterator
@@ -92,9 +90,6 @@ class SliceIterator(IteratorVariable):
             self.following = min(self.following, self.stop)
         return item
 
-    def children(self) -> Iterable[Value]:
-        return () if self.iterator is None else (self.iterator,)
-
     def reconstruct(self, cg: Any) -> None:
         if self.iterator is None:
             cg.call_object(itertools.islice, lambda: _empty(cg), lambda: cg.load_const(0))
@@ -104,10 +99,11 @@ class SliceIterator(IteratorVariable):
         cg.call_object(itertools.islice, lambda: cg.load(self.iterator), *loads)
 
 
-class CountIterator(IteratorVariable):
+class CountIterator(LazyIterator):
     """itertools.count"""
 
     cls = itertools.count
+    parts = ("current", "step")
 
     def __init__(self, current: Value, step: Value) -> None:
         self.current = current
@@ -118,17 +114,12 @@ class CountIterator(IteratorVariable):
         self.current = tx.binary("+", item, self.step)
         return item
 
-    def children(self) -> Iterable[Value]:
-        return (self.current, self.step)
 
-    def reconstruct(self, cg: Any) -> None:
-        cg.call_object(itertools.count, lambda: cg.load(self.current), lambda: cg.load(self.step))
-
-
-class RepeatIterator(IteratorVariable):
+class RepeatIterator(LazyIterator):
     """itertools.repeat; `left` is None without end"""
 
     cls = itertools.repeat
+    parts = ("item",)
 
     def __init__(self, item: Value, left: int | None) -> None:
         self.item = item
@@ -141,9 +132,6 @@ class RepeatIterator(IteratorVariable):
             self.left -= 1
         return self.item
 
-    def children(self) -> Iterable[Value]:
-        return (self.item,)
-
     def reconstruct(self, cg: Any) -> None:
         loads = [lambda: cg.load(self.item)]
         if self.left is not None:
@@ -151,10 +139,11 @@ class RepeatIterator(IteratorVariable):
         cg.call_object(itertools.repeat, *loads)
 
 
-class CycleIterator(IteratorVariable):
+class CycleIterator(LazyIterator):
     """itertools.cycle: items are saved in the first round, then given again."""
 
     cls = itertools.cycle
+    parts = ("iterator", "saved")
 
     def __init__(self, iterator: Value) -> None:
         self.iterator: Value | None = iterator
@@ -174,9 +163,6 @@ class CycleIterator(IteratorVariable):
         self.position = (self.position + 1) % len(self.saved)
         return item
 
-    def children(self) -> Iterable[Value]:
-        return self.saved if self.iterator is None else (self.iterator, *self.saved)
-
     def reconstruct(self, cg: Any) -> None:
         if self.iterator is not None:
             saved = lambda: cg.build_sequence("BUILD_TUPLE", self.saved)  # noqa: E731
@@ -187,10 +173,11 @@ class CycleIterator(IteratorVariable):
         cg.call_object(itertools.cycle, lambda: cg.build_sequence("BUILD_TUPLE", items))
 
 
-class AccumulateIterator(IteratorVariable):
+class AccumulateIterator(LazyIterator):
     """itertools.accumulate; `total` is None before the first item"""
 
     cls = itertools.accumulate
+    parts = ("iterator", "function", "initial", "total")
 
     def __init__(self, iterator: Value, function: Value | None, initial: Value | None) -> None:
         self.iterator = iterator
@@ -213,24 +200,19 @@ class AccumulateIterator(IteratorVariable):
             self.total = self.function.call(tx, [self.total, item], {})
         return self.total
 
-    def children(self) -> Iterable[Value]:
-        return [v for v in (self.iterator, self.function, self.initial, self.total) if v is not None]
-
     def reconstruct(self, cg: Any) -> None:
         loads = [lambda: cg.load(self.iterator), lambda: cg.load(self.function or NONE)]
         named = {} if self.initial is None else {"initial": lambda: cg.load(self.initial)}
         cg.call_object(itertools.accumulate, *loads, **named)
         if self.total is not None:
-            cg.asm.emit("COPY", 1)
-            cg.load_attr("__setstate__")
-            cg.call_top(lambda: cg.load(self.total))
-            cg.asm.emit("POP_TOP")
+            set_state(cg, lambda: cg.load(self.total))
 
 
-class ZipLongestIterator(IteratorVariable):
+class ZipLongestIterator(LazyIterator):
     """itertools.zip_longest: an exhausted iterator is None."""
 
     cls = itertools.zip_longest
+    parts = ("iterators", "fill_value")
 
     def __init__(self, iterators: list[Value], fill: Value) -> None:
         self.iterators: list[Value | None] = list(iterators)
@@ -249,9 +231,6 @@ class ZipLongestIterator(IteratorVariable):
             items.append(self.fill_value if item is None else item)
         return TupleVariable(items)
 
-    def children(self) -> Iterable[Value]:
-        return [*(iterator for iterator in self.iterators if iterator is not None), self.fill_value]
-
     def reconstruct(self, cg: Any) -> None:
         loads = [(lambda: _empty(cg)) if it is None else (lambda it=it: cg.load(it)) for it in self.iterators]
         cg.call_object(itertools.zip_longest, *loads, fillvalue=lambda: cg.load(self.fill_value))
@@ -262,8 +241,10 @@ class FilterFalseIterator(FilterIterator):
     keeps = False
 
 
-class WhileIterator(IteratorVariable):
+class WhileIterator(LazyIterator):
     """itertools.takewhile and dropwhile; `decided` once the predicate was false"""
+
+    parts = ("predicate", "iterator")
 
     def __init__(self, cls: type, predicate: Value, iterator: Value) -> None:
         self.cls = cls
@@ -284,22 +265,17 @@ class WhileIterator(IteratorVariable):
             return None if takes else item
         return None
 
-    def children(self) -> Iterable[Value]:
-        return (self.predicate, self.iterator)
-
     def reconstruct(self, cg: Any) -> None:
-        cg.call_object(self.cls, lambda: cg.load(self.predicate), lambda: cg.load(self.iterator))
+        super().reconstruct(cg)
         if self.decided:
-            cg.asm.emit("COPY", 1)
-            cg.load_attr("__setstate__")
-            cg.call_top(lambda: cg.load_const(1))
-            cg.asm.emit("POP_TOP")
+            set_state(cg, lambda: cg.load_const(1))
 
 
-class StarMapIterator(IteratorVariable):
+class StarMapIterator(LazyIterator):
     """itertools.starmap"""
 
     cls = itertools.starmap
+    parts = ("function", "iterator")
 
     def __init__(self, function: Value, iterator: Value) -> None:
         self.function = function
@@ -309,17 +285,12 @@ class StarMapIterator(IteratorVariable):
         item = self.iterator.next(tx)
         return None if item is None else self.function.call(tx, item.unpack(tx), {})
 
-    def children(self) -> Iterable[Value]:
-        return (self.function, self.iterator)
 
-    def reconstruct(self, cg: Any) -> None:
-        cg.call_object(itertools.starmap, lambda: cg.load(self.function), lambda: cg.load(self.iterator))
-
-
-class CompressIterator(IteratorVariable):
+class CompressIterator(LazyIterator):
     """itertools.compress"""
 
     cls = itertools.compress
+    parts = ("iterators",)
 
     def __init__(self, data: Value, selectors: Value) -> None:
         self.iterators = [data, selectors]
@@ -330,17 +301,12 @@ class CompressIterator(IteratorVariable):
                 return pair[0]
         return None
 
-    def children(self) -> Iterable[Value]:
-        return self.iterators
 
-    def reconstruct(self, cg: Any) -> None:
-        cg.call_object(itertools.compress, *(lambda it=it: cg.load(it) for it in self.iterators))
-
-
-class PairwiseIterator(IteratorVariable):
+class PairwiseIterator(LazyIterator):
     """itertools.pairwise; `old` is the item that the next pair begins with"""
 
     cls = itertools.pairwise
+    parts = ("iterator", "old")
 
     def __init__(self, iterator: Value) -> None:
         self.iterator: Value | None = iterator
@@ -361,9 +327,6 @@ class PairwiseIterator(IteratorVariable):
             return None
         self.old = new
         return TupleVariable([old, new])  # type: ignore[list-item]
-
-    def children(self) -> Iterable[Value]:
-        return [value for value in (self.iterator, self.old) if value is not None]
 
     def reconstruct(self, cg: Any) -> None:
         if self.old is None or self.iterator is None:

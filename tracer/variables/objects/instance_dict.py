@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from tracer import _C, guards
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import is_data_descriptor, lookup
-from tracer.protocol.variable import VariableTracker
+from tracer.protocol.variable import VariableTracker, invoke
 from tracer.sources import AttrSource, InstanceDictSource
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.objects.objects import UserObjectVariable
-from tracer.variables.values.constant import NONE, ConstantVariable, boolean
+from tracer.variables.slots import call_slot
+from tracer.variables.values.constant import ConstantVariable, boolean
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -21,12 +22,16 @@ if TYPE_CHECKING:
 class InstanceDictVariable(VariableTracker):
     """A live view: reads and stores are reads and stores of attributes of `owner`."""
 
+    cls = dict
+    missing = DictVariable.missing
+    update = DictVariable.update
+
     def __init__(self, owner: VariableTracker, value: Any) -> None:
         self.owner = owner
         self.value = value
 
     def python_type(self) -> type:
-        return dict
+        return self.cls
 
     def identity(self) -> Any:
         return ("__dict__", self.owner.identity())
@@ -117,39 +122,18 @@ class InstanceDictVariable(VariableTracker):
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
-        if name == "get":
-            return self.find(tx, args[0]) or (args[1] if len(args) > 1 else NONE)
-        if name == "__contains__":
-            return self.contains(tx, args[0])
-        if name == "__getitem__":
-            return self.get_item(tx, args[0])
-        if name == "__setitem__":
-            self.set_item(tx, args[0], args[1])
-            return NONE
-        if name == "update":
-            for key, value in tx.pairs_of(args[0]) if args else ():
-                self.set_item(tx, key, value)
-            for name_, value in kwargs.items():
-                self.set_item(tx, ConstantVariable(name_), value)
-            return NONE
-        if name == "pop":
-            found = self.find(tx, args[0])
-            if found is None:
-                if len(args) < 2:
-                    tx.raise_error(KeyError, args[0].constant())
-                return args[1]
-            self.del_item(tx, args[0])
-            return found
-        if name == "setdefault":
-            found = self.find(tx, args[0])
-            if found is None:
-                found = args[1] if len(args) > 1 else NONE
-                self.set_item(tx, args[0], found)
-            return found
-        if name in ("keys", "values", "items", "copy", "__len__", "__iter__"):
+        if name in _BY_KEY:
+            return invoke(DictVariable.methods.table[name], (tx, self, *args), kwargs)
+        if name in _ITEMS:
+            return call_slot(tx, self, name, args, kwargs)
+        if name in ("keys", "values", "items", "copy"):
             return self.snapshot(tx).call_method(tx, name, args, kwargs)
         unsupported("unsupported-method", value="__dict__", name=name)
 
     def reconstruct(self, cg: Any) -> None:
         cg.load(self.owner)
         cg.load_attr("__dict__")
+
+
+_BY_KEY = ("get", "setdefault", "pop", "update")
+_ITEMS = ("__len__", "__iter__", "__contains__", "__getitem__", "__setitem__", "__delitem__")

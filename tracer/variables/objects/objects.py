@@ -17,7 +17,8 @@ from tracer.sources.reading import is_a, is_heap_type
 from tracer.variables.containers.tuples import TupleVariable
 from tracer.variables.marked_calls import heed_marks
 from tracer.variables.objects.instances import InstanceVariable
-from tracer.variables.values.constant import UNARY_DUNDER, ConstantVariable, boolean
+from tracer.variables.slots import UNARY_DUNDER
+from tracer.variables.values.constant import ConstantVariable, boolean
 from tracer.variables.values.special_results import is_found, iterator_given, length_given, truth_given
 from tracer.variables.values.text import form
 

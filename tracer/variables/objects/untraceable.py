@@ -24,8 +24,6 @@ class OpaqueVariable(VariableTracker):
     def describe(self) -> str:
         return f"OpaqueVariable({self.cls.__qualname__}, {self.source.name})"
 
-    __repr__ = describe
-
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         return None if other is self or (other.is_none()) else self._unknown(op)
 

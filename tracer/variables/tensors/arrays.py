@@ -17,9 +17,10 @@ from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, SequenceVariable, TupleVariable
 from tracer.variables.containers.ranges import SliceVariable
-from tracer.variables.iteration import IteratorVariable, _set_state
+from tracer.variables.iteration import IteratorVariable, set_state
+from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY
 from tracer.variables.tensors.tensor import TensorVariable, writing
-from tracer.variables.values.constant import BINARY, COMPARE, INPLACE, UNARY, ConstantVariable
+from tracer.variables.values.constant import ConstantVariable
 from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
@@ -274,7 +275,7 @@ class ArrayIterator(IteratorVariable):
         cg.load(self.array)
         cg.asm.emit("GET_ITER")
         if self.position:
-            _set_state(cg, self.position)
+            set_state(cg, lambda: cg.load_const(self.position))
 
 
 # Whole numbers come out that rounding, or the way of sorting, decides: there is no tolerance for those.

@@ -18,8 +18,9 @@ from tracer.sources.reading import is_a
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.functions.callables import BoundMethodVariable
 from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.slots import UNARY_DUNDER
 from tracer.variables.tensors.tensor import TensorVariable
-from tracer.variables.values.constant import NONE, UNARY_DUNDER
+from tracer.variables.values.constant import NONE
 from tracer.variables.values.special_results import iterator_given, length_given
 
 if TYPE_CHECKING:

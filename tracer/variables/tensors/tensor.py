@@ -24,10 +24,11 @@ from tracer.sources.reading import is_a
 from tracer.variables.containers.lists import SizeVariable, TupleVariable
 from tracer.variables.containers.sequence_base import SequenceVariable
 from tracer.variables.marked_calls import heed_marks
+from tracer.variables.slots import BINARY, COMPARE, INPLACE, UNARY, UNARY_DUNDER
 from tracer.variables.tensors.subscripts import WHOLE, select_symbolic, subscript
 from tracer.variables.tensors.tensor_data import exchange_data, refuse_exchanged_leaf
 from tracer.variables.tensors.tensor_methods import tensor_method
-from tracer.variables.values.constant import BINARY, COMPARE, INPLACE, UNARY, UNARY_DUNDER, ConstantVariable, boolean
+from tracer.variables.values.constant import ConstantVariable, boolean
 from tracer.variables.values.symbolic import is_number
 
 if TYPE_CHECKING:

@@ -17,9 +17,10 @@ from tracer.protocol.models import model_of
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import ListVariable, SizeVariable, TupleVariable
 from tracer.variables.containers.ranges import as_int
+from tracer.variables.slots import SLOTS
 from tracer.variables.tensors.backward import backward, retain_gradient
 from tracer.variables.tensors.tensor_copies import deep_copy
-from tracer.variables.values.constant import FALSE, NONE, ConstantVariable, boolean, fold
+from tracer.variables.values.constant import FALSE, NONE, ConstantVariable, fold
 from tracer.variables.values.symbolic import apply, is_number
 
 if TYPE_CHECKING:
@@ -93,11 +94,6 @@ def _storage_offset(tx: Tracer, self: TensorVariable) -> VariableTracker:
     unsupported("unsupported-method", value=self.describe(), name="storage_offset")
 
 
-@_methods("__len__")
-def _len(tx: Tracer, self: TensorVariable) -> VariableTracker:
-    return self.length(tx)
-
-
 @_methods("as_subclass")
 def _as_subclass(tx: Tracer, self: TensorVariable, cls: VariableTracker) -> VariableTracker:
     return tx.as_subclass(self, cls)  # type: ignore[no-any-return]
@@ -153,25 +149,9 @@ def _new(tx: Tracer, self: TensorVariable, *sizes: VariableTracker, **kwargs: Va
 # -- Python's protocols --------------------------------------------------------------------------------------------------
 
 
-@_methods("__setitem__")
-def _setitem(tx: Tracer, self: TensorVariable, key: VariableTracker, value: VariableTracker) -> VariableTracker:
-    self.set_item(tx, key, value)
-    return NONE
-
-
-@_methods("__getitem__")
-def _getitem(tx: Tracer, self: TensorVariable, key: VariableTracker) -> VariableTracker:
-    return self.get_item(tx, key)
-
-
-@_methods("__iter__")
-def _iter(tx: Tracer, self: TensorVariable) -> VariableTracker:
-    return self.iterate(tx)
-
-
-@_methods("__contains__")
-def _contains(tx: Tracer, self: TensorVariable, item: VariableTracker) -> VariableTracker:
-    return self.contains(tx, item)
+for _name in ("__len__", "__bool__", "__getitem__", "__setitem__", "__contains__", "__iter__"):
+    _METHODS[_name] = SLOTS[_name].call
+_METHODS["__nonzero__"] = SLOTS["__bool__"].call
 
 
 @_methods("__hash__")
@@ -255,11 +235,6 @@ def _number(name: str) -> Method:
 _each("__int__ __float__", _number)
 
 
-@_methods("__bool__ __nonzero__")
-def _bool(tx: Tracer, self: TensorVariable) -> VariableTracker:
-    return boolean(self.truth(tx))
-
-
 @_methods("__index__")
 def _position(tx: Tracer, self: TensorVariable) -> VariableTracker:
     if self.known is not None:
@@ -272,29 +247,27 @@ def _other_number(tx: Tracer, self: TensorVariable) -> VariableTracker:
     unsupported("tensor-item", value=self.describe())
 
 
-def _hands_out_data(name: str) -> Method:
-    def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-        unsupported("data-dependent-method", value=self.describe(), name=name)
+def _breaking(reason: str) -> Callable[[str], Method]:
+    """Methods that break the graph, for a reason."""
 
-    return method
+    def make(name: str) -> Method:
+        def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+            unsupported(reason, value=self.describe(), name=name)
+
+        return method
+
+    return make
 
 
 _each(
     "data_ptr const_data_ptr __array__ __array_wrap__ untyped_storage storage _storage _typed_storage storage_type "
     "__reduce_ex__ __reduce__ __copy__ __getstate__ __setstate__ __sizeof__ __repr__ __str__ __format__ "
     "__dlpack__ __dlpack_device__ apply_ map_ map2_ is_set_to is_nonzero __dir__",
-    _hands_out_data,
+    _breaking("data-dependent-method"),
 )
 
 
 _methods("__deepcopy__")(deep_copy)
-
-
-def _refused(name: str) -> Method:
-    def method(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-        unsupported("unsupported-method", value=self.describe(), name=name)
-
-    return method
 
 
 _each(
@@ -302,7 +275,7 @@ _each(
     "_is_view _use_count _view_func _view_func_unsafe _make_subclass _make_wrapper_subclass rename rename_ refine_names "
     "align_to align_as is_coalesced to_sparse to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc to_sparse_coo "
     "to_mkldnn sparse_resize_ sparse_resize_and_clear_ reinforce",
-    _refused,
+    _breaking("unsupported-method"),
 )
 
 

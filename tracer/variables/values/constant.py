@@ -19,6 +19,7 @@ from tracer.guards.constants import LIBRARY_VALUES, is_guardable_constant
 from tracer.protocol.lookups import lookup
 from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.variables.iteration import IteratorVariable
+from tracer.variables.slots import BINARY, COMPARE, DUNDER, UNARY
 from tracer.variables.values.text import formatted, plain_form
 
 if TYPE_CHECKING:
@@ -33,27 +34,6 @@ BY_IDENTITY = (torch.iinfo, torch.finfo, types.CodeType, re.Pattern, re.Match)  
 CONSTANT_TYPES: frozenset[type] = frozenset((*SCALARS, *TORCH_CONSTANTS, *BY_IDENTITY))
 _CONTAINERS = (tuple, frozenset, range, slice)
 
-BINARY = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
-    "%": operator.mod, "**": operator.pow, "@": operator.matmul, "<<": operator.lshift, ">>": operator.rshift,
-    "&": operator.and_, "|": operator.or_, "^": operator.xor,
-}  # fmt: skip
-INPLACE = {
-    "+": operator.iadd, "-": operator.isub, "*": operator.imul, "/": operator.itruediv, "//": operator.ifloordiv,
-    "%": operator.imod, "**": operator.ipow, "@": operator.imatmul, "<<": operator.ilshift, ">>": operator.irshift,
-    "&": operator.iand, "|": operator.ior, "^": operator.ixor,
-}  # fmt: skip
-COMPARE = {
-    "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
-UNARY = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
-DUNDER = {
-    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
-    "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor",
-    "<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge",
-}  # fmt: skip
-UNARY_DUNDER = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
-OPERATORS = frozenset(f"__{prefix}{name}__" for name in (*DUNDER.values(), "divmod") for prefix in ("", "r"))
 LARGEST_FOLDED_POWER = 100_000  # bits
 LARGEST_TEXT = 1_000_000  # characters
 _PURE_DUNDERS = ("__eq__", "__ne__", "__hash__", "__repr__", "__str__", "__reduce__", "__reduce_ex__")
@@ -131,8 +111,6 @@ class ConstantVariable(VariableTracker):
         if isinstance(self.value, enum.Enum):  # whose __repr__ may be the program's
             return f"ConstantVariable({type(self.value).__qualname__}.{vars(self.value).get('_name_', '?')})"
         return f"ConstantVariable({self.value!r})"
-
-    __repr__ = describe
 
     def truth(self, tx: Tracer) -> bool:
         return bool(self.value)

@@ -112,8 +112,6 @@ class IdVariable(VariableTracker):
     def describe(self) -> str:
         return f"IdVariable({self.value.describe()})"
 
-    __repr__ = describe
-
     def children(self) -> Iterable[VariableTracker]:
         return (self.value,)
 

@@ -19,7 +19,7 @@ def iterator_given(tx: Tracer, answer: VariableTracker) -> VariableTracker:
     """Of `__iter__`: what is iterated over without having `__next__` crashes CPython."""
     kind = answer.python_type()
     if not defines(kind, "__next__"):
-        tx.raise_error(TypeError, f"iter() returned non-iterator of type {kind.__name__!r}")
+        tx.raise_error(TypeError, f"iter() returned non-iterator of type {type_name(kind)!r}")
     return answer
 
 
@@ -30,8 +30,7 @@ def is_found(tx: Tracer, container: VariableTracker, item: VariableTracker) -> V
     except ObservedException as raised:
         if not tx.is_exception(raised.value, TypeError):
             raise
-        name = container.python_type().__name__
-        tx.raise_error(TypeError, f"argument of type {name!r} is not iterable")
+        tx.raise_error(TypeError, f"argument of type {type_name(container.python_type())!r} is not iterable")
     while (mine := iterator.next(tx)) is not None:
         if tx.same_or_equal(mine, item):
             return boolean(True)
@@ -41,7 +40,7 @@ def is_found(tx: Tracer, container: VariableTracker, item: VariableTracker) -> V
 def truth_given(tx: Tracer, answer: VariableTracker) -> bool:
     """Of `__bool__`."""
     if answer.python_type() is not bool:
-        tx.raise_error(TypeError, f"__bool__ should return bool, returned {answer.python_type().__name__}")
+        tx.raise_error(TypeError, f"__bool__ should return bool, returned {type_name(answer.python_type())}")
     return answer.truth(tx)
 
 
@@ -57,7 +56,7 @@ def length_given(tx: Tracer, answer: VariableTracker) -> VariableTracker:
     """Of `__len__`, as `len` gives it."""
     kind = answer.python_type()
     if not defines(kind, "__index__"):
-        tx.raise_error(TypeError, f"{kind.__name__!r} object cannot be interpreted as an integer")
+        tx.raise_error(TypeError, f"{type_name(kind)!r} object cannot be interpreted as an integer")
     if not isinstance(answer, SymNodeVariable) and not (answer.is_constant() and isinstance(answer.constant(), int)):
         if issubclass(kind, int):
             unsupported("unsupported-builtin", function=f"len that is {answer.describe()}")

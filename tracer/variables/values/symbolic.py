@@ -13,7 +13,8 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import defines
 from tracer.protocol.variable import VariableTracker
-from tracer.variables.values.constant import BINARY, COMPARE, ONE, UNARY, ZERO, ConstantVariable, boolean, is_left_to, plain_value
+from tracer.variables.slots import BINARY, COMPARE, UNARY
+from tracer.variables.values.constant import ONE, ZERO, ConstantVariable, boolean, is_left_to, plain_value
 
 if TYPE_CHECKING:
     from torch import fx
