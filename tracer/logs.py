@@ -136,14 +136,14 @@ class _Collector(logging.Handler):
             self.records.append(Record(artifact, record.getMessage()))
 
 
-class _ToStderr(logging.StreamHandler):  # type: ignore[type-arg]
+class _ToStderr(logging.StreamHandler):
     """Writes to whatever sys.stderr is now; silent where the program has set up logging of its own."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
 
     @property
-    def stream(self):  # type: ignore[no-untyped-def, override]
+    def stream(self):
         return sys.stderr
 
     def filter(self, record: logging.LogRecord) -> bool:

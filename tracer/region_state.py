@@ -269,4 +269,4 @@ def _out_of_dynamo() -> Callable[..., Any]:
     def call(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return method(*args, **kwargs)
 
-    return torch.compiler.disable(call)  # type: ignore[no-any-return]
+    return torch.compiler.disable(call)

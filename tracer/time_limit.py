@@ -75,7 +75,7 @@ class TimeLimit:
         if given_up:
             raise self.exceeded("the backend")
         try:
-            return task.result()  # type: ignore[no-any-return]
+            return task.result()
         except _StaysHere:
             return work()
 

@@ -89,5 +89,5 @@ def _marks(trace: Trace) -> list[guards.Guard]:
 
 
 def _shape_guards(texts: list[GuardText]) -> list[guards.Guard]:
-    lines = [guards.ShapeLine.of(text.executable, text.recorded, text.where) for text in texts]  # type: ignore[arg-type]
+    lines = [guards.ShapeLine.of(text.executable, text.recorded, text.where) for text in texts]
     return [guards.ShapeGuards(tuple(lines))] if lines else []

@@ -115,7 +115,7 @@ def _pickled_as_functions_are(dispatcher: Dispatcher) -> str:
     return dispatcher.__qualname__
 
 
-copyreg.pickle(Dispatcher, _pickled_as_functions_are)  # type: ignore[arg-type]
+copyreg.pickle(Dispatcher, _pickled_as_functions_are)
 
 
 # -- objects and classes ---------------------------------------------------------------------------------------
@@ -188,5 +188,5 @@ def _compile_module_class(cls: type[torch.nn.Module], settings: Settings) -> typ
             compile_module_with(self, settings)
         return plain_call(self, *args, **kwargs)
 
-    cls.__call__ = call  # type: ignore[method-assign]
+    cls.__call__ = call
     return cls

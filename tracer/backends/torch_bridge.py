@@ -103,7 +103,7 @@ def on_torch_values(rewrite: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.
     """What `rewrite` makes, under torch's fake mode, of a copy of a captured graph with its very inputs and outputs."""
 
     def under_fake_mode(gm: fx.GraphModule, inputs: list[Any]) -> Any:
-        with TracingContext.get().fake_mode:  # type: ignore[union-attr]
+        with TracingContext.get().fake_mode:
             return rewrite(gm, inputs)
 
     return _on_torch_values(under_fake_mode, with_graph(gm, copy_of(gm.graph)), example_inputs)
@@ -167,7 +167,7 @@ class SymbolSource(Source):
         return self.label
 
     @property
-    def guard_source(self) -> GuardSource:  # type: ignore[override]
+    def guard_source(self) -> GuardSource:
         return GuardSource.CONSTANT
 
 

@@ -254,7 +254,7 @@ class Assembler:
         listing.argcount = len(argnames)
         listing.cellvars, listing.freevars = list(cellvars), list(freevars)
         listing.flags = CompilerFlags(flags)
-        listing.docstring = self._const(docstring)  # type: ignore[assignment]
+        listing.docstring = self._const(docstring)
         listing.extend(self._listing(layout, depths))
         skipped = len(layout.ops) - len(self._ops)
         self.emitted = [index - skipped for index, depth in enumerate(depths) if depth is not None]
@@ -319,7 +319,7 @@ class Assembler:
                     listing.append(TryEnd(begin))
                 protection, begin = op.protection, None
                 if protection is not None:
-                    begin = TryBegin(protection.handler, protection.lasti, protection.depth)  # type: ignore[arg-type]
+                    begin = TryBegin(protection.handler, protection.lasti, protection.depth)
                     listing.append(begin)
             listing.append(self._lower(op, layout))
         if begin is not None:

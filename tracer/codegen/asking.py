@@ -155,7 +155,7 @@ class _Text:
         if isinstance(value, DictVariable):
             held = {key: item for key, (_, item) in value.entries.items()}
         else:
-            held, path = self.cg.effects.attributes(value), f"attributes({path})"  # type: ignore[assignment]
+            held, path = self.cg.effects.attributes(value), f"attributes({path})"
         conditions.append(f"list({path}) == {list(held)!r}")
         for key, item in held.items():
-            self._compare(item, f"{path}[{key!r}]", conditions)  # type: ignore[arg-type]
+            self._compare(item, f"{path}[{key!r}]", conditions)

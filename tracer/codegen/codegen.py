@@ -288,7 +288,7 @@ class Codegen:
             if item is DELETED or self.effects.is_set_again(value, name):
                 self.change_attribute(value, name, None)
             if item is not DELETED:
-                self.change_attribute(value, name, item)  # type: ignore[arg-type]
+                self.change_attribute(value, name, item)
 
     def change_attribute(self, value: VariableTracker, name: str, item: VariableTracker | None) -> None:
         """Stores `item`, deletes where it is None."""
@@ -332,7 +332,7 @@ class Codegen:
             return
         for key, item in storage.entries.values():  # type: ignore[attr-defined]
             self.call_object(
-                base.__setitem__,  # type: ignore[index, attr-defined]
+                base.__setitem__,  # type: ignore[index]
                 lambda: self.load(value),
                 lambda key=key: self.load(key),  # type: ignore[misc]
                 lambda item=item: self.load(item),  # type: ignore[misc]

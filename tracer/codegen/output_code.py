@@ -182,7 +182,7 @@ class OutputCodeBuilder:
         if written:
             copies = tuple(fails for _, fails in written)
             loads = [lambda item=item: cg.read(item.source) for item, _ in written]
-            cg.call_object(rollback.remember, lambda: asm.load_const(copies), *loads)  # type: ignore[arg-type]
+            cg.call_object(rollback.remember, lambda: asm.load_const(copies), *loads)
             start_over.saved = cg.store_temporary()
         cg.start_over = start_over.behind
         cg.may_start_over.setdefault(start_over.behind)
@@ -255,7 +255,7 @@ class OutputCodeBuilder:
                 lambda: self._original_closure(cg),
             )
             arguments = [lambda name=name: cg.asm.load_fast(name) for name in self.root.program.argnames]
-            cg.call_top(*arguments)  # type: ignore[arg-type]
+            cg.call_top(*arguments)
 
     def _original_closure(self, cg: Codegen) -> None:
         for name in self.root.code.co_freevars:

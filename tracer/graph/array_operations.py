@@ -89,7 +89,7 @@ def _as_wide(value: Any, other: Any) -> Any:
 
 
 def _function(path: str) -> Callable[..., Any]:
-    return operator.attrgetter(path)(torch_numpy())  # type: ignore[no-any-return]
+    return operator.attrgetter(path)(torch_numpy())
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -101,7 +101,7 @@ def _attribute(name: str) -> Callable[..., Any]:
 
 
 def _operator(name: str) -> Callable[..., Any]:
-    return getattr(operator, name)  # type: ignore[no-any-return]
+    return getattr(operator, name)
 
 
 _KINDS: dict[str, Callable[[str], Callable[..., Any]]] = {

@@ -26,9 +26,9 @@ _TOLERANCE = {"float16": 2e-2, "float32": 2e-4, "complex64": 2e-4}
 def real_function(kind: str, name: str) -> Callable[..., Any]:
     """NumPy's own form of an operation."""
     if kind == "function":
-        return operator.attrgetter(name)(np)  # type: ignore[no-any-return]
+        return operator.attrgetter(name)(np)
     if kind == "operator":
-        return getattr(operator, name)  # type: ignore[no-any-return]
+        return getattr(operator, name)
     if kind == "attribute":
         return operator.attrgetter(name)
     return lambda array, *args, **kwargs: getattr(array, name)(*args, **kwargs)

@@ -33,7 +33,7 @@ class FakeMode(FakeTensorMode):
     cache_of_static_sizes: dict[tuple[Any, ...], CachedResult | None] = {}  # of all traces: no symbol takes part
 
     def __init__(self, shape_env: TorchShapeEnv) -> None:
-        super().__init__(shape_env=shape_env, allow_non_fake_inputs=False)  # type: ignore[arg-type]
+        super().__init__(shape_env=shape_env, allow_non_fake_inputs=False)
         self.torch_env = shape_env
         self.asks_layout = False  # whether it is asked of sizes how a result lies in memory, which few programs look at
         self.layout_guessed = False  # for want of asking: the strides of dims of size 0 or 1 may be others

@@ -277,7 +277,7 @@ def mode_of(fake: Any) -> Iterator[None]:
 
 def mark_as_parameter(fake: torch.Tensor) -> None:
     """From now on it is an instance of torch.nn.Parameter."""
-    fake._is_param = True  # type: ignore[attr-defined]
+    fake._is_param = True
 
 
 def is_leaf(fake: torch.Tensor) -> bool | None:

@@ -42,7 +42,7 @@ def fakes_of(gm: fx.GraphModule, rename: Rename) -> list[Any]:
 
 def sizes_of_outputs(gm: fx.GraphModule) -> list[tuple[Any, ...]]:
     """The sizes of each tensor that the graph gives, over the symbols of its trace."""
-    examples = [item.meta.get(EXAMPLE) for item in gm.graph.output_node().args[0] if isinstance(item, fx.Node)]  # type: ignore[union-attr]
+    examples = [item.meta.get(EXAMPLE) for item in gm.graph.output_node().args[0] if isinstance(item, fx.Node)]
     return [
         tuple([expr_of(size) if is_symbolic(size) else sympy.Integer(int(size)) for size in example.shape])
         for example in examples

@@ -60,7 +60,7 @@ class Transformed(torch.nn.Module):
         self.graphs.extend([graph for graph, _ in graphs])
         self.gives = [gives for _, gives in graphs]
 
-    def apply(self, function: Function, leaves: list[Any]) -> Any:  # type: ignore[override]
+    def apply(self, function: Function, leaves: list[Any]) -> Any:
         args, kwargs = pytree.tree_unflatten(leaves, self.takes)
         return APPLY[self.transform](function, self.options, args, kwargs)
 
@@ -88,11 +88,11 @@ class Cotangents(torch.nn.Module):
 
 
 def call_transformed(transformed: Transformed, captured: tuple[tuple[Any, ...], ...], *leaves: Any) -> list[Any]:
-    return transformed(captured, *leaves)  # type: ignore[no-any-return]
+    return transformed(captured, *leaves)
 
 
 def call_vjp(how: Cotangents, function: Function, *leaves: Any) -> list[Any]:
-    return how(function, *leaves)  # type: ignore[no-any-return]
+    return how(function, *leaves)
 
 
 # Around what the program's function does where torch, which computes on fakes, calls it: each operation enters the fake mode.

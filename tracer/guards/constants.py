@@ -102,8 +102,8 @@ def _value_parts(value: Any) -> tuple[Any, ...]:
         case datetime.timedelta():
             return value.days, value.seconds, value.microseconds
         case datetime.timezone():
-            return value.__getinitargs__()  # type: ignore[attr-defined,no-any-return]
-    return value.__reduce_ex__(4)[1]  # type: ignore[no-any-return]
+            return value.__getinitargs__()  # type: ignore[attr-defined]
+    return value.__reduce_ex__(4)[1]
 
 
 def constant_key(value: Any) -> Any:

@@ -76,9 +76,9 @@ class_name = type.__dict__["__qualname__"].__get__  # class -> its qualified nam
 
 def _own_name(obj: Any) -> str | None:
     if is_class(obj):
-        return class_name(obj)  # type: ignore[no-any-return]
+        return class_name(obj)
     if type(obj) in (FunctionType, BuiltinFunctionType):
-        return obj.__qualname__  # type: ignore[no-any-return]
+        return obj.__qualname__
     if type(obj) is not ModuleType:
         return None
     name = (ModuleType.__getattribute__(obj, "__dict__") or {}).get("__name__")  # some have none

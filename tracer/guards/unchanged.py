@@ -164,7 +164,7 @@ def _is_still(value: Any, held: Any) -> bool:
         return id(value.__func__) == parts[0].id
     field = field_index(value)
     if field is not None:
-        return field == parts[0]  # type: ignore[no-any-return]
+        return field == parts[0]
     if parts and type(parts[0]) is ObjectRef:
         return id(value) == parts[0].id
     return not parts or same_constant(value, parts[0])

@@ -55,7 +55,7 @@ class BaseMethods:
             if base is None:
                 unsupported("unsupported-method", value=owner.describe(), name=name)
             if isinstance(static, types.ClassMethodDescriptorType) and isinstance(owner.storage, ConstantVariable):
-                return tx.class_variable(owner.cls).get_attr(tx, name).call(tx, args, kwargs)  # type: ignore[no-any-return]
+                return tx.class_variable(owner.cls).get_attr(tx, name).call(tx, args, kwargs)
             return self.call_base_method(base, name, owner, args, kwargs)
         if isinstance(owner, ClassVariable):
             return self._call_type_method(owner, name, args, kwargs)

@@ -90,7 +90,7 @@ def _fail(tx: Tracer, function: FunctionVariable, args: list[VariableTracker], k
     stand_in = types.FunctionType(signature, {})
     stand_in.__qualname__ = signature.co_qualname
     stand_in.__defaults__ = tuple(function.defaults(tx))
-    stand_in.__kwdefaults__ = function.kwdefaults(tx)  # type: ignore[assignment]
+    stand_in.__kwdefaults__ = function.kwdefaults(tx)
     try:
         stand_in(*args, **kwargs)
     except TypeError as error:

@@ -173,7 +173,7 @@ class Calls:
                 rely_on_code(function.value)
             if function.value in user_marks.run_only and function.source is not None:
                 source = GenericAttrSource(function.source, "__wrapped__")
-                return tx.wrap(function.value.__wrapped__, source).call(tx, args, kwargs)  # type: ignore[no-any-return,attr-defined]
+                return tx.wrap(function.value.__wrapped__, source).call(tx, args, kwargs)  # type: ignore[attr-defined]
         if code.co_flags & _UNSUPPORTED_KINDS:
             unsupported("coroutine", function=code.co_qualname)
         of_wrapper = tx.output.traces_wrapper and function.globals.get("__name__") in tx.output.modules_of_wrappers
@@ -205,7 +205,7 @@ class Calls:
         if tx.may_override(function, args, kwargs):
             result = tx.overridden(function, args, kwargs)
             if result is not None:
-                return result  # type: ignore[no-any-return]
+                return result
         model = model_of(function)
         if model is not None:
             if tx.output.world.fake_mode.met_wrapper:

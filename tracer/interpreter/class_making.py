@@ -193,7 +193,7 @@ class ClassMaking:
         made = tx.trace.builder.remember(cls, MadeClassVariable(cls, metaclass, bases, namespace, make))
         if isinstance(cell, CellVariable):
             cell.write(tx, made)
-        return made  # type: ignore[no-any-return]
+        return made
 
     def _set_names(self, made: MadeClassVariable, namespace: dict[str, VariableTracker]) -> None:
         tx: Any = self

@@ -121,7 +121,7 @@ class ObjectModel(BaseMethods):
         tx: Any = self
         text = type.__getattribute__(of.value, name)
         source = None if id(of.value) in tx.trace.findings.made or lasts(of.value) else self.class_source(of.value, of)
-        return from_python(text) if source is None else tx.wrap(text, GenericAttrSource(source, name))  # type: ignore[no-any-return]
+        return from_python(text) if source is None else tx.wrap(text, GenericAttrSource(source, name))
 
     def sourceless(self, value: Any) -> VariableTracker:
         """A class attribute of a class that no guard can reach, which is fixed as long as the code is."""
@@ -229,7 +229,7 @@ class ObjectModel(BaseMethods):
     def new_object(self, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         """An instance as the `__new__` of a built-in base makes it."""
         if issubclass(cls.value, type):
-            return cast(Any, self).new_class(cls, args, kwargs)  # type: ignore[no-any-return]
+            return cast(Any, self).new_class(cls, args, kwargs)
         made = self._new_object(cls, args, kwargs)
         if isinstance(cls, MadeClassVariable):
             made.made_class = cls
@@ -251,7 +251,7 @@ class ObjectModel(BaseMethods):
             refuse_fields(value)
             return ExceptionVariable(value, args=args)
         if issubclass(value, torch.Tensor):
-            return tx.new_tensor(value, args)  # type: ignore[no-any-return]
+            return tx.new_tensor(value, args)
         base = storage_base(value)
         if not issubclass(base, lookup(value, "__new__")[0]) and not _has_python_new(value):  # type: ignore[arg-type]
             unsupported("unsupported-call", value=f"class {value.__qualname__}, whose instances are made in C")
@@ -408,7 +408,7 @@ class ObjectModel(BaseMethods):
     def _hooks_of_all(self, table: str) -> VariableTracker:
         """Those of all modules."""
         tx: Any = self
-        return tx.wrap(getattr(torch.nn.modules.module, table), ModuleGlobalsSource(_MODULE_FILE, table))  # type: ignore[no-any-return]
+        return tx.wrap(getattr(torch.nn.modules.module, table), ModuleGlobalsSource(_MODULE_FILE, table))
 
     def _call_stood_for(self, made: UserObjectVariable) -> VariableTracker:
         """What the user wrote, of an object that the tracer's decorators made of it."""

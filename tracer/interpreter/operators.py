@@ -33,7 +33,7 @@ class _SortKey:
         self.item = item
 
     def __lt__(self, other: _SortKey) -> bool:
-        return self.tx.binary_truth("<", self.key, other.key)  # type: ignore[no-any-return]
+        return self.tx.binary_truth("<", self.key, other.key)
 
 
 class Operators:

@@ -62,7 +62,7 @@ class Overriding:
         if call is None:
             return None
         if isinstance(function, types.FunctionType) and call[0] is not function:  # something that it calls
-            return tx.inline(as_written(function), args, kwargs)  # type: ignore[no-any-return]
+            return tx.inline(as_written(function), args, kwargs)
         return self._ask(call, stand_ins)
 
     def _ask(self, call: tuple[Any, ...], stand_ins: _StandIns) -> VariableTracker:
@@ -227,10 +227,10 @@ class _StandIns:
         if type(value) is list:
             return ListVariable([self.original(item) for item in value])
         if type(value) is dict:
-            return self.tx.new_dict({key: self.original(item) for key, item in value.items()})  # type: ignore[no-any-return]
+            return self.tx.new_dict({key: self.original(item) for key, item in value.items()})
         if callable(value):
-            return self.tx.wrap(value, ObjectSource(value, _name(value)))  # type: ignore[no-any-return]
-        return self.tx.literal(value)  # type: ignore[no-any-return]
+            return self.tx.wrap(value, ObjectSource(value, _name(value)))
+        return self.tx.literal(value)
 
     def overriding(self, kinds: Any) -> tuple[list[VariableTracker], list[type]]:
         """The arguments whose classes are `kinds`; torch's own Python functions name plain tensors too."""

@@ -69,5 +69,5 @@ def _run(node: fx.Node, known: dict[fx.Node, Any]) -> Any:
         return getattr(args[0], str(node.target))(*args[1:], **kwargs)
     if node.op != "call_function":
         unsupported("not-a-constant", value=f"what {node} computes")
-    function: Callable[..., Any] = node.target  # type: ignore[assignment]
+    function: Callable[..., Any] = node.target
     return function(*args, **kwargs)

@@ -57,10 +57,10 @@ def dispatched(trace: Trace, func: Any, args: tuple[Any, ...], kwargs: dict[str,
 def _answer(tx: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: list[WrapperFake]) -> VariableTracker:
     def leaf(value: Any) -> VariableTracker:
         if isinstance(value, torch.Tensor):
-            return tx.output.tracked(value) or tx.output.wrap(_stand_in(tx, value), value)  # type: ignore[no-any-return]
+            return tx.output.tracked(value) or tx.output.wrap(_stand_in(tx, value), value)
         if isinstance(value, SYM_TYPES):
-            return tx.output.wrap(_stand_in(tx, value), value)  # type: ignore[no-any-return]
-        return tx.literal(value)  # type: ignore[no-any-return]
+            return tx.output.wrap(_stand_in(tx, value), value)
+        return tx.literal(value)
 
     values = [leaf(fake) for fake in met]
     ordered = in_order_of_precedence(values, [value.python_type() for value in values])
@@ -75,7 +75,7 @@ def _answer(tx: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], m
 
 
 def _stand_in(tx: Any, example: Any) -> fx.Node:
-    return tx.output.create_node("call_function", argument_of_function, (), {}, example, pure=True)  # type: ignore[no-any-return]
+    return tx.output.create_node("call_function", argument_of_function, (), {}, example, pure=True)
 
 
 def refuse_pending_changes(trace: Trace, name: str) -> None:
@@ -166,7 +166,7 @@ def made_wrapper(tx: Any, cls: type, run: Callable[[], VariableTracker], args: A
     if not isinstance(made, WrapperVariable) or made.python_type() is not cls or made.source is not None:
         unsupported("tensor-subclass", cls=cls.__qualname__, source="a constructor that gives something else")
     node = tx.output.create_node("call_function", constructor(cls), graph_args, graph_kwargs, made.fake)
-    return tx.output.wrap(node, made.fake)  # type: ignore[no-any-return]
+    return tx.output.wrap(node, made.fake)
 
 
 def _argument(tx: Any, cls: type, value: VariableTracker) -> Any:

@@ -66,11 +66,11 @@ def is_instance(tx: Tracer, value: Value, cls: ClassVariable) -> bool:
             attribute = find_attr(tx, value, flag)
             if attribute is not None and attribute.truth(tx):
                 return True
-        return is_subclass(tx, tx.class_variable(kind, value), cls)  # type: ignore[attr-defined]
+        return is_subclass(tx, tx.class_variable(kind, value), cls)
     if not isinstance(check, types.FunctionType):
         unsupported("unsupported-builtin", function=f"isinstance with {cls.describe()}")
-    function = tx.class_attr(owner, "__instancecheck__", None)  # type: ignore[attr-defined]
-    return function.call(tx, [cls, value], {}).truth(tx)  # type: ignore[no-any-return]
+    function = tx.class_attr(owner, "__instancecheck__", None)
+    return function.call(tx, [cls, value], {}).truth(tx)
 
 
 def is_of(value: Value, kinds: type | tuple[type, ...]) -> bool:
@@ -101,8 +101,8 @@ def is_subclass(tx: Tracer, cls: ClassVariable, base: ClassVariable) -> bool:
         return _is_registered(tx, cls.value, base.value)
     if not isinstance(check, types.FunctionType):
         unsupported("unsupported-builtin", function=f"issubclass with {base.describe()}")
-    function = tx.class_attr(owner, "__subclasscheck__", None)  # type: ignore[attr-defined]
-    return function.call(tx, [base, cls], {}).truth(tx)  # type: ignore[no-any-return]
+    function = tx.class_attr(owner, "__subclasscheck__", None)
+    return function.call(tx, [base, cls], {}).truth(tx)
 
 
 def _is_registered(tx: Tracer, cls: type, base: type) -> bool:
@@ -168,10 +168,10 @@ def _classes(tx: Tracer, value: Value) -> list[ClassVariable]:
         return [cls for item in value.items(tx) for cls in _classes(tx, item)]
     alias: Any = getattr(value, "value", None)
     if type(alias) in _UNIONS:
-        parts = [tx.class_variable(part) if is_a(part, type) else made(part) for part in typing.get_args(alias)]  # type: ignore[attr-defined]
+        parts = [tx.class_variable(part) if is_a(part, type) else made(part) for part in typing.get_args(alias)]
         return [cls for part in parts for cls in _classes(tx, part)]
     if is_a(alias, _UNSUBSCRIPTED):
-        return [tx.class_variable(alias.__origin__)]  # type: ignore[attr-defined]
+        return [tx.class_variable(alias.__origin__)]
     unsupported("unsupported-builtin", function=f"isinstance with {value.describe()}")
 
 

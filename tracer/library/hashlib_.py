@@ -62,7 +62,7 @@ class HashVariable(VariableTracker):
 def _known(value: Value) -> bytes:
     if not value.is_constant() or type(value.constant()) is not bytes:
         unsupported("unsupported-builtin", function=f"a hash of {value.describe()}")
-    return value.constant()  # type: ignore[no-any-return]
+    return value.constant()
 
 
 def _model_of(function: Any) -> Any:

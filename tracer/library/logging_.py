@@ -32,7 +32,7 @@ Value = VariableTracker
 _METHODS = ("debug", "info", "warning", "error", "critical", "log")
 
 
-_SKIPPED = str(logging._srcfile)  # type: ignore[attr-defined]
+_SKIPPED = str(logging._srcfile)
 
 
 def _user_place(callers: Any, stacklevel: Value, skipped: str, instead: tuple[Any, Any]) -> Any:
@@ -77,7 +77,7 @@ def _catch_warnings(tx: Tracer, **options: Value) -> Value:
     if not record.is_constant() or record.constant():
         unsupported("with-block", value="catch_warnings, which records them,")
     options.setdefault("module", tx.wrap(warnings, ModuleSource("warnings")))
-    return tx.type_call(tx.class_variable(warnings.catch_warnings), [], options)  # type: ignore[no-any-return]
+    return tx.type_call(tx.class_variable(warnings.catch_warnings), [], options)
 
 
 @models(warnings._filters_mutated)  # type: ignore[attr-defined]

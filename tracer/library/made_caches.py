@@ -46,9 +46,9 @@ class MadeCacheVariable(VariableTracker):
         if stored is not None:
             return stored
         if name == "__dict__":
-            return tx.instance_dict(self, None)  # type: ignore[no-any-return]
+            return tx.instance_dict(self, None)
         if name in _METHODS:
-            return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+            return tx.bound_builtin_method(self, name)
         return super().get_attr(tx, name)
 
     def set_attr(self, tx: Tracer, name: str, value: Value) -> None:

@@ -31,7 +31,7 @@ Value = VariableTracker
 
 @models(builtins.__build_class__)
 def _build_class(tx: Tracer, body: Value, name: Value, /, *bases: Value, **kwargs: Value) -> Value:
-    return tx.build_class(body, name, list(bases), kwargs)  # type: ignore[no-any-return]
+    return tx.build_class(body, name, list(bases), kwargs)
 
 
 @models(_abc._abc_init)

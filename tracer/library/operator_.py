@@ -246,9 +246,9 @@ def _existing_getter(builder: VariableBuilder, tx: Tracer, value: Any, source: S
     if not isinstance(cls, type):  # a partial of methodcaller, which holds the keywords
         cls, parts, kwargs = cls.func, (*cls.args, *parts), cls.keywords
     if not all(map(is_constant_value, (*parts, *kwargs.values()))):
-        return builder.remember(value, CallableVariable(value, source))  # type: ignore[no-any-return]
+        return builder.remember(value, CallableVariable(value, source))
     values = [tx.literal(part) for part in parts]
     if cls is operator.methodcaller:
         named = {name: tx.literal(part) for name, part in kwargs.items()}
-        return builder.remember(value, MethodCallerVariable(parts[0], values[1:], named, source))  # type: ignore[no-any-return]
-    return builder.remember(value, GetterVariable(cls, values, source))  # type: ignore[no-any-return]
+        return builder.remember(value, MethodCallerVariable(parts[0], values[1:], named, source))
+    return builder.remember(value, GetterVariable(cls, values, source))

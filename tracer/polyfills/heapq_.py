@@ -88,7 +88,7 @@ def heappushpop(heap: Any, item: Any, /) -> Any:
     return _moved(_heappushpop, heap, item)
 
 
-@replaces(heapq._heapify_max)  # type: ignore[arg-type,attr-defined]
+@replaces(heapq._heapify_max)  # type: ignore[arg-type]
 def heapify_max(heap: list[Any], /) -> None:
     _moved(_heapify_max, heap)
 

@@ -116,7 +116,7 @@ class Recorder:
         """A check_fn that also notes the sizes of the calls for which it holds."""
         check_fn, code = guarded.check_fn, guarded.manager.code
         if not contents.is_root(state, code):
-            return check_fn  # type: ignore[no-any-return]
+            return check_fn
         number, names = self._number(guarded.manager), argument_slots(code)
 
         def watched(*slots: Any) -> Any:

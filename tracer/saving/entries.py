@@ -179,6 +179,6 @@ def _graph(nodes: tuple[tuple[Any, ...], ...], name: str) -> fx.GraphModule:
             node.meta["stack_trace"] = stack
         made.append(node)
     gm = module_of(graph, torch.nn.Module())
-    gm.compile_subgraph_name = name  # type: ignore[assignment]
+    gm.compile_subgraph_name = name
     gm.meta["name"] = name
     return gm

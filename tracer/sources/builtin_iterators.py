@@ -67,7 +67,7 @@ def iterator_parts(iterator: Any) -> tuple[Any, ...]:
     reduced = _reduced(iterator)
     if type(iterator) not in COMPOSED_ITERATORS or len(reduced) > 2:
         raise TypeError(f"{type(iterator)} has no parts, or more than those")
-    return reduced[1]  # type: ignore[no-any-return]
+    return reduced[1]
 
 
 HELPERS = {"___upcoming": upcoming, "___items_left": items_left, "___iterator_parts": iterator_parts}

@@ -131,7 +131,7 @@ class ClosureCellSource(Source):
         cg.getitem()
 
     def get(self, values: FrameValues) -> CellType:
-        return function_closure(self.base.get(values))[self.index]  # type: ignore[no-any-return]
+        return function_closure(self.base.get(values))[self.index]
 
 
 @source_kind

@@ -162,7 +162,7 @@ class NdarrayVariable(VariableTracker):
         """The Python number that torch reads a scalar of NumPy as; it is fixed by a guard."""
         if not self.is_scalar or self.source is None or self.cls is np.bool_:
             unsupported("not-a-graph-argument", value=self.describe())
-        value = tx.output.inputs[self.tensor.source].real.numpy()[()]  # type: ignore[union-attr,index]
+        value = tx.output.inputs[self.tensor.source].real.numpy()[()]  # type: ignore[index]
         tx.guard(guards.ScalarMatch(self.source, self.cls, value.tobytes()))
         return ConstantVariable(value.item())
 
@@ -392,7 +392,7 @@ class _Results:
         if isinstance(expected, np.generic) and isinstance(seen, TensorVariable):
             self._check(seen.fake, expected)
             if any(_memory(seen.fake) == _memory(array.tensor.fake) for array in self.arrays):
-                seen = seen.call_method(self.tx, "clone", [], {})  # type: ignore[assignment]
+                seen = seen.call_method(self.tx, "clone", [], {})
             return NdarrayVariable(seen, type(expected))  # type: ignore[arg-type]
         if type(expected) in (tuple, list) and seen.python_type() in (tuple, list):
             items = seen.unpack(self.tx)

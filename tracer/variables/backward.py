@@ -71,7 +71,7 @@ def gradients(tx: Tracer, outputs: VariableTracker, inputs: VariableTracker, *ar
     result = tx.call_in_graph(torch.autograd.grad, given, kwargs)
     if _kept_on_the_way(tx):
         _refuse(name, "which passes a tensor that retains its gradient")
-    return result  # type: ignore[no-any-return]
+    return result
 
 
 def _tuple(tx: Tracer, value: VariableTracker) -> VariableTracker:
@@ -111,7 +111,7 @@ def retain_gradient(tx: Tracer, tensor: Any) -> None:
     if torch._C._are_functorch_transforms_active():
         _refuse("retain_grad", "under a transform of torch.func")
     tx.effects.mutate(tensor)
-    step = tx.break_step() if tensor.hooked_at is None else tensor.hooked_at  # type: ignore[attr-defined]
+    step = tx.break_step() if tensor.hooked_at is None else tensor.hooked_at
     tensor.retained = Retained(step, tx.output.runs_as_written)
     tx.output.run_fake(torch.Tensor.retain_grad, (tensor.fake,), {}, "retain_grad")  # autograd tells which passes it is part of
     tx.trace.retaining.append(tensor)

@@ -155,12 +155,12 @@ class VariableBuilder:
             alike.pop(id(cls), None)
             self.guard(guards.IdMatch(source, cls))
             rely_on_bases(cls)
-            return self.remember(cls, ClassVariable(cls, source))  # type: ignore[no-any-return]
+            return self.remember(cls, ClassVariable(cls, source))
         self.guard(guards.ClassShape(source, template))
         for other in met:
             if id(other.value) in alike and other.source is not None and other.value is not cls:
                 self.guard(guards.Distinct((other.source, source)))
-        return self.remember(cls, ClassVariable(cls, source))  # type: ignore[no-any-return]
+        return self.remember(cls, ClassVariable(cls, source))
 
     def _guard_same(self, variable: VariableTracker, value: Any, source: Source) -> None:
         lasting = isinstance(variable, (UserFunctionVariable, ClassVariable, CallableVariable, PythonModuleVariable))

@@ -67,7 +67,7 @@ def _method(builder: VariableBuilder, tx: Tracer, value: types.MethodType, sourc
     builder.guard(guards.TypeMatch(source, types.MethodType))
     function = tx.wrap(value.__func__, MethodFuncSource(source))
     bound = BoundMethodVariable(function, tx.wrap(value.__self__, MethodSelfSource(source)), source)
-    return builder.remember(value, bound)  # type: ignore[no-any-return]
+    return builder.remember(value, bound)
 
 
 @tracks(

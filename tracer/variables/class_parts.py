@@ -32,7 +32,7 @@ def part_of(tx: Tracer, cls: ClassVariable, name: str, value: Any) -> VariableTr
     """An attribute that the library gave a class."""
     known = tx.trace.stand_ins.get(id(value))
     if known is not None:
-        return known[1]  # type: ignore[no-any-return]
+        return known[1]
     if type(value) is tuple and value and all(is_constant_value(item) or isinstance(item, _FORMS) for item in value):
         return ClassTupleVariable(cls, name, [meaning(tx, item) for item in value])
     if name == "__doc__":  # is made from what the prototype does not have
@@ -125,11 +125,11 @@ def meaning(tx: Tracer, value: Any) -> VariableTracker:
     """The tracked form of a value that the library keeps of a prototype."""
     known = tx.trace.stand_ins.get(id(value))
     if known is not None:
-        return known[1]  # type: ignore[no-any-return]
+        return known[1]
     if is_constant_value(value):
         return ConstantVariable(value)
     if isinstance(value, type):
-        return tx.class_variable(value)  # type: ignore[no-any-return]
+        return tx.class_variable(value)
     if isinstance(value, _FORMS):
         return TypeFormVariable(value)
     name = _names_in_dataclasses().get(id(value))

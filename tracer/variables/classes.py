@@ -277,7 +277,7 @@ class ClassVariable(VariableTracker):
         if isinstance(self.value, enum.EnumMeta) and not isinstance(item, EnumMemberVariable):
             unsupported("unsupported-operator", left=item.describe(), op="in", right=self.describe())
         if isinstance(item, EnumMemberVariable) and lookup(type(self.value), "__contains__")[0] is enum.EnumMeta:
-            return boolean(enum.EnumMeta.__contains__(self.value, item.value))  # type: ignore[arg-type]
+            return boolean(enum.EnumMeta.__contains__(self.value, item.value))
         return tx.iterate_class(self).sequence.contains(tx, item)
 
     def reconstruct(self, cg: Any) -> None:

@@ -185,7 +185,7 @@ class ConstantVariable(VariableTracker):
         except AttributeError:
             tx.raise_error(AttributeError, f"{type(value).__name__!r} object has no attribute {name!r}")
         if name == "__class__":
-            return tx.class_variable(type(value))  # type: ignore[attr-defined]
+            return tx.class_variable(type(value))
         attribute = getattr(value, name)
         if is_constant_value(attribute):
             return tx.literal(attribute)
@@ -202,7 +202,7 @@ class ConstantVariable(VariableTracker):
         if name == "__iter__" and not args:
             return self.iterate(tx)
         if isinstance(self.value, torch.device) and name in ("__enter__", "__exit__"):
-            return tx.call_unbound_model(getattr(torch.device, name), [self, *args], kwargs)  # type: ignore[no-any-return]
+            return tx.call_unbound_model(getattr(torch.device, name), [self, *args], kwargs)
         if not _is_pure(self.value, name):
             unsupported("unsupported-method", value=self.describe(), name=name)
         if name in _TEXT_METHODS and isinstance(self.value, str):

@@ -58,17 +58,17 @@ class GeneratorVariable(IteratorVariable):
             tx.raise_error(ValueError, "generator already executing")
         frame = self.frame
         frame.parent = tx
-        frame.depth = tx.depth + 1  # type: ignore[attr-defined]
+        frame.depth = tx.depth + 1
         if self.started:
             frame.push(sent)
         elif thrown is not None:
             self.finished = True
             raise thrown
         else:
-            caller = tx.parent  # type: ignore[attr-defined]
-            tx.trace.generators.append((self, 0 if caller is None else caller.break_step()))  # type: ignore[attr-defined]
+            caller = tx.parent
+            tx.trace.generators.append((self, 0 if caller is None else caller.break_step()))
         self.started = self.running = True
-        trace = tx.trace  # type: ignore[attr-defined]
+        trace = tx.trace
         handled_outside = frame.handled_outside = trace.handled
         if self.handled is not None:
             trace.handled = self.handled
@@ -125,7 +125,7 @@ class GeneratorVariable(IteratorVariable):
             return None
         following = self.frame.program.instructions[self.frame.pc]
         waits = following.opname == "RESUME" and following.arg >= _YIELD_FROM
-        return self.frame.stack[-1] if waits else None  # type: ignore[no-any-return]
+        return self.frame.stack[-1] if waits else None
 
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]

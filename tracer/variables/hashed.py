@@ -114,4 +114,4 @@ class _Answering:
 
 def _equal(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     with tx.trace.trial(_ASKING):
-        return tx.same_or_equal(left, right)  # type: ignore[no-any-return]
+        return tx.same_or_equal(left, right)

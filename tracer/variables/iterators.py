@@ -157,7 +157,7 @@ class SequenceIterator(IteratorVariable):
         return self.sequence.item(tx, self.position - 1)
 
     def container(self) -> VariableTracker | None:
-        return self.sequence  # type: ignore[no-any-return]
+        return self.sequence
 
     def children(self) -> Iterable[VariableTracker]:
         return () if self.sequence is None else (whole(self.sequence),)
@@ -195,7 +195,7 @@ class ReversedIterator(IteratorVariable):
         return self.sequence.item(tx, self.position)
 
     def container(self) -> VariableTracker | None:
-        return self.sequence  # type: ignore[no-any-return]
+        return self.sequence
 
     def children(self) -> Iterable[VariableTracker]:
         return () if self.sequence is None else (whole(self.sequence),)

@@ -360,7 +360,7 @@ class PairwiseIterator(IteratorVariable):
             self.iterator = self.old = None
             return None
         self.old = new
-        return TupleVariable([old, new])  # type: ignore[list-item]
+        return TupleVariable([old, new])
 
     def children(self) -> Iterable[Value]:
         return [value for value in (self.iterator, self.old) if value is not None]

@@ -102,7 +102,7 @@ class PropertyVariable(VariableTracker):
         return PropertyVariable({**self.parts, part: args[0]})
 
     def reconstruct(self, cg: Any) -> None:
-        cg.call_object(property, *[lambda part=part: cg.load(part) for part in self.parts.values()])  # type: ignore[misc]
+        cg.call_object(property, *[lambda part=part: cg.load(part) for part in self.parts.values()])
 
 
 class Placeholder:
@@ -216,7 +216,7 @@ _DESCRIPTOR_METHODS = ("__get__", "__set__", "__delete__", "__set_name__")
 def prototype(tx: Tracer, name: str, value: VariableTracker) -> Any:
     """What stands for an attribute `name` in the namespace of a prototype."""
     if isinstance(value, StaticMethodVariable):
-        return value.cls(prototype(tx, name, value.function))  # type: ignore[call-arg]
+        return value.cls(prototype(tx, name, value.function))
     if isinstance(value, PropertyVariable):
         return property(*(prototype(tx, name, part) for part in value.parts.values()))
     stand_in = _stand_in(tx, value)

@@ -50,7 +50,7 @@ def hold_leaf(tx: Tracer, tensor: TensorVariable) -> None:
     if not plain or no_leaf_can_be_made(tx) or beside or fake._is_view() or _sizes_before_the_graph(tx, fake) is None:
         return
     data: Any = tx.output.call_method("detach", (tensor.node,), {})
-    step = tx.break_step()  # type: ignore[attr-defined]
+    step = tx.break_step()
     number, inside = in_leaf(tx, empty_leaf, data, step)
     tensor.node, tensor.fake, tensor.is_made_parameter = inside.node, inside.fake, True
     tensor.held = HeldLeaf(number, data)

@@ -66,7 +66,7 @@ class DictVariable(VariableTracker):
         assert self.unread is not None
         unread, self.unread = self.unread, None
         if self.changed:
-            self.original = unread.keys()  # type: ignore[assignment]
+            self.original = unread.keys()
         return unread.whole()
 
     def python_type(self) -> type:
@@ -83,7 +83,7 @@ class DictVariable(VariableTracker):
         if type(value) is Unwrapped:
             value = tx.wrap(value.value, value.source)
             entries[key] = tracked, value
-        return value  # type: ignore[no-any-return]
+        return value
 
     def keys(self) -> list[VariableTracker]:
         return [pair[0] for pair in self.entries.values()]
@@ -435,7 +435,7 @@ def mapping_pairs(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTrac
     """Those of a mapping, in order; None where it is none."""
     if isinstance(value, DictVariable):
         return value.pairs(tx)
-    return tx.as_mapping(value)  # type: ignore[no-any-return]
+    return tx.as_mapping(value)
 
 
 def _each_pair(tx: Tracer, value: VariableTracker) -> Iterable[tuple[VariableTracker, VariableTracker]]:

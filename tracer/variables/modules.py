@@ -121,7 +121,7 @@ class LoadedModulesVariable(VariableTracker):
         return True
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+        return tx.bound_builtin_method(self, name)
 
     def _find(self, tx: Tracer, key: VariableTracker) -> VariableTracker | None:
         name = key.constant() if key.is_constant() else None

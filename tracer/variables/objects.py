@@ -90,12 +90,12 @@ class UserObjectVariable(InstanceVariable):
             if is_a(static, types.FunctionType):
                 text = self._call_class_function(tx, name, [])
                 if text.is_constant() and isinstance(text.constant(), str):
-                    return text.constant()  # type: ignore[no-any-return]
+                    return text.constant()
                 break
             if owner in (list, dict, tuple) and self.storage is not None:
                 return repr(form(tx, self.storage))
             if isinstance(self.storage, ConstantVariable) and is_a(static, types.WrapperDescriptorType):
-                return static(self.storage.value)  # type: ignore[no-any-return]
+                return static(self.storage.value)
             if owner is types.SimpleNamespace:
                 return self._namespace_text(tx)
             break
@@ -115,7 +115,7 @@ class UserObjectVariable(InstanceVariable):
                 return format(self.storage.value, spec)
             return super().format(tx, spec)
         text = self._call_class_function(tx, "__format__", [ConstantVariable(spec)])
-        return text.constant()  # type: ignore[no-any-return]
+        return text.constant()
 
     def truth(self, tx: Tracer) -> bool:
         result = self.call_special(tx, "__bool__")

@@ -151,7 +151,7 @@ class TensorSubclassVariable(TensorVariable):
             return super().get_attr(tx, name)
         owner, static = own
         if is_a(static, property):
-            return tx.class_attr(owner, name, self, part="fget").call(tx, [self], {})  # type: ignore[no-any-return]
+            return tx.class_attr(owner, name, self, part="fget").call(tx, [self], {})
         pending = tx.effects.attribute(self, name)
         if pending is not None:
             return pending
@@ -162,11 +162,11 @@ class TensorSubclassVariable(TensorVariable):
         if is_a(static, (staticmethod, classmethod)):
             function = tx.class_attr(owner, name, self, part="__func__")
             if is_a(static, staticmethod):
-                return function  # type: ignore[no-any-return]
+                return function
             return BoundMethodVariable(function, tx.class_variable(self.cls, self))
         if defines(type(static), "__get__"):
             unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
-        return tx.class_attr(owner, name, self)  # type: ignore[no-any-return]
+        return tx.class_attr(owner, name, self)
 
     def _is_in_instance(self, tx: Tracer, name: str) -> bool:
         """Whether the tensor itself has the attribute; guarded where it has not."""

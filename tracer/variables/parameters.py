@@ -35,7 +35,7 @@ class MadeParameterVariable(TensorVariable):
         self.hold(tx, data, requires_grad)
 
     def hold(self, tx: Tracer, data: TensorVariable, requires_grad: bool) -> None:
-        self.held_from = tx.break_step()  # type: ignore[attr-defined]
+        self.held_from = tx.break_step()
         self.data = data
         self.number = None
         self.node, self.fake = data.node, data.fake

@@ -44,7 +44,7 @@ def as_int(tx: Tracer, value: VariableTracker) -> int | None:
     if isinstance(number, SymNodeVariable):
         number = number.specialize(tx)
     if number.is_constant() and type(number.constant()) is int:
-        return number.constant()  # type: ignore[no-any-return]
+        return number.constant()
     unsupported("unsupported-subscript", value="a sequence", key=value.describe())
 
 
@@ -103,7 +103,7 @@ class Bounds(VariableTracker):
         if name in _PARTS:
             return self.parts[_PARTS.index(name)]
         if hasattr(self.kind, name):
-            return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+            return tx.bound_builtin_method(self, name)
         tx.raise_error(AttributeError, f"{self.kind.__name__!r} object has no attribute {name!r}")
 
 
@@ -191,7 +191,7 @@ class RangeVariable(Bounds):
     ) -> VariableTracker:
         no_keywords(tx, name, kwargs)
         if name in _RANGE_METHODS and len(args) == _RANGE_METHODS[name]:
-            return getattr(self, _NAMES.get(name, name))(tx, *args)  # type: ignore[no-any-return]
+            return getattr(self, _NAMES.get(name, name))(tx, *args)
         unsupported("unsupported-method", value="range", name=name)
 
     def index(self, tx: Tracer, item: VariableTracker) -> VariableTracker:

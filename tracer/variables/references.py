@@ -42,7 +42,7 @@ class WeakReferenceVariable(VariableTracker):
     def is_one(self, tx: Tracer, other: WeakReferenceVariable) -> bool:
         """`self is other`, where at least one of the two is made."""
         if self.source is None and other.source is None:
-            return tx.is_same(self.target, other.target)  # type: ignore[no-any-return]
+            return tx.is_same(self.target, other.target)
         made = self if self.source is None else other
         if made.target.source is not None:  # type: ignore[union-attr]  # the other may be what Python gives again
             unsupported("identity-of-a-value", left=self.describe(), right=other.describe())
@@ -133,7 +133,7 @@ class ContextVarVariable(VariableTracker):
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name in ("get", "set", "reset"):
-            return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+            return tx.bound_builtin_method(self, name)
         return super().get_attr(tx, name)
 
     def call_method(
@@ -152,10 +152,10 @@ class ContextVarVariable(VariableTracker):
 @tracks(weakref.ReferenceType)
 def _weak_reference(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     builder.guard(guards.TypeMatch(source, weakref.ReferenceType))
-    return builder.remember(value, WeakReferenceVariable(value, source))  # type: ignore[no-any-return]
+    return builder.remember(value, WeakReferenceVariable(value, source))
 
 
 @tracks(contextvars.ContextVar)
 def _context_variable(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     builder.guard(guards.IdMatch(source, value))
-    return builder.remember(value, ContextVarVariable(value, source))  # type: ignore[no-any-return]
+    return builder.remember(value, ContextVarVariable(value, source))

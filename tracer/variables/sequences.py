@@ -35,7 +35,7 @@ class ListVariable(SequenceVariable):
         made._unread = read
         return made
 
-    @property  # type: ignore[override]
+    @property
     def _items(self) -> list[Item]:
         if self._unread is not None:
             read, self._unread = self._unread, None

@@ -42,7 +42,7 @@ class StreamVariable(IteratorVariable):
         return self.value
 
     def advance(self, tx: Tracer) -> VariableTracker | None:
-        trace: Any = tx.trace  # type: ignore[attr-defined]
+        trace: Any = tx.trace
         container = trace.builder.known(iterated(self.value))
         if container in tx.effects.mutated or getattr(container, "storage", None) in tx.effects.mutated:
             unsupported("unsupported-iteration", value=self.describe())
@@ -79,7 +79,7 @@ class EnumerateStream(IteratorVariable):
         self.exhausted = False
 
     def advance(self, tx: Tracer) -> VariableTracker | None:
-        trace: Any = tx.trace  # type: ignore[attr-defined]
+        trace: Any = tx.trace
         trace.enumerating += 1
         try:
             item = self.iterator.next(tx)

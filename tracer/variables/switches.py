@@ -25,7 +25,7 @@ class OverrideSwitchVariable(VariableTracker):
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name in ("__enter__", "__exit__"):
-            return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+            return tx.bound_builtin_method(self, name)
         return super().get_attr(tx, name)
 
     def call_method(

@@ -102,7 +102,7 @@ class TensorVariable(VariableTracker):
         if tx.trace.overrides.active and _is_attribute(name):
             answer = tx.overridden(getattr, [self, ConstantVariable(name)], {})
             if answer is not None:
-                return answer  # type: ignore[no-any-return]
+                return answer
         if name == "shape":
             return self.size(tx)
         if name in METADATA:
@@ -132,7 +132,7 @@ class TensorVariable(VariableTracker):
     def real(self, tx: Tracer) -> torch.Tensor:
         """The tensor of this call that an input stands for."""
         assert self.source is not None
-        return tx.output.inputs[self.source].real  # type: ignore[no-any-return]
+        return tx.output.inputs[self.source].real
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         self.rely_on("__setattr__", name)
@@ -204,7 +204,7 @@ class TensorVariable(VariableTracker):
         if tx.trace.overrides.active:
             answer = tx.overridden_method(self, "__len__", [], {})
             if answer is not None:
-                return answer  # type: ignore[no-any-return]
+                return answer
         if self.fake.dim() == 0:
             tx.raise_error(TypeError, "len() of a 0-d tensor")
         return self.dimension(tx, 0)
@@ -235,7 +235,7 @@ class TensorVariable(VariableTracker):
         if tx.trace.overrides.concerns(other):
             answer = tx.overridden(function, [other, self] if reflected else [self, other], {})
             if answer is not None:
-                return answer  # type: ignore[no-any-return]
+                return answer
         other = beside(tx, self, other)
         if not is_operand(other):
             return None
@@ -249,7 +249,7 @@ class TensorVariable(VariableTracker):
         if tx.trace.overrides.active:
             answer = tx.overridden(operator_, [self], {})
             if answer is not None:
-                return answer  # type: ignore[no-any-return]
+                return answer
         return tx.output.call_function(operator_, (self.node,), {})
 
     def truth(self, tx: Tracer) -> bool:
@@ -262,7 +262,7 @@ class TensorVariable(VariableTracker):
         if tx.trace.overrides.active:
             answer = tx.overridden(operator.getitem, [self, key], {})
             if answer is not None:
-                return answer  # type: ignore[no-any-return]
+                return answer
         tensor, rest = select_symbolic(tx, self, key)
         if rest is None:
             return tensor
@@ -282,7 +282,7 @@ class TensorVariable(VariableTracker):
         if tx.trace.overrides.active:
             answer = tx.overridden_method(self, "__iter__", [], {})
             if answer is not None:
-                return answer  # type: ignore[no-any-return]
+                return answer
         if self.fake.dim() == 0:
             tx.raise_error(TypeError, "iteration over a 0-d tensor")
         rows = TupleVariable(tx.output.call_method("unbind", (self.node, 0), {}).unpack(tx)).iterate(tx)
@@ -303,12 +303,12 @@ class TensorVariable(VariableTracker):
         if tx.trace.overrides.active:
             answer = tx.overridden_method(self, name, args, kwargs)
             if answer is not None:
-                return answer  # type: ignore[no-any-return]
+                return answer
         own = tensor_method(name)
         if own is not None:
             result = invoke(own, (tx, self, *args), kwargs)
             if result is not None:
-                return result  # type: ignore[no-any-return]
+                return result
         if inspect.getattr_static(self.cls, name, _MISSING) is _MISSING or tx.effects.attribute(self, name) is not None:
             return self.get_attr(tx, name).call(tx, args, kwargs)
         graph_args = [tx.as_graph_arg(arg) for arg in args]
@@ -385,7 +385,7 @@ def _metadata(fake: torch.Tensor) -> tuple[Any, ...]:
 def beside(tx: Tracer, tensor: TensorVariable, other: VariableTracker) -> VariableTracker:
     """The other operand of a tensor's operator; it takes scalars of NumPy for Python's numbers."""
     number = getattr(other, "beside", None)
-    return other if number is None else number(tx, tensor)  # type: ignore[no-any-return]
+    return other if number is None else number(tx, tensor)
 
 
 def is_operand(value: VariableTracker) -> bool:

@@ -36,7 +36,7 @@ def deep_copy(tx: Tracer, tensor: TensorVariable, memo: VariableTracker) -> Vari
     """A tensor is copied like by clone(). What shares its memory would have a copy that shares the memory of its copy; a
     parameter has a copy of its own memory in any case."""
     if tensor.cls is torch.nn.Parameter:
-        return tx.inline(_PARAMETER_COPY, [tensor, memo], {})  # type: ignore[no-any-return]
+        return tx.inline(_PARAMETER_COPY, [tensor, memo], {})
     known = isinstance(memo, MemoVariable) or (isinstance(memo, DictVariable) and not memo.entries)
     if not known or not tensor.fake.is_contiguous() or not _fills_its_storage(tx, tensor):
         unsupported("data-dependent-method", value=tensor.describe(), name="__deepcopy__")

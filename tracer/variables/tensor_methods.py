@@ -100,7 +100,7 @@ def _len(tx: Tracer, self: TensorVariable) -> VariableTracker:
 
 @_methods("as_subclass")
 def _as_subclass(tx: Tracer, self: TensorVariable, cls: VariableTracker) -> VariableTracker:
-    return tx.as_subclass(self, cls)  # type: ignore[no-any-return]
+    return tx.as_subclass(self, cls)
 
 
 # -- questions -----------------------------------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ def _backward(
 
 def _sets_a_hook(name: str) -> Method:
     def method(tx: Tracer, self: TensorVariable, hook: VariableTracker) -> VariableTracker:
-        return model_of(add_hook)(tx, self, hook, name)  # type: ignore[misc, no-any-return]
+        return model_of(add_hook)(tx, self, hook, name)  # type: ignore[misc]
 
     return method
 

@@ -158,7 +158,7 @@ class NamedTupleVariable(TupleVariable):
 
     def text(self, tx: Tracer, kind: str) -> str:
         name = "__str__" if kind == "str" and has_from_python(self.cls, "__str__") else "__repr__"
-        return self.get_attr(tx, name).call(tx, [], {}).constant()  # type: ignore[no-any-return]
+        return self.get_attr(tx, name).call(tx, [], {}).constant()
 
     def like(self, items: list[VariableTracker]) -> VariableTracker:
         return TupleVariable(items)

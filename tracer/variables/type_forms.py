@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tracer.sources import Source
     from tracer.variables.protocol import Tracer
 
-_TYPING_BASE: type = typing._Final  # type: ignore[attr-defined]
+_TYPING_BASE: type = typing._Final
 FORM_TYPES: tuple[type, ...] = (types.GenericAlias, types.UnionType)
 FORM_BASES: tuple[type, ...] = tuple({_TYPING_BASE, typing.TypeVar, typing.ParamSpec} - {object})
 _ALIAS = type(typing.List[int])  # noqa: UP006  (typing's own kind of alias)
@@ -78,7 +78,7 @@ class TypeFormVariable(VariableTracker):
         """list[int](...) makes a list"""
         origin = getattr(self.value, "__origin__", None)
         if type(self.value) is types.GenericAlias and not is_heap_type(origin):  # type: ignore[arg-type]
-            return tx.class_variable(origin).call(tx, args, kwargs)  # type: ignore[arg-type]
+            return tx.class_variable(origin).call(tx, args, kwargs)
         if type(self.value) is _ALIAS and isinstance(origin, type) and is_heap_type(origin):
             return self._instance(tx, tx.class_variable(origin), args, kwargs)
         return super().call(tx, args, kwargs)

@@ -188,7 +188,7 @@ class DictIterator(IteratorVariable):
         return self.view.item(tx, self.keys[self.position - 1])
 
     def _is_unchanged(self) -> bool:
-        return self.view.owner.version == self.version  # type: ignore[no-any-return]
+        return self.view.owner.version == self.version
 
     def _refuse_ordered(self) -> None:
         if issubclass(self.view.owner.cls, collections.OrderedDict):  # it has other rules and other messages

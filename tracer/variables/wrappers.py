@@ -123,7 +123,7 @@ class WrapperVariable(TensorSubclassVariable):
         if name not in self.parts:
             if self.source is None or not self._holds(tx, name):
                 return super()._instance_attr(tx, name)
-            return tx.wrap(raw_attr(self.real(tx), name), AttrSource(self.source, name))  # type: ignore[no-any-return]
+            return tx.wrap(raw_attr(self.real(tx), name), AttrSource(self.source, name))
         if name not in self._read:
             self._read[name] = self._part(tx, self.parts[name], getattr, (self.node, name))
         return self._read[name]

@@ -77,7 +77,7 @@ def _are_we_tracing(tx: Tracer) -> Value:
 
 
 if dist.is_available():
-    models(type(dist.group).WORLD.fget)(_world)  # type: ignore[attr-defined]
+    models(type(dist.group).WORLD.fget)(_world)
     models(dist.distributed_c10d._get_group_size_by_name)(_size_of_group)
     for _question in (dist.get_rank, dist.get_world_size):
         models(_question)(_asked(_question))

@@ -327,7 +327,7 @@ def _stacked(call: HigherOrderCall, step: torch.Tensor, length: Any) -> torch.Te
     def stack(step: torch.Tensor) -> torch.Tensor:
         return step.new_empty((length, *step.shape))
 
-    return call.tx.output.run_fake(stack, (step,), {}, call.name)  # type: ignore[no-any-return]
+    return call.tx.output.run_fake(stack, (step,), {}, call.name)
 
 
 @models(_OPERATORS.out_dtype)
@@ -339,7 +339,7 @@ def _out_dtype(tx: Tracer, operator: Value, dtype: Value, *args: Value) -> Value
 
 
 def _converted(operator: Any, dtype: torch.dtype, *args: Any) -> torch.Tensor:
-    return operator(*args).to(dtype)  # type: ignore[no-any-return]
+    return operator(*args).to(dtype)
 
 
 @models(_OPERATORS.wrap)

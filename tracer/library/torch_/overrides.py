@@ -37,7 +37,7 @@ transparent(
     torch.overrides._pop_mode,
     torch.overrides._get_current_function_mode,
     torch.overrides._get_current_function_mode_stack,
-    torch.overrides._pop_mode_temporarily.__wrapped__,  # type: ignore[attr-defined]
+    torch.overrides._pop_mode_temporarily.__wrapped__,
 )
 
 
@@ -56,7 +56,7 @@ def _has_torch_function(tx: Tracer, *args: Value) -> Value:
 def _handle_torch_function(tx: Tracer, function: Value, relevant: Value, *args: Value, **kwargs: Value) -> Value:
     overriding = [value for value in relevant.unpack(tx) if tx.trace.overrides.is_listed(value)]
     ordered = in_order_of_precedence(overriding, [value.python_type() for value in overriding])
-    return tx.ask_overrides(function, ordered, [TupleVariable(args), tx.new_dict(kwargs)])  # type: ignore[no-any-return]
+    return tx.ask_overrides(function, ordered, [TupleVariable(args), tx.new_dict(kwargs)])
 
 
 @models(is_tensor_like)
@@ -73,7 +73,7 @@ def _nowrap_functions(tx: Tracer) -> Value:
 # -- torch.Tensor.__torch_function__ ---------------------------------------------------------------------------------------
 
 
-@models(torch.Tensor.__torch_function__.__func__)  # type: ignore[attr-defined]
+@models(torch.Tensor.__torch_function__.__func__)
 def _default(tx: Tracer, cls: Value, func: Value, types: Value, args: Value = _NO_ARGUMENTS, kwargs: Value = NONE) -> Value:
     """Runs the function on the tensors as plain ones, and gives results of the subclass."""
     if not isinstance(cls, ClassVariable):
@@ -119,7 +119,7 @@ def _descriptor_method(tx: Tracer, callee: CallableVariable, *args: Value) -> Va
 
 @models(torch._C.TensorBase.__new__)
 def _new(tx: Tracer, cls: Value, *args: Value) -> Value:
-    return tx.new_tensor(cls.identity(), list(args))  # type: ignore[no-any-return]
+    return tx.new_tensor(cls.identity(), list(args))
 
 
 @models(torch.Tensor._make_subclass)
@@ -190,7 +190,7 @@ def _pop(tx: Tracer) -> Value:
     modes = tx.trace.overrides.modes
     if not modes:  # one that the trace did not push
         unsupported("with-block", value="a mode that was entered before")
-    return modes.pop()  # type: ignore[no-any-return]
+    return modes.pop()
 
 
 @models(torch._C._get_function_stack_at)
@@ -206,13 +206,13 @@ def _device_context(tx: Tracer, device: Value) -> Any:
     return tx.class_variable(DeviceContext).call(tx, [device], {})
 
 
-@models(torch.device.__enter__)  # type: ignore[attr-defined]
+@models(torch.device.__enter__)
 def _enter_device(tx: Tracer, device: Value) -> Value:
     _push(tx, _device_context(tx, device))
     return device
 
 
-@models(torch.device.__exit__)  # type: ignore[attr-defined]
+@models(torch.device.__exit__)
 def _exit_device(tx: Tracer, device: Value, *exception: Value) -> Value:
     _pop(tx)
     return NONE

@@ -73,7 +73,7 @@ class HookHandleVariable(OutsideHandleVariable):
     def get_attr(self, tx: Any, name: str) -> Value:
         if name != "remove":
             self._refuse()
-        return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+        return tx.bound_builtin_method(self, name)
 
 
 @models(add_hook)

@@ -26,7 +26,7 @@ Value = VariableTracker
 _OPTIONS = ("strides", "storage_offset", "memory_format", "dtype", "layout", "device", "pin_memory", "requires_grad")
 
 
-@models(torch.Tensor._make_wrapper_subclass)  # type: ignore[attr-defined]
+@models(torch.Tensor._make_wrapper_subclass)
 def _make_wrapper_subclass(tx: Tracer, cls: Value, size: Value, *args: Value, **kwargs: Value) -> Value:
     if not isinstance(cls, ClassVariable) or not is_wrapper_class(cls.value) or not tx.output.traces_wrapper:
         unsupported("tensor-subclass", cls=cls.describe(), source="_make_wrapper_subclass")
@@ -39,7 +39,7 @@ def _make_wrapper_subclass(tx: Tracer, cls: Value, size: Value, *args: Value, **
     sizes = _plain(tx, size)
     mode = tx.output.world.fake_mode
     fake = tx.output.run_fake(lambda: wrapper_fake(mode, cls.value, sizes, **options), (), {}, "_make_wrapper_subclass")
-    node = tx.output.create_node("call_function", torch.Tensor._make_wrapper_subclass, (), {}, fake, pure=True)  # type: ignore[attr-defined]
+    node = tx.output.create_node("call_function", torch.Tensor._make_wrapper_subclass, (), {}, fake, pure=True)
     made = WrapperVariable(node, fake, None, cls.value)
     tx.output.track(fake, made)
     tx.effects.mutate(made)
