@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import random
 import threading
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from tracer.graph.output_graph import OutputGraph
     from tracer.variables.base import VariableTracker
+    from tracer.variables.protocol import ValueCodegen
 
 _STATE_NODE = "torch_state"
 
@@ -334,16 +336,16 @@ class TorchState:
 
     # -- code ------------------------------------------------------------------------------------------------------
 
-    def emit(self, cg: Any) -> None:
+    def emit(self, cg: ValueCodegen) -> None:
         """Emits code that brings the state to where the program left it."""
         if self._reopen or self._before != self._after:
             cg.start_over = None
         for context in self._reopen:
-            cg.call_object(context.kind.manager_enter, lambda manager=context.manager: cg.load(manager))
+            cg.call_object(context.kind.manager_enter, functools.partial(cg.load, context.manager))
             cg.asm.pop()
         for setting, before, after in zip(SETTINGS, self._before, self._after):
             if before != after or self._reopen:
-                cg.call_object(setting.write, *(lambda value=value: cg.load_const(value) for value in after))
+                cg.call_object(setting.write, *(functools.partial(cg.load_const, value) for value in after))
                 cg.asm.pop()
 
 

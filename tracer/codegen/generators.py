@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracer import _C
 from tracer.bytecode import live_names, suspended_generator
@@ -16,8 +17,12 @@ from tracer.variables.generators import GeneratorVariable
 from tracer.variables.mappings import DictVariable
 from tracer.variables.sequences import TupleVariable
 
+if TYPE_CHECKING:
+    from tracer.codegen.codegen import Codegen
+    from tracer.variables.protocol import Frame
 
-def build_generator(cg: Any, generator: GeneratorVariable) -> None:
+
+def build_generator(cg: Codegen, generator: GeneratorVariable) -> None:
     """-> the generator"""
     if generator.finished:
         cg.call_object(_finished, lambda: cg.load_const(generator.names()))
@@ -27,7 +32,7 @@ def build_generator(cg: Any, generator: GeneratorVariable) -> None:
         _call_again(cg, generator)
 
 
-def _call_again(cg: Any, generator: GeneratorVariable) -> None:
+def _call_again(cg: Codegen, generator: GeneratorVariable) -> None:
     """One that has not started: the call of its function, with the arguments that it was called with."""
     frame = generator.frame
     code = frame.code
@@ -40,7 +45,7 @@ def _call_again(cg: Any, generator: GeneratorVariable) -> None:
     extra = next(names) if code.co_flags & inspect.CO_VARKEYWORDS else None
     cg.call_object(
         _called,
-        lambda: cg.load(frame.function),
+        functools.partial(cg.load, frame.function),
         lambda: cg.build_sequence("BUILD_TUPLE", [_argument(frame, name) for name in positional]),
         lambda: cg.load(TupleVariable([]) if more is None else _argument(frame, more)),
         lambda: cg.load_const(tuple(named)),
@@ -49,12 +54,12 @@ def _call_again(cg: Any, generator: GeneratorVariable) -> None:
     )
 
 
-def _argument(frame: Any, name: str) -> Any:
+def _argument(frame: Frame, name: str) -> Any:
     cell = frame.cells.get(name)
     return frame.locals[name] if cell is None else cell.contents
 
 
-def _suspend(cg: Any, generator: GeneratorVariable) -> None:
+def _suspend(cg: Codegen, generator: GeneratorVariable) -> None:
     """A generator that stands where this one does, with the same stack, locals and cells."""
     frame = generator.frame
     if any(isinstance(value, HandledBefore) for value in frame.stack):

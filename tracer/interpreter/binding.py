@@ -7,7 +7,7 @@ import types
 from typing import TYPE_CHECKING
 
 from tracer.variables.base import VariableTracker
-from tracer.variables.functions import FunctionVariable, UserFunctionVariable
+from tracer.variables.functions import FunctionVariable
 from tracer.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _fail(tx: Tracer, function: FunctionVariable, args: list[VariableTracker], k
         co_varnames=names,
         co_flags=body.co_flags | (code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)),
         co_name=code.co_name,
-        co_qualname=_qualname(function),
+        co_qualname=function.qualname,
     )
     stand_in = types.FunctionType(signature, {})
     stand_in.__qualname__ = signature.co_qualname
@@ -96,13 +96,6 @@ def _fail(tx: Tracer, function: FunctionVariable, args: list[VariableTracker], k
     except TypeError as error:
         tx.raise_error(TypeError, *error.args)
     raise AssertionError("the call was expected to fail")
-
-
-def _qualname(function: FunctionVariable) -> str:
-    """The name that the function object has, which may be another than that of its code."""
-    if isinstance(function, UserFunctionVariable):
-        return function.value.__qualname__
-    return getattr(function, "qualname", function.code.co_qualname)
 
 
 def _slot_count(code: types.CodeType) -> int:

@@ -17,7 +17,7 @@ from tracer import guards
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.sources.reading import is_a
-from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker, is_exception
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import boolean
 from tracer.variables.lookups import lookup, rely_on_answer, rely_on_bases
@@ -156,7 +156,7 @@ def find_attr(tx: Tracer, obj: Value, name: str) -> Value | None:
     try:
         return obj.get_attr(tx, name)
     except ObservedException as raised:
-        if tx.is_exception(raised.value, AttributeError):
+        if is_exception(raised.value, AttributeError):
             return None
         raise
 

@@ -24,7 +24,7 @@ from tracer.variables.ranges import as_int
 from tracer.variables.text import plain_form
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 Value = VariableTracker
 
@@ -119,7 +119,7 @@ class MadeNamedTupleClass(ClassVariable):
         super().__init__(cls)
         self.fields = fields
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cls: Any = self.value
         arguments: dict[str, Any] = {"defaults": tuple(cls._field_defaults.values()), "module": cls.__module__}
         loads = {name: functools.partial(cg.load_const, value) for name, value in arguments.items()}

@@ -20,7 +20,7 @@ from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 Value = VariableTracker
 Options = tuple[tuple[str, Any], ...]
@@ -60,7 +60,7 @@ class SlottedDataclassVariable(MadeClassVariable):
     def children(self) -> Iterable[VariableTracker]:
         return (self.of, *super().children())
 
-    def _load_made(self, cg: Any) -> None:
+    def _load_made(self, cg: ValueCodegen) -> None:
         cg.call_object(apply, lambda: cg.load(self.of), lambda: cg.load_object(self.options))
 
 

@@ -150,7 +150,7 @@ def _warns_from(callers: Any) -> Callable[..., None]:
     return warn
 
 
-def _is_told_at_once(tx: Any) -> bool:
+def _is_told_at_once(tx: Tracer) -> bool:
     """What the program shows warnings with is to run where they are given out, and so is what it reads of a list of them."""
     shown = tx.wrap(warnings, ModuleSource("warnings")).get_attr(tx, "showwarning")
     replaced = shown.identity() is not warnings._showwarning_orig  # type: ignore[attr-defined]
@@ -234,7 +234,7 @@ _WRITERS = (
 )  # fmt: skip
 
 
-def _runs_the_programs_code(tx: Any, logger: Value) -> bool:
+def _runs_the_programs_code(tx: Tracer, logger: Value) -> bool:
     """Whether a record meets code of the program's own, or is kept where the program reads it: it is to meet them at once."""
     cls = logger.python_type()
     made = tx.wrap(logging, ModuleSource("logging")).get_attr(tx, "_logRecordFactory")
@@ -251,11 +251,11 @@ def _runs_the_programs_code(tx: Any, logger: Value) -> bool:
     return False
 
 
-def _has_filters(tx: Any, filterer: Value) -> bool:
+def _has_filters(tx: Tracer, filterer: Value) -> bool:
     return any(item.python_type() is not logging.Filter for item in filterer.get_attr(tx, "filters").unpack(tx))
 
 
-def _only_writes(tx: Any, handler: Value) -> bool:
+def _only_writes(tx: Tracer, handler: Value) -> bool:
     """Whether a handler is one of the library that writes to a file of C."""
     cls = handler.python_type()
     if cls not in _WRITERS or _has_filters(tx, handler):

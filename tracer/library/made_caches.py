@@ -15,7 +15,7 @@ from tracer.variables.functions import as_written
 if TYPE_CHECKING:
     from typing import Any
 
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 Value = VariableTracker
 _CACHE_OF = as_written(cache_of)
@@ -62,7 +62,7 @@ class MadeCacheVariable(VariableTracker):
     def call(self, tx: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.methods["__call__"].call(tx, args, kwargs)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         unsupported("cannot-reconstruct", break_step=self.made_at, value="a cache that was made inside")
 
 

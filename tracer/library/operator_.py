@@ -28,7 +28,7 @@ from tracer.variables.lookups import defines
 from tracer.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 Value = VariableTracker
 
@@ -76,7 +76,7 @@ def _is_not(tx: Tracer, left: Value, right: Value, /) -> Value:
 
 @models(operator.contains)
 def _contains(tx: Tracer, container: Value, item: Value, /) -> Value:
-    return boolean(tx.contains(container, item).truth(tx))
+    return boolean(container.contains(tx, item).truth(tx))
 
 
 @models(operator.getitem)
@@ -184,7 +184,7 @@ class GetterVariable(VariableTracker):
             obj = tx.read_attribute(obj, name)
         return obj
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(self.cls, *(lambda part=part: cg.load(part) for part in self.parts))
 
 
@@ -211,7 +211,7 @@ class MethodCallerVariable(VariableTracker):
             unsupported("call-arguments", error=f"methodcaller expected 1 argument, got {len(args)}")
         return args[0].get_attr(tx, self.name).call(tx, list(self.args), dict(self.kwargs))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         loads = [lambda: cg.load_const(self.name), *(lambda arg=arg: cg.load(arg) for arg in self.args)]
         named = {name: (lambda value=value: cg.load(value)) for name, value in self.kwargs.items()}
         cg.call_object(operator.methodcaller, *loads, **named)

@@ -28,7 +28,7 @@ from tracer.variables.tensor import TensorVariable
 if TYPE_CHECKING:
     from torch import fx
 
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 Value = VariableTracker
 
@@ -157,7 +157,7 @@ class DrawnNumberVariable(SymNodeVariable):
         self.number = number
         self.index = index  # in the list that was drawn
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_drawn(self.number)
         if self.index is not None:
             cg.load_const(self.index)
@@ -176,7 +176,7 @@ class DrawnStateVariable(VariableTracker):
     def truth(self, tx: Tracer) -> bool:
         return True
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_drawn(self.number)
 
 
@@ -198,10 +198,10 @@ class DrawnGeneratorVariable(UserObjectVariable):
     def del_attr(self, tx: Tracer, name: str) -> None:
         unsupported("unsupported-attribute-store", value="a generator of random numbers", name=name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_drawn(self.number)
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         """It is whole."""
 
 

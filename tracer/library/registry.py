@@ -14,7 +14,7 @@ import os
 import sys
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -26,6 +26,9 @@ from tracer.sources import BuiltinSource, ModuleGlobalsSource, ObjectSource
 from tracer.sources.reading import codes_in
 from tracer.variables.base import Models
 from tracer.variables.functions import as_written
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import Tracer
 
 models = Models("callable")
 instance_models = Models("instances of")  # of objects written in C that are called, by type: model(tx, callee, *args)
@@ -79,7 +82,7 @@ def replaces(*functions: Any) -> Callable[[types.FunctionType], types.FunctionTy
         signature = inspect.signature(polyfill)
         variable = as_written(polyfill)
 
-        def model(tx: Any, *args: Any, **kwargs: Any) -> Any:
+        def model(tx: Tracer, *args: Any, **kwargs: Any) -> Any:
             try:
                 signature.bind(*args, **kwargs)
             except TypeError as error:
@@ -124,7 +127,7 @@ def code_model_of(function: Any) -> Callable[..., Any] | None:
     return code_models.table.get(function.__code__) if isinstance(function, types.FunctionType) else None
 
 
-def _disabled(tx: Any, *args: Any, **kwargs: Any) -> Any:
+def _disabled(tx: Tracer, *args: Any, **kwargs: Any) -> Any:
     unsupported("disabled-function", function="a function of torch that compilers are told to leave alone")
 
 

@@ -189,7 +189,7 @@ def _refuse_visible_changes(tx: Tracer, part: Part, what: str, holders: Sequence
 
 
 def _held_by_frames(tx: Tracer) -> Iterator[VariableTracker]:
-    for frame in tx.trace.frame.frames():
+    for frame in tx.frames():
         for value in (*frame.stack, *frame.locals.values(), *frame.cells.values()):
             if isinstance(value, VariableTracker):
                 yield value

@@ -10,7 +10,7 @@ from tracer.library.registry import models
 from tracer.variables.base import VariableTracker
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 
 class MadeLockVariable(VariableTracker):
@@ -28,7 +28,7 @@ class MadeLockVariable(VariableTracker):
     def hash_key(self, tx: Tracer) -> Any:
         return self
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(self.make)
 
 

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker, is_exception
 from tracer.variables.constant import ZERO, ConstantVariable, boolean
 from tracer.variables.lookups import defines, type_name
 from tracer.variables.symbolic import SymNodeVariable
@@ -28,7 +28,7 @@ def is_found(tx: Tracer, container: VariableTracker, item: VariableTracker) -> V
     try:
         iterator = container.iterate(tx)
     except ObservedException as raised:
-        if not tx.is_exception(raised.value, TypeError):
+        if not is_exception(raised.value, TypeError):
             raise
         name = container.python_type().__name__
         tx.raise_error(TypeError, f"argument of type {name!r} is not iterable")

@@ -24,7 +24,7 @@ from tracer.variables.tensor import TensorVariable, writing
 
 if TYPE_CHECKING:
     from tracer.sources import Source
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 _COMPUTED = frozenset(("T", "real", "imag"))
 _REFUSED = frozenset(
@@ -81,7 +81,7 @@ class NdarrayVariable(VariableTracker):
     def children(self) -> Iterable[VariableTracker]:
         return (self.tensor,)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         make = _array if self.writeable and not self.is_scalar else _scalar if self.is_scalar else _read_only_array
         cg.call_object(make, lambda: cg.load(self.tensor))
 
@@ -247,7 +247,7 @@ class ArrayMethodVariable(VariableTracker):
     def children(self) -> Iterable[VariableTracker]:
         return (self.owner,)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load(self.owner)
         cg.load_attr(self.name)
 
@@ -270,7 +270,7 @@ class ArrayIterator(IteratorVariable):
     def children(self) -> Iterable[VariableTracker]:
         return (self.array,)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load(self.array)
         cg.asm.emit("GET_ITER")
         if self.position:

@@ -29,6 +29,7 @@ from tracer.variables.tuples import TupleVariable
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
+    from tracer.variables.tensor import TensorVariable
 
 
 class Retained(NamedTuple):
@@ -45,7 +46,7 @@ def _refuse(name: str, why: str) -> NoReturn:
     unsupported("autograd-in-trace", name=f"{name}, {why},")
 
 
-def _need_leaves(tx: Tracer, name: str) -> list[VariableTracker]:
+def _need_leaves(tx: Tracer, name: str) -> list[TensorVariable]:
     """The inputs that gradients may flow to."""
     if torch._C._are_functorch_transforms_active():
         _refuse(name, "under a transform of torch.func")
@@ -53,7 +54,7 @@ def _need_leaves(tx: Tracer, name: str) -> list[VariableTracker]:
         _refuse(name, "where a tensor has its own __torch_dispatch__")
     leaves = []
     for tensor in tx.trace.input_tensors:
-        if tensor.fake.requires_grad:
+        if tensor.fake.requires_grad and tensor.source is not None:
             if not tensor.fake.is_leaf:
                 _refuse(name, f"where {tensor.source.name} was computed before")
             tx.guard(guards.LeafMatch(tensor.source, True))
@@ -124,7 +125,7 @@ def _kept_on_the_way(tx: Tracer) -> list[Any]:
         if tensor.fake.grad.layout is not torch.strided:
             _refuse("backward", "which gives a sparse gradient")
         if tensor.fake._backward_hooks:  # it keeps what they make of it
-            step = None if tx.output.runs_as_written else tensor.retained.step
+            step = None if tx.output.runs_as_written or tensor.retained is None else tensor.retained.step
             unsupported("autograd-in-trace", break_step=step, name="backward, to a tensor with hooks that retains its gradient,")
         tensor.fake.grad = None
     return found

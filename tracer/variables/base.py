@@ -15,7 +15,7 @@ from tracer.variables.lookups import defines, type_name
 
 if TYPE_CHECKING:
     from tracer.sources import Source
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 
 class ObservedException(Exception):
@@ -175,11 +175,11 @@ class VariableTracker:
 
     # -- code generation -----------------------------------------------------------------------------------------
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         """Emits code that pushes the value. Values with a source are loaded from it instead, unless `is_new`."""
         unsupported("cannot-reconstruct", value=self.describe())
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         """Emits what `reconstruct` left out because it may refer back to the value itself (list items, attributes)."""
 
     def children(self) -> Iterable[VariableTracker]:
@@ -194,7 +194,7 @@ class VariableTracker:
 class NullVariable(VariableTracker):
     """The NULL that CPython keeps on the stack below a callee."""
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.asm.push_null()
 
 
@@ -210,6 +210,12 @@ def held(value: VariableTracker) -> Any:
 def whole(value: VariableTracker) -> VariableTracker:
     """The other way round: the object whose items `value` has, which iterators and views refer to."""
     return value if value.holder is None else value.holder
+
+
+def is_exception(value: VariableTracker, cls: type[BaseException] | tuple[type[BaseException], ...]) -> bool:
+    """Whether an `except cls` catches it: by the MRO, whatever the hooks of metaclasses say."""
+    mro = value.python_type().__mro__
+    return any(each in mro for each in (cls if isinstance(cls, tuple) else (cls,)))
 
 
 def no_keywords(tx: Tracer, name: str, kwargs: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 Build = Callable[["VariableBuilder", "Tracer", Any, Source], VariableTracker]
+_V = TypeVar("_V", bound=VariableTracker)
 _EXACT: dict[type, Build] = {}
 _SUBCLASSES: dict[type, Build] = {}
 
@@ -103,7 +104,7 @@ class VariableBuilder:
         self._is_one_of_many(type(value))  # to be known before anything is looked up on it
         return _builder_of(type(value))(self, tx, value, source)
 
-    def remember(self, value: Any, variable: VariableTracker) -> Any:
+    def remember(self, value: Any, variable: _V) -> _V:
         self._by_identity[_identity(value, variable.source)] = (value, variable)
         self._remembered.add(variable)
         return variable

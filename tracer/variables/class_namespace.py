@@ -12,7 +12,7 @@ from tracer.variables.constant import NONE, boolean
 from tracer.variables.lookups import lookup, refuse_changed_class
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 
 class ClassNamespaceVariable(VariableTracker):
@@ -66,6 +66,6 @@ class ClassNamespaceVariable(VariableTracker):
             return self.get_item(tx, *args)
         unsupported("unsupported-method", value=self.describe(), name=name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load(self.cls)
         cg.load_attr("__dict__")

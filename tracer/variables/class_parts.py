@@ -21,7 +21,7 @@ from tracer.variables.type_forms import FORM_BASES, FORM_TYPES, TypeFormVariable
 
 if TYPE_CHECKING:
     from tracer.variables.classes import ClassVariable
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 
 _FORMS = (*FORM_TYPES, *FORM_BASES)
@@ -62,7 +62,7 @@ class ClassPartVariable(VariableTracker):
     def children(self) -> Iterable[VariableTracker]:
         return (self.of,)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(_read_part, lambda: cg.load(self.of), lambda: cg.load_const(self.name))
 
 
@@ -76,7 +76,7 @@ class ClassTupleVariable(TupleVariable):
     def children(self) -> Iterable[VariableTracker]:
         return (*super().children(), self.part)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         self.part.reconstruct(cg)
 
 
@@ -117,7 +117,7 @@ class MadeFunctionVariable(FunctionVariable):
             return ConstantVariable(getattr(self.value, name))
         return super().get_attr(tx, name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         self.part.reconstruct(cg)
 
 
@@ -157,10 +157,10 @@ class FieldsVariable(DictVariable):
     def _mutate(self, tx: Tracer, keys: bool) -> None:
         unsupported("unsupported-method", value="__dataclass_fields__", name="__setitem__")
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         self.part.reconstruct(cg)
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         """It is as the library filled it."""
 
 
@@ -182,10 +182,10 @@ class FieldVariable(UserObjectVariable):
     def default_set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         unsupported("unsupported-attribute-store", value=self.describe(), name=name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(_read_field, lambda: cg.load(self.of), lambda: cg.load_const(self.name))
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         """It is as the library filled it."""
 
 

@@ -12,7 +12,7 @@ import torch
 from tracer.graph_breaks import unsupported
 from tracer.sources.reading import is_a
 from tracer.variables.answers import is_found, iterator_given, length_given, truth_given
-from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker, is_exception
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.class_namespace import ClassNamespaceVariable
 from tracer.variables.constant import UNARY_DUNDER, ConstantVariable, boolean
@@ -29,7 +29,7 @@ from tracer.variables.lookups import (
 
 if TYPE_CHECKING:
     from tracer.sources import Source
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 _DTYPE_OF_CLASS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
@@ -90,7 +90,7 @@ class ClassVariable(VariableTracker):
         try:
             return self.find_attr(tx, name)
         except ObservedException as raised:
-            if not tx.is_exception(raised.value, AttributeError):
+            if not is_exception(raised.value, AttributeError):
                 raise
         found = self._call_special(tx, "__getattr__", ConstantVariable(name))
         assert found is not None
@@ -280,7 +280,7 @@ class ClassVariable(VariableTracker):
             return boolean(enum.EnumMeta.__contains__(self.value, item.value))
         return tx.iterate_class(self).sequence.contains(tx, item)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_object(self.value)
 
 
@@ -328,7 +328,7 @@ class SuperVariable(VariableTracker):
         cls = self.owner if of_class else tx.class_variable(self.owner.python_type(), self.owner)
         return found.call_method(tx, "__get__", [ConstantVariable(None) if of_class else self.owner, cls], {})
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(super, lambda: cg.load_class(self.after), lambda: cg.load(self.owner))
 
 

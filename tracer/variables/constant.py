@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import functools
 import math
 import operator
 import re
@@ -16,14 +17,14 @@ import torch
 
 from tracer.graph_breaks import unsupported
 from tracer.guards.constants import LIBRARY_VALUES, is_guardable_constant
-from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker, is_exception
 from tracer.variables.iterators import IteratorVariable
 from tracer.variables.lookups import lookup
 from tracer.variables.text import formatted, plain_form
 
 if TYPE_CHECKING:
     from tracer.sources import Source
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 SCALARS = (int, float, bool, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
 TORCH_CONSTANTS = (
@@ -137,7 +138,7 @@ class ConstantVariable(VariableTracker):
     def truth(self, tx: Tracer) -> bool:
         return bool(self.value)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_const(self.value)
 
     # -- folding -------------------------------------------------------------------------------------------------
@@ -283,11 +284,11 @@ class ConstantIterator(IteratorVariable):
         self.position += 1
         return ConstantVariable(self.value[self.position - 1])
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.instance is None:
             cg.call_object(iter, lambda: cg.load_const(self.value[self.position :]))
         else:
-            cg.call_object(iterator_at, lambda: cg.load(self.instance), lambda: cg.load_const(self.position))
+            cg.call_object(iterator_at, functools.partial(cg.load, self.instance), lambda: cg.load_const(self.position))
 
 
 class ConstantMethodVariable(VariableTracker):
@@ -313,7 +314,7 @@ class ConstantMethodVariable(VariableTracker):
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         return self.owner.call_method(tx, self.name, args, kwargs)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_const(self.owner.value)
         cg.load_attr(self.name)
 
@@ -337,7 +338,7 @@ def _join_argument(tx: Tracer, argument: VariableTracker) -> VariableTracker:
     try:
         iterator = argument.iterate(tx)
     except ObservedException as raised:
-        if tx.is_exception(raised.value, TypeError):
+        if is_exception(raised.value, TypeError):
             tx.raise_error(TypeError, "can only join an iterable")
         raise
     items = iterator.unpack(tx)  # which asks the iterator for its own `__iter__`, as CPython does

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
@@ -13,7 +13,7 @@ from tracer.variables.iterators import IteratorVariable, skipped
 from tracer.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 Value = VariableTracker
 
@@ -37,7 +37,7 @@ class PoolIterator(IteratorVariable):
     def children(self) -> Iterable[Value]:
         return [item for pool in self.pools for item in pool]
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         loads = [lambda pool=pool: cg.build_sequence("BUILD_TUPLE", pool) for pool in self.pools]
         named = {name: (lambda number=number: cg.load_const(number)) for name, number in self.options.items()}
         if not self.position:
@@ -68,7 +68,7 @@ class TeeIterator(IteratorVariable):
     def children(self) -> Iterable[Value]:
         return (self.iterator, *self.buffer)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         unsupported("cannot-reconstruct", value="an iterator of itertools.tee")
 
 
@@ -106,7 +106,7 @@ class GroupByIterator(IteratorVariable):
     def children(self) -> Iterable[Value]:
         return [v for v in (self.iterator, self.function, self.current, self.key) if v is not None]
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.key is not None:
             unsupported("cannot-reconstruct", value="a half-consumed itertools.groupby")
         cg.call_object(itertools.groupby, lambda: cg.load(self.iterator), lambda: cg.load(self.function or NONE))
@@ -137,5 +137,5 @@ class GroupIterator(IteratorVariable):
     def children(self) -> Iterable[Value]:
         return (self.parent, self.key)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         unsupported("cannot-reconstruct", value="a group of itertools.groupby")

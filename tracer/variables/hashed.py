@@ -87,7 +87,7 @@ class HashedObject:
             unsupported("unhashable-in-trace", value=f"{self.value.describe()} beside a key of another kind with the same hash")
         if self.value is other.value:
             return True
-        frame: Any = self._trace.frame or self._tx  # the one that asks now; none does where code is emitted
+        frame = self._trace.frame or self._tx  # the one that asks now; none does where code is emitted
         return self._trace.hashed.equal(frame, self.value, other.value)
 
 

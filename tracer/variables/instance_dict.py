@@ -11,11 +11,11 @@ from tracer.sources import AttrSource, InstanceDictSource
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, ConstantVariable, boolean
 from tracer.variables.lookups import is_data_descriptor, lookup
-from tracer.variables.mappings import DictVariable
+from tracer.variables.mappings import DictVariable, pairs_of
 from tracer.variables.objects import UserObjectVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 
 class InstanceDictVariable(VariableTracker):
@@ -127,7 +127,7 @@ class InstanceDictVariable(VariableTracker):
             self.set_item(tx, args[0], args[1])
             return NONE
         if name == "update":
-            for key, value in tx.pairs_of(args[0]) if args else ():
+            for key, value in pairs_of(tx, args[0]) if args else ():
                 self.set_item(tx, key, value)
             for name_, value in kwargs.items():
                 self.set_item(tx, ConstantVariable(name_), value)
@@ -150,6 +150,6 @@ class InstanceDictVariable(VariableTracker):
             return self.snapshot(tx).call_method(tx, name, args, kwargs)
         unsupported("unsupported-method", value="__dict__", name=name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load(self.owner)
         cg.load_attr("__dict__")

@@ -16,7 +16,7 @@ from tracer import _C
 from tracer.graph_breaks import unsupported
 from tracer.sources import AttrSource
 from tracer.sources.reading import field_index, is_a, type_dict
-from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker, is_exception
 from tracer.variables.callables import BoundMethodVariable, BuiltinMethodVariable, CallableVariable
 from tracer.variables.constant import ConstantVariable
 from tracer.variables.lookups import (
@@ -88,7 +88,7 @@ class InstanceVariable(VariableTracker):
         try:
             found = self.find_attr(tx, name)
         except ObservedException as raised:
-            if tx.is_exception(raised.value, AttributeError) and self._has_getattr():
+            if is_exception(raised.value, AttributeError) and self._has_getattr():
                 found = None
             else:
                 raise

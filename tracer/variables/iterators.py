@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
-from tracer.variables.base import ObservedException, VariableTracker, whole
+from tracer.variables.base import ObservedException, VariableTracker, is_exception, whole
 from tracer.variables.lookups import defines
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 
 MOST_ITEMS = 1_000_000
@@ -116,7 +116,7 @@ class ItemIterator(IteratorVariable):
         try:
             item = self.owner.get_item(tx, tx.literal(self.position))
         except ObservedException as raised:
-            if tx.is_exception(raised.value, (IndexError, StopIteration)):
+            if is_exception(raised.value, (IndexError, StopIteration)):
                 self.exhausted = True
                 return None
             raise
@@ -126,7 +126,7 @@ class ItemIterator(IteratorVariable):
     def children(self) -> Iterable[VariableTracker]:
         return (self.owner,)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.exhausted or self.step < 0:
             unsupported("cannot-reconstruct", value="an iterator over an object with __getitem__")
         cg.call_object(iter, lambda: cg.load(self.owner))
@@ -162,7 +162,7 @@ class SequenceIterator(IteratorVariable):
     def children(self) -> Iterable[VariableTracker]:
         return () if self.sequence is None else (whole(self.sequence),)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.sequence is None:
             cg.asm.emit("BUILD_LIST" if self._type is type(iter([])) else "BUILD_TUPLE", 0)
             cg.asm.emit("GET_ITER")
@@ -200,7 +200,7 @@ class ReversedIterator(IteratorVariable):
     def children(self) -> Iterable[VariableTracker]:
         return () if self.sequence is None else (whole(self.sequence),)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.sequence is None:
             opname = "BUILD_LIST" if self._type is type(reversed([])) else "BUILD_TUPLE"
             cg.call_object(reversed, lambda: cg.asm.emit(opname, 0))
@@ -210,7 +210,7 @@ class ReversedIterator(IteratorVariable):
         _set_state(cg, self.position - 1)
 
 
-def _set_state(cg: Any, state: int) -> None:
+def _set_state(cg: ValueCodegen, state: int) -> None:
     """iterator -> iterator, standing elsewhere"""
     cg.asm.emit("COPY", 1)
     cg.load_attr("__setstate__")
@@ -236,7 +236,7 @@ class EnumerateIterator(IteratorVariable):
     def children(self) -> Iterable[VariableTracker]:
         return (self.iterator,)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(enumerate, lambda: cg.load(self.iterator), lambda: cg.load_const(self.count))
 
 
@@ -271,7 +271,7 @@ class ZipIterator(IteratorVariable):
     def children(self) -> Iterable[VariableTracker]:
         return self.iterators
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         loads = [lambda it=it: cg.load(it) for it in self.iterators]
         cg.call_object(zip, *loads, **({"strict": lambda: cg.load_const(True)} if self.strict else {}))
 
@@ -290,7 +290,7 @@ class MapIterator(IteratorVariable):
     def children(self) -> Iterable[VariableTracker]:
         return (self.function, *self.iterators)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(map, *(lambda v=v: cg.load(v) for v in self.children()))
 
 
@@ -313,7 +313,7 @@ class FilterIterator(IteratorVariable):
     def children(self) -> Iterable[VariableTracker]:
         return (self.function, self.iterator)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(self.cls, lambda: cg.load(self.function), lambda: cg.load(self.iterator))
 
 
@@ -333,7 +333,7 @@ class SentinelIterator(IteratorVariable):
         try:
             item = self.function.call(tx, [], {})
         except ObservedException as raised:
-            if tx.is_exception(raised.value, StopIteration):
+            if is_exception(raised.value, StopIteration):
                 self.exhausted = True
                 return None
             raise
@@ -343,7 +343,7 @@ class SentinelIterator(IteratorVariable):
     def children(self) -> Iterable[VariableTracker]:
         return (self.function, self.sentinel)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.exhausted:
             unsupported("cannot-reconstruct", value="an exhausted iter(callable, sentinel)")
         cg.call_object(iter, lambda: cg.load(self.function), lambda: cg.load(self.sentinel))

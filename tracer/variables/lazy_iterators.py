@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE
@@ -12,12 +13,12 @@ from tracer.variables.iterators import FilterIterator, IteratorVariable, next_of
 from tracer.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 Value = VariableTracker
 
 
-def _empty(cg: Any) -> None:
+def _empty(cg: ValueCodegen) -> None:
     cg.asm.emit("BUILD_TUPLE", 0)
 
 
@@ -47,8 +48,8 @@ class ChainIterator(IteratorVariable):
     def children(self) -> Iterable[Value]:
         return [value for value in (self.sources, self.active) if value is not None]
 
-    def reconstruct(self, cg: Any) -> None:
-        rest = (lambda: _empty(cg)) if self.sources is None else (lambda: cg.load(self.sources))
+    def reconstruct(self, cg: ValueCodegen) -> None:
+        rest = functools.partial(_empty, cg) if self.sources is None else functools.partial(cg.load, self.sources)
         if self.active is None:
             cg.call_object(itertools.chain.from_iterable, rest)
             return
@@ -95,13 +96,13 @@ class SliceIterator(IteratorVariable):
     def children(self) -> Iterable[Value]:
         return () if self.iterator is None else (self.iterator,)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.iterator is None:
             cg.call_object(itertools.islice, lambda: _empty(cg), lambda: cg.load_const(0))
             return
         bounds = (self.following - self.taken, None if self.stop is None else self.stop - self.taken, self.step)
         loads = [lambda bound=bound: cg.load_const(bound) for bound in bounds]
-        cg.call_object(itertools.islice, lambda: cg.load(self.iterator), *loads)
+        cg.call_object(itertools.islice, functools.partial(cg.load, self.iterator), *loads)
 
 
 class CountIterator(IteratorVariable):
@@ -121,7 +122,7 @@ class CountIterator(IteratorVariable):
     def children(self) -> Iterable[Value]:
         return (self.current, self.step)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(itertools.count, lambda: cg.load(self.current), lambda: cg.load(self.step))
 
 
@@ -144,7 +145,7 @@ class RepeatIterator(IteratorVariable):
     def children(self) -> Iterable[Value]:
         return (self.item,)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         loads = [lambda: cg.load(self.item)]
         if self.left is not None:
             loads.append(lambda: cg.load_const(self.left))
@@ -177,10 +178,11 @@ class CycleIterator(IteratorVariable):
     def children(self) -> Iterable[Value]:
         return self.saved if self.iterator is None else (self.iterator, *self.saved)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.iterator is not None:
             saved = lambda: cg.build_sequence("BUILD_TUPLE", self.saved)  # noqa: E731
-            begun = lambda: cg.call_object(itertools.chain, saved, lambda: cg.load(self.iterator))  # noqa: E731
+            rest = functools.partial(cg.load, self.iterator)
+            begun = lambda: cg.call_object(itertools.chain, saved, rest)  # noqa: E731
             cg.call_object(skipped, lambda: cg.call_object(itertools.cycle, begun), lambda: cg.load_const(len(self.saved)))
             return
         items = [*self.saved[self.position :], *self.saved[: self.position]]
@@ -216,14 +218,14 @@ class AccumulateIterator(IteratorVariable):
     def children(self) -> Iterable[Value]:
         return [v for v in (self.iterator, self.function, self.initial, self.total) if v is not None]
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         loads = [lambda: cg.load(self.iterator), lambda: cg.load(self.function or NONE)]
-        named = {} if self.initial is None else {"initial": lambda: cg.load(self.initial)}
+        named = {} if self.initial is None else {"initial": functools.partial(cg.load, self.initial)}
         cg.call_object(itertools.accumulate, *loads, **named)
         if self.total is not None:
             cg.asm.emit("COPY", 1)
             cg.load_attr("__setstate__")
-            cg.call_top(lambda: cg.load(self.total))
+            cg.call_top(functools.partial(cg.load, self.total))
             cg.asm.emit("POP_TOP")
 
 
@@ -252,8 +254,8 @@ class ZipLongestIterator(IteratorVariable):
     def children(self) -> Iterable[Value]:
         return [*(iterator for iterator in self.iterators if iterator is not None), self.fill_value]
 
-    def reconstruct(self, cg: Any) -> None:
-        loads = [(lambda: _empty(cg)) if it is None else (lambda it=it: cg.load(it)) for it in self.iterators]
+    def reconstruct(self, cg: ValueCodegen) -> None:
+        loads = [functools.partial(_empty, cg) if it is None else functools.partial(cg.load, it) for it in self.iterators]
         cg.call_object(itertools.zip_longest, *loads, fillvalue=lambda: cg.load(self.fill_value))
 
 
@@ -287,7 +289,7 @@ class WhileIterator(IteratorVariable):
     def children(self) -> Iterable[Value]:
         return (self.predicate, self.iterator)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(self.cls, lambda: cg.load(self.predicate), lambda: cg.load(self.iterator))
         if self.decided:
             cg.asm.emit("COPY", 1)
@@ -312,7 +314,7 @@ class StarMapIterator(IteratorVariable):
     def children(self) -> Iterable[Value]:
         return (self.function, self.iterator)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(itertools.starmap, lambda: cg.load(self.function), lambda: cg.load(self.iterator))
 
 
@@ -333,7 +335,7 @@ class CompressIterator(IteratorVariable):
     def children(self) -> Iterable[Value]:
         return self.iterators
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(itertools.compress, *(lambda it=it: cg.load(it) for it in self.iterators))
 
 
@@ -365,15 +367,13 @@ class PairwiseIterator(IteratorVariable):
     def children(self) -> Iterable[Value]:
         return [value for value in (self.iterator, self.old) if value is not None]
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.old is None or self.iterator is None:
-            load = (lambda: _empty(cg)) if self.iterator is None else (lambda: cg.load(self.iterator))
+            load = functools.partial(_empty, cg) if self.iterator is None else functools.partial(cg.load, self.iterator)
             cg.call_object(itertools.pairwise, load)
             return
-        old = self.old
+        old, rest = self.old, functools.partial(cg.load, self.iterator)
         cg.call_object(
             itertools.pairwise,
-            lambda: cg.call_object(
-                itertools.chain, lambda: cg.build_sequence("BUILD_TUPLE", [old]), lambda: cg.load(self.iterator)
-            ),
+            lambda: cg.call_object(itertools.chain, lambda: cg.build_sequence("BUILD_TUPLE", [old]), rest),
         )

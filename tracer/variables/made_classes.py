@@ -30,7 +30,7 @@ from tracer.variables.tuples import TupleVariable
 from tracer.variables.type_forms import TypeFormVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 
 class StaticMethodVariable(VariableTracker):
@@ -56,7 +56,7 @@ class StaticMethodVariable(VariableTracker):
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         return self.function.call(tx, args, kwargs)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(self.cls, lambda: cg.load(self.function))
 
 
@@ -101,7 +101,7 @@ class PropertyVariable(VariableTracker):
             return super().call_method(tx, name, args, kwargs)
         return PropertyVariable({**self.parts, part: args[0]})
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(property, *[lambda part=part: cg.load(part) for part in self.parts.values()])
 
 
@@ -167,14 +167,14 @@ class MadeClassVariable(ClassVariable):
             if before.get(name, MISSING) is not value and id(value) not in tx.trace.stand_ins:
                 tx.trace.stand_ins[id(value)] = (value, part_of(tx, self, name, value))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if not self.steps:
             self._load_made(cg)
             return
         steps = tuple(self.steps)
         cg.call_object(done_to, lambda: self._load_made(cg), lambda: cg.load_object(steps))
 
-    def _load_made(self, cg: Any) -> None:
+    def _load_made(self, cg: ValueCodegen) -> None:
         cg.call_object(
             self.make,
             lambda: cg.load(self.metaclass),
@@ -183,13 +183,13 @@ class MadeClassVariable(ClassVariable):
             lambda: self._load_namespace(cg),
         )
 
-    def _load_namespace(self, cg: Any) -> None:
+    def _load_namespace(self, cg: ValueCodegen) -> None:
         for name, value in self.namespace.items():
             cg.load_const(name)
             cg.load(value)
         cg.asm.emit("BUILD_MAP", len(self.namespace))
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         for name, value in self.stored.items():
             loads = [functools.partial(cg.load, self), functools.partial(cg.load_const, name)]
             if value is not None:

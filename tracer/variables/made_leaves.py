@@ -22,7 +22,7 @@ from tracer.graph_breaks import unsupported
 from tracer.sources import DrawnTensorSource
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
     from tracer.variables.tensor import TensorVariable
 
 
@@ -32,7 +32,7 @@ class HeldLeaf(NamedTuple):
     number: int
     data: TensorVariable
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         load_filled(cg, self.number, self.data)
 
 
@@ -95,7 +95,7 @@ def _sizes_before_the_graph(tx: Tracer, fake: torch.Tensor) -> list[int | Comput
 # -- in the output code ------------------------------------------------------------------------------------------------
 
 
-def load_filled(cg: Any, number: int, data: TensorVariable) -> None:
+def load_filled(cg: ValueCodegen, number: int, data: TensorVariable) -> None:
     """-> the leaf, with its data"""
     cg.call_object(_filled, lambda: cg.load_drawn(number), lambda: cg.load_graph_output(data))
 

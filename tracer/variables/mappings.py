@@ -23,7 +23,7 @@ from tracer.variables.views import DictIterator
 
 if TYPE_CHECKING:
     from tracer.sources import Source
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 Pair = tuple[VariableTracker, Any]
 
@@ -315,7 +315,7 @@ class DictVariable(VariableTracker):
 
     # -- code ----------------------------------------------------------------------------------------------------
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.cls is dict and not cg.reaches_itself(self):
             self._build(cg)
         elif self.cls is collections.defaultdict:
@@ -323,7 +323,7 @@ class DictVariable(VariableTracker):
         else:
             cg.call_object(self.cls)
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         if self.entries and (self.cls is not dict or cg.reaches_itself(self)):
             cg.call_object(self._base().update, lambda: cg.load(self), lambda: self._build(cg))
             cg.asm.emit("POP_TOP")
@@ -336,19 +336,19 @@ class DictVariable(VariableTracker):
         deleted, stored = self._difference()
         return (*deleted, *(part for pair in stored for part in pair))
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: ValueCodegen) -> None:
         """Deletes the keys that are gone or stand elsewhere, then stores what is new, so that iterators that are alive
         see no more change than there was."""
         deleted, stored = self._difference()
         for key in deleted:
-            cg.call_object(self._base().__delitem__, lambda: cg.load(self), lambda key=key: cg.load(key))
+            cg.call_object(self._base().__delitem__, lambda: cg.load(self), functools.partial(cg.load, key))
             cg.asm.emit("POP_TOP")
         for key, value in stored:
             cg.call_object(
                 self._base().__setitem__,
                 lambda: cg.load(self),
-                lambda key=key: cg.load(key),
-                lambda value=value: cg.load(value),
+                functools.partial(cg.load, key),
+                functools.partial(cg.load, value),
             )
             cg.asm.emit("POP_TOP")
 
@@ -379,7 +379,7 @@ class DictVariable(VariableTracker):
         old, new = (self.original or {})[hashed], self.entries[hashed][0]
         return old is not new and old.is_constant() and new.is_constant() and type(old.constant()) is not type(new.constant())
 
-    def _build(self, cg: Any) -> None:
+    def _build(self, cg: ValueCodegen) -> None:
         cg.asm.emit("BUILD_MAP", 0)
         for key, value in self.entries.values():
             cg.load(key)
@@ -418,10 +418,10 @@ class MappingProxyVariable(DictVariable):
             return None
         return other.binary(tx, op, self.underlying, False) if reflected else self.underlying.binary(tx, op, other, False)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(types.MappingProxyType, lambda: cg.load(self.underlying))
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         pass
 
 

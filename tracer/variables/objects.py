@@ -5,6 +5,7 @@ How these and other attributes are found is in `instances`.
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import torch
 from tracer.graph_breaks import unsupported
 from tracer.sources.reading import is_a, is_heap_type
 from tracer.variables.answers import is_found, iterator_given, length_given, truth_given
-from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker, is_exception
 from tracer.variables.constant import UNARY_DUNDER, ConstantVariable, boolean
 from tracer.variables.instances import InstanceVariable
 from tracer.variables.lookups import lookup, storage_base
@@ -21,7 +22,7 @@ from tracer.variables.text import form
 from tracer.variables.tuples import TupleVariable
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Load, Tracer, ValueCodegen
 
 
 class UserObjectVariable(InstanceVariable):
@@ -166,7 +167,7 @@ class UserObjectVariable(InstanceVariable):
                 length_given(tx, length)
                 return iterator
         except ObservedException as raised:
-            if not tx.is_exception(raised.value, TypeError):
+            if not is_exception(raised.value, TypeError):
                 raise
         if self.special(tx, "__length_hint__") is not None:
             unsupported("unsupported-iteration", value=f"{self.describe()}, which has __length_hint__")
@@ -179,7 +180,7 @@ class UserObjectVariable(InstanceVariable):
         try:
             result = self.call_special(tx, "__next__")
         except ObservedException as raised:
-            if tx.is_exception(raised.value, StopIteration):
+            if is_exception(raised.value, StopIteration):
                 return None
             raise
         if result is None:
@@ -203,20 +204,20 @@ class UserObjectVariable(InstanceVariable):
 
     # -- code ----------------------------------------------------------------------------------------------------
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if isinstance(self.storage, VariableTracker) and issubclass(self.cls, tuple):
-            cg.call_object(tuple.__new__, lambda: cg.load_class(self.cls), lambda: cg.load(self.storage))
+            cg.call_object(tuple.__new__, lambda: cg.load_class(self.cls), functools.partial(cg.load, self.storage))
         else:
             solid = next(base for base in self.cls.__mro__ if not is_heap_type(base))  # whose __new__ is safe
-            loads = [lambda: cg.load_class(self.cls)]
+            loads: list[Load] = [lambda: cg.load_class(self.cls)]
             if isinstance(self.storage, ConstantVariable):
-                loads.append(lambda: cg.load(self.storage))
+                loads.append(functools.partial(cg.load, self.storage))
             cg.call_object(solid.__new__, *loads)
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         if self.storage is not None and not isinstance(self.storage, (ConstantVariable, TupleVariable)):
             cg.fill_storage(self, storage_base(self.cls))
         cg.store_attributes(self)
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: ValueCodegen) -> None:
         cg.store_attributes(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from torch import fx
 
     from tracer.sources import Source
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 DISABLED = torch._C._disabled_torch_function_impl
 _TORCH_CLASSES = (torch.Tensor, torch._C.TensorBase, torch.nn.Parameter, object)
@@ -83,15 +84,29 @@ class OverrideState:
                 unsupported("with-block", value="a mode that leaves other modes")
             self.modes.insert(before, mode)
 
-    def emit(self, cg: Any) -> None:
+    @contextlib.contextmanager
+    def without_arguments(self) -> Iterator[None]:
+        """torch._C.DisableTorchFunctionSubclass: within, the classes of arguments are not asked."""
+        before = self.disable(1)
+        try:
+            yield
+        finally:
+            self.disabled = before
+
+    def disable(self, level: int) -> int:
+        """Disables overrides up to `level`, at least. -> the level before"""
+        before, self.disabled = self.disabled, max(self.disabled, level)
+        return before
+
+    def emit(self, cg: ValueCodegen) -> None:
         """Emits code that brings overriding to where the program left it."""
         if self.modes or self.switches:
             cg.start_over = None
         for mode in self.modes:
-            cg.call_object(torch._C._push_on_torch_function_stack, lambda mode=mode: cg.load(mode))
+            cg.call_object(torch._C._push_on_torch_function_stack, functools.partial(cg.load, mode))
             cg.asm.pop()
         for switch in self.switches:
-            cg.call_object(switch.python_type().__enter__, lambda switch=switch: cg.load(switch))  # type: ignore[attr-defined]
+            cg.call_object(switch.python_type().__enter__, functools.partial(cg.load, switch))  # type: ignore[attr-defined]
             cg.asm.pop()
 
 
@@ -135,7 +150,7 @@ class TensorSubclassVariable(TensorVariable):
 
     __repr__ = describe
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(_instance, lambda: cg.load_graph_output(self), lambda: cg.load_class(self.cls))
 
     # -- what the subclass defines itself ----------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from tracer.variables.tensor import TensorVariable
 from tracer.variables.tensor_data import refuse_unlike_data
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 
 class MadeParameterVariable(TensorVariable):
@@ -86,7 +86,7 @@ class MadeParameterVariable(TensorVariable):
         """Whether a write to what was a leaf without gradients has made it a result of an operation."""
         return self.number is None and self.fake.requires_grad
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         number = self.number
         if self.has_lost_leaf:
             unsupported("mutation-of-input", break_step=self.held_from, value="a parameter that a write gives a history")

@@ -15,7 +15,7 @@ from tracer.variables.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
     from tracer.sources import Source
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 _PARTS = ("start", "stop", "step")
 LONGEST = 1_000_000  # steps of a range that tracing follows
@@ -72,7 +72,7 @@ class RangeIterator(IteratorVariable):
         self.left = self.left[1:]
         return ConstantVariable(item)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(iter, lambda: cg.load_const(self.left))
 
 
@@ -207,7 +207,7 @@ class RangeVariable(Bounds):
     def hash_key(self, tx: Tracer) -> Any:
         return self.concrete(tx)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(range, *(lambda part=part: cg.load(part) for part in self.parts))
 
 
@@ -262,7 +262,7 @@ class SliceVariable(Bounds):
             return tx.compare(op, tx.tuple_of(self.parts), tx.tuple_of(other.parts))
         return None
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         for part in self.parts:
             cg.load(part)
         cg.asm.emit("BUILD_SLICE", 3)

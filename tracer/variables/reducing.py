@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.sources import ModuleGlobalsSource
-from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker, is_exception
 from tracer.variables.constant import NONE
 from tracer.variables.lookups import defines, lookup
 from tracer.variables.mappings import DictVariable
@@ -69,7 +69,7 @@ def _slot_value(tx: Tracer, owner: UserObjectVariable, name: str) -> VariableTra
     try:
         return owner.get_attr(tx, name)
     except ObservedException as raised:
-        if not tx.is_exception(raised.value, AttributeError):
+        if not is_exception(raised.value, AttributeError):
             raise
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import functools
 import weakref
 from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from tracer.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
     from tracer.effects.log import Effects
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 
 class WeakReferenceVariable(VariableTracker):
@@ -42,9 +43,11 @@ class WeakReferenceVariable(VariableTracker):
     def is_one(self, tx: Tracer, other: WeakReferenceVariable) -> bool:
         """`self is other`, where at least one of the two is made."""
         if self.source is None and other.source is None:
+            assert self.target is not None and other.target is not None
             return tx.is_same(self.target, other.target)
         made = self if self.source is None else other
-        if made.target.source is not None:  # type: ignore[union-attr]  # the other may be what Python gives again
+        assert made.target is not None
+        if made.target.source is not None:  # the other may be what Python gives again
             unsupported("identity-of-a-value", left=self.describe(), right=other.describe())
         return False
 
@@ -68,9 +71,9 @@ class WeakReferenceVariable(VariableTracker):
             unsupported("unsupported-call", value="a weak reference to what the frame may have dropped")
         return self.target
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         assert self.target is not None
-        cg.call_object(weakref.ref, lambda: cg.load_weakly(self.target, self.made_at))
+        cg.call_object(weakref.ref, functools.partial(cg.load_weakly, self.target, self.made_at))
 
 
 def leads_to(effects: Effects, values: Iterable[Any], targets: Container[VariableTracker]) -> bool:

@@ -16,7 +16,7 @@ from tracer.variables.tuples import NamedTupleVariable, SizeVariable, TupleVaria
 
 if TYPE_CHECKING:
     from tracer.sources import Source
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 
 class ListVariable(SequenceVariable):
@@ -116,20 +116,20 @@ class ListVariable(SequenceVariable):
                 return self
         return None
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if cg.reaches_itself(self):
             cg.asm.emit("BUILD_LIST", 0)
         else:
             cg.build_sequence("BUILD_LIST", self._items)
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         if cg.reaches_itself(self):
             self.replay(cg)
 
     def replayed(self) -> Iterable[Item]:
         return self._held
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: ValueCodegen) -> None:
         """Makes the list that existed before the frame what this one is: self[:] = items"""
         if self._unread is not None:
             cg.call_object(list.extend, lambda: cg.load(self), lambda: cg.build_sequence("BUILD_LIST", self._held))

@@ -9,10 +9,13 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
+
+if TYPE_CHECKING:
+    from tracer.variables.protocol import ValueCodegen
 
 _OPERATORS = {"&": operator.and_, "|": operator.or_, "-": operator.sub, "^": operator.xor}
 _IN_PLACE = frozenset(
@@ -133,7 +136,7 @@ def _refuse(step: int) -> NoReturn:
 class Maker:
     """Emits the making of a set. What is an operand of several operations is made once."""
 
-    def __init__(self, cg: Any) -> None:
+    def __init__(self, cg: ValueCodegen) -> None:
         self._cg = cg
         self._operands: dict[Operand, str] = {}
 

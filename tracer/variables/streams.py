@@ -19,7 +19,7 @@ from tracer.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
     from tracer.sources import Source
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 _PAIRS: type = type(iter({}.items()))
 
@@ -42,7 +42,7 @@ class StreamVariable(IteratorVariable):
         return self.value
 
     def advance(self, tx: Tracer) -> VariableTracker | None:
-        trace: Any = tx.trace
+        trace = tx.trace
         container = trace.builder.known(iterated(self.value))
         if container in tx.effects.mutated or getattr(container, "storage", None) in tx.effects.mutated:
             unsupported("unsupported-iteration", value=self.describe())
@@ -62,7 +62,7 @@ class StreamVariable(IteratorVariable):
             return TupleVariable([tx.wrap(part, ItemSource(source, index)) for index, part in enumerate(item)])
         return tx.wrap(item, source)
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: ValueCodegen) -> None:
         _take(cg, self, self.ahead - self.through_others, self.exhausted and not self.exhausted_by_another)
 
 
@@ -79,7 +79,7 @@ class EnumerateStream(IteratorVariable):
         self.exhausted = False
 
     def advance(self, tx: Tracer) -> VariableTracker | None:
-        trace: Any = tx.trace
+        trace = tx.trace
         trace.enumerating += 1
         try:
             item = self.iterator.next(tx)
@@ -93,11 +93,11 @@ class EnumerateStream(IteratorVariable):
         count, self.count = self.count, tx.binary("+", self.count, ONE)
         return TupleVariable([count, item])
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: ValueCodegen) -> None:
         _take(cg, self, self.taken, self.exhausted)
 
 
-def _take(cg: Any, iterator: VariableTracker, count: int, exhaust: bool) -> None:
+def _take(cg: ValueCodegen, iterator: VariableTracker, count: int, exhaust: bool) -> None:
     if count or exhaust:
         cg.call_object(take_from, lambda: cg.load(iterator), lambda: cg.load_const(count), lambda: cg.load_const(exhaust))
         cg.asm.pop()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch import fx
 
     from tracer.sources import Source
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 _PYTHON_TYPE = {torch.SymInt: int, torch.SymBool: bool, torch.SymFloat: float}
 
@@ -149,7 +149,7 @@ class SymNodeVariable(VariableTracker):
         bool(self.example >= low)
         bool(self.example <= high)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_graph_output(self)
 
 

@@ -17,7 +17,7 @@ from tracer.graph.exchanged_data import is_exchanged_leaf
 from tracer.graph.fake_tensors import is_leaf, is_symbolic
 from tracer.graph.wrapper_fakes import WrapperFake
 from tracer.graph_breaks import unsupported
-from tracer.sources import GenericAttrSource
+from tracer.sources import GenericAttrSource, GradSource
 from tracer.sources.reading import is_a
 from tracer.variables.base import VariableTracker, invoke
 from tracer.variables.constant import BINARY, COMPARE, INPLACE, UNARY, UNARY_DUNDER, ConstantVariable, boolean
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tracer.sources import Source
     from tracer.variables.backward import Retained
     from tracer.variables.made_leaves import HeldLeaf
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 METADATA = frozenset(
     "dtype device layout ndim is_cuda is_cpu is_sparse is_quantized is_mkldnn is_meta is_mps is_xpu is_nested itemsize "
@@ -73,7 +73,7 @@ class TensorVariable(VariableTracker):
     def hash_key(self, tx: Tracer) -> Any:
         return self
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.held is not None:
             self.held.reconstruct(cg)
             return
@@ -429,7 +429,7 @@ class TensorMethodVariable(VariableTracker):
     def children(self) -> tuple[VariableTracker, ...]:
         return (self.owner,)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load(self.owner)
         cg.load_attr(self.name)
 
@@ -439,7 +439,7 @@ class TensorMethodVariable(VariableTracker):
 
 def _grad(tx: Tracer, self: TensorVariable) -> VariableTracker:
     if self.source is not None:
-        return tx.tensor_grad(self)
+        return tx.wrap(tx.output.inputs[self.source].real.grad, GradSource(self.source))
     if self.fake.is_leaf or is_exchanged_leaf(self.fake) or self.retained is not None:  # backward() would have stored a gradient
         return ConstantVariable(None)
     unsupported("unsupported-attribute", value=self.describe(), name="grad")

@@ -21,7 +21,7 @@ from tracer.variables.text import Rendered, form
 
 if TYPE_CHECKING:
     from tracer.sources import Source
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 
 class TupleVariable(SequenceVariable):
@@ -62,7 +62,7 @@ class TupleVariable(SequenceVariable):
     def multiplied(self, tx: Tracer, times: int) -> VariableTracker:
         return self if type(self) is TupleVariable and times == 1 else super().multiplied(tx, times)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.build_sequence("BUILD_TUPLE", self._items)
 
 
@@ -96,7 +96,7 @@ class SizeVariable(TupleVariable):
     def joined(self, items: list[VariableTracker]) -> VariableTracker:
         return SizeVariable(items)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(torch.Size, lambda: cg.build_sequence("BUILD_TUPLE", self._items))
 
 
@@ -187,7 +187,7 @@ class NamedTupleVariable(TupleVariable):
             return self.get_attr(tx, name).call(tx, args, kwargs)
         return super().call_method(tx, name, args, kwargs)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if hasattr(self.cls, "_make"):
             items = self._items
             cg.call_object(tuple.__new__, lambda: cg.load_class(self.cls), lambda: cg.build_sequence("BUILD_TUPLE", items))

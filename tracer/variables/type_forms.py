@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.graph_breaks import unsupported
 from tracer.sources import GenericAttrSource
 from tracer.sources.reading import is_heap_type
-from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker, is_exception
 from tracer.variables.callables import CallableVariable
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import ConstantVariable
@@ -21,7 +21,7 @@ from tracer.variables.sequences import ListVariable, TupleVariable
 
 if TYPE_CHECKING:
     from tracer.sources import Source
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 _TYPING_BASE: type = typing._Final
 FORM_TYPES: tuple[type, ...] = (types.GenericAlias, types.UnionType)
@@ -77,7 +77,7 @@ class TypeFormVariable(VariableTracker):
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         """list[int](...) makes a list"""
         origin = getattr(self.value, "__origin__", None)
-        if type(self.value) is types.GenericAlias and not is_heap_type(origin):  # type: ignore[arg-type]
+        if type(self.value) is types.GenericAlias and isinstance(origin, type) and not is_heap_type(origin):
             return tx.class_variable(origin).call(tx, args, kwargs)
         if type(self.value) is _ALIAS and isinstance(origin, type) and is_heap_type(origin):
             return self._instance(tx, tx.class_variable(origin), args, kwargs)
@@ -91,11 +91,11 @@ class TypeFormVariable(VariableTracker):
         try:
             made.set_attr(tx, "__orig_class__", self)
         except ObservedException as raised:
-            if not tx.is_exception(raised.value, AttributeError):
+            if not is_exception(raised.value, AttributeError):
                 raise
         return made
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_object(self.value)
 
 

@@ -19,7 +19,7 @@ from tracer.variables.tuples import TupleVariable
 
 if TYPE_CHECKING:
     from tracer.sources import Source
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 KINDS = ("keys", "values", "items")
 _ORDERED = collections.OrderedDict[Any, Any]()
@@ -132,10 +132,10 @@ class DictViewVariable(VariableTracker):
             return mine.call_method(tx, name, args, kwargs)
         unsupported("unsupported-method", value=self.describe(), name=name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         self.rebuild(cg, lambda: cg.load(whole(self.owner)))
 
-    def rebuild(self, cg: Any, load: Any = None) -> None:
+    def rebuild(self, cg: ValueCodegen, load: Any = None) -> None:
         """-> the view of what `load` loads, or of nothing, by the method of the built-in class"""
         bases = (collections.OrderedDict, types.MappingProxyType, dict)
         base = next(base for base in bases if issubclass(self.owner.cls, base))
@@ -200,7 +200,7 @@ class DictIterator(IteratorVariable):
     def children(self) -> Iterable[VariableTracker]:
         return (self.view,)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.exhausted:
             cg.call_object(_exhausted, lambda: self._fresh(cg))
             return
@@ -212,7 +212,7 @@ class DictIterator(IteratorVariable):
             fresh = lambda: self._fresh(cg, lambda: cg.load(whole(self.view.owner)))  # noqa: E731
             cg.call_object(skipped, fresh, lambda: cg.load_const(self.position))
 
-    def _fresh(self, cg: Any, load: Any = None) -> None:
+    def _fresh(self, cg: ValueCodegen, load: Any = None) -> None:
         cg.call_object(reversed if self.backwards else iter, lambda: self.view.rebuild(cg, load))
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torch import fx
 
     from tracer.sources import Source
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 # Questions about metadata, and what is an operation of the graph after all; others that have a model are left to CPython.
 _METHODS = frozenset(
@@ -88,7 +88,7 @@ class WrapperVariable(TensorSubclassVariable):
 
     __repr__ = describe
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         TensorVariable.reconstruct(self, cg)
 
     # -- attributes ------------------------------------------------------------------------------------------------------

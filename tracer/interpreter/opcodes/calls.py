@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
+from tracer.interpreter.calls import call_directly
 from tracer.interpreter.registry import handles
 from tracer.variables.base import NullVariable, VariableTracker
 from tracer.variables.lookups import defines
+from tracer.variables.mappings import pairs_of
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
@@ -32,7 +34,7 @@ def call(tx: Frame, inst: Instruction) -> None:
     if not isinstance(first, NullVariable):
         callee, values = first, [second, *values]
     positional = len(values) - len(names)
-    tx.push(tx.call(callee, values[:positional], dict(zip(names, values[positional:]))))
+    tx.push(call_directly(tx, callee, values[:positional], dict(zip(names, values[positional:]))))
 
 
 @handles("CALL_FUNCTION_EX")
@@ -41,7 +43,7 @@ def call_function_ex(tx: Frame, inst: Instruction) -> None:
     assert inst.arg is not None
     kwargs: dict[str, VariableTracker] = {}
     if inst.arg & 1:
-        for key, value in tx.pairs_of(tx.pop()):
+        for key, value in pairs_of(tx, tx.pop()):
             if not key.is_constant() or type(key.constant()) is not str:
                 unsupported("call-arguments", error="keywords must be strings")
             kwargs[key.constant()] = value
@@ -51,7 +53,7 @@ def call_function_ex(tx: Frame, inst: Instruction) -> None:
     args = arguments.collect(tx)
     callee = tx.pop()
     tx.pop()  # NULL
-    tx.push(tx.call(callee, args, kwargs))
+    tx.push(call_directly(tx, callee, args, kwargs))
 
 
 @handles("LOAD_ASSERTION_ERROR")

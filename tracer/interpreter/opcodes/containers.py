@@ -8,7 +8,7 @@ from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.registry import handles
 from tracer.library.class_checks import find_attr
-from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker, is_exception
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import NONE
 from tracer.variables.generators import GeneratorVariable
@@ -205,7 +205,7 @@ def unpacked(tx: Frame, value: VariableTracker, most: int | None = None) -> list
         iterator = value.iterate(tx)
     except ObservedException as raised:
         cls = value.python_type()
-        if tx.is_exception(raised.value, TypeError) and not (defines(cls, "__iter__") or defines(cls, "__getitem__")):
+        if is_exception(raised.value, TypeError) and not (defines(cls, "__iter__") or defines(cls, "__getitem__")):
             tx.raise_error(TypeError, f"cannot unpack non-iterable {cls.__name__} object")
         raise
     items: list[VariableTracker] = []

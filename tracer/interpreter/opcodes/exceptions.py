@@ -9,7 +9,7 @@ from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.opcodes.stack import drop_argument
 from tracer.interpreter.registry import handles
-from tracer.variables.base import ObservedException, VariableTracker
+from tracer.variables.base import ObservedException, VariableTracker, is_exception
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import boolean
 from tracer.variables.exception_groups import match_star, raised_behind_star
@@ -74,7 +74,7 @@ def check_exc_match(tx: Frame, inst: Instruction) -> None:
     for cls in classes:
         if not isinstance(cls, ClassVariable) or not issubclass(cls.value, BaseException):
             unsupported("exception-in-trace", error="an except clause with something else than a class")
-    tx.push(boolean(tx.is_exception(tx.stack[-1], tuple(cls.value for cls in classes))))
+    tx.push(boolean(is_exception(tx.stack[-1], tuple(cls.value for cls in classes))))
 
 
 @handles("RERAISE")

@@ -13,7 +13,7 @@ from tracer.variables.base import VariableTracker
 from tracer.variables.constant import NONE, ConstantVariable, boolean
 
 if TYPE_CHECKING:
-    from tracer.variables.protocol import Tracer
+    from tracer.variables.protocol import Tracer, ValueCodegen
 
 Value = VariableTracker
 
@@ -32,7 +32,7 @@ class DefaultGroupVariable(VariableTracker):
             return ConstantVariable(self.name)
         return super().get_attr(tx, name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(_default_group)
 
 

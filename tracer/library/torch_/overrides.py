@@ -81,7 +81,7 @@ def _default(tx: Tracer, cls: Value, func: Value, types: Value, args: Value = _N
     if not all(issubclass(cls.value, kind.identity()) for kind in types.unpack(tx)):
         return ConstantVariable(NotImplemented)
     named = {} if kwargs is NONE or not kwargs.truth(tx) else {k.constant(): v for k, v in kwargs.pairs(tx)}  # type: ignore[attr-defined]
-    with tx.without_overrides():
+    with tx.trace.overrides.without_arguments():
         result: Value = func.call(tx, args.unpack(tx), named)
         if func.identity() in get_default_nowrap_functions():
             return result
@@ -126,7 +126,7 @@ def _new(tx: Tracer, cls: Value, *args: Value) -> Value:
 def _make_subclass(tx: Tracer, cls: Value, data: Value, require_grad: Value = FALSE) -> Value:
     if not isinstance(data, TensorVariable) or not isinstance(cls, ClassVariable) or require_grad.truth(tx):
         unsupported("tensor-subclass", cls=cls.describe(), source="_make_subclass")
-    with tx.without_overrides():
+    with tx.trace.overrides.without_arguments():
         detached = data.call_method(tx, "detach", [], {})
     return as_subclass(tx, detached, cls.value)  # type: ignore[arg-type]
 

@@ -1,0 +1,87 @@
+"""How values of Python become tracked ones, and how one family of tracked values makes another that it may not import."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import Any
+
+from tracer.graph.array_twins import numpy_dtype
+from tracer.library.registry import is_own_guard
+from tracer.sources import Source
+from tracer.variables.arrays import NdarrayVariable
+from tracer.variables.base import VariableTracker
+from tracer.variables.callables import BuiltinMethodVariable
+from tracer.variables.classes import ClassVariable
+from tracer.variables.enums import members
+from tracer.variables.instance_dict import InstanceDictVariable
+from tracer.variables.iterators import ItemIterator, SequenceIterator
+from tracer.variables.literals import from_python
+from tracer.variables.mappings import DictVariable, entries_are_copied
+from tracer.variables.objects import UserObjectVariable
+from tracer.variables.protocol import Tracer
+from tracer.variables.sequences import TupleVariable
+from tracer.variables.tensor import TensorVariable
+
+
+def wrap(tx: Tracer, value: Any, source: Source) -> VariableTracker:
+    return tx.trace.builder(tx, value, source)
+
+
+def guard(tx: Tracer, guard: Any) -> None:
+    if not (tx.is_polyfill and is_own_guard(guard)):
+        tx.trace.guard(guard)
+
+
+def literal(tx: Tracer, value: Any) -> VariableTracker:
+    return from_python(value)
+
+
+def new_dict(tx: Tracer, items: dict[str, VariableTracker]) -> DictVariable:
+    return DictVariable({key: (from_python(key), value) for key, value in items.items()})
+
+
+def tuple_of(tx: Tracer, items: Iterable[VariableTracker]) -> TupleVariable:
+    return TupleVariable(items)
+
+
+def array_of(tx: Tracer, tensor: TensorVariable) -> VariableTracker:
+    """The array that shares a tensor's memory."""
+    numpy_dtype(tensor.fake.dtype)
+    return NdarrayVariable(tensor)
+
+
+def as_mapping(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTracker, VariableTracker]] | None:
+    """The pairs of something with `keys()`, None for other values."""
+    if isinstance(value, UserObjectVariable) and isinstance(value.storage, DictVariable):
+        if entries_are_copied(value.cls):
+            return value.storage.pairs(tx)
+    if isinstance(value, UserObjectVariable) and value.special(tx, "keys") is not None:
+        keys = value.call_special(tx, "keys")
+        assert keys is not None
+        return [(key, value.get_item(tx, key)) for key in keys.unpack(tx)]
+    if value.python_type() is dict:
+        return value.call_method(tx, "copy", [], {}).pairs(tx)  # type: ignore[attr-defined]
+    return None
+
+
+def getitem_iterator(tx: Tracer, value: VariableTracker) -> VariableTracker:
+    return ItemIterator(value)
+
+
+def class_tuple(tx: Tracer, of: ClassVariable, classes: tuple[type, ...]) -> TupleVariable:
+    return TupleVariable([tx.class_variable(cls) for cls in classes])
+
+
+def iterate_class(tx: Tracer, cls: ClassVariable) -> SequenceIterator:
+    if isinstance(cls.value, enum.EnumMeta):
+        return SequenceIterator(TupleVariable(members(tx, cls.value)))
+    tx.raise_error(TypeError, f"{type(cls.value).__name__!r} object is not iterable")
+
+
+def instance_dict(tx: Tracer, owner: VariableTracker, value: Any) -> InstanceDictVariable:
+    return InstanceDictVariable(owner, value)
+
+
+def bound_builtin_method(tx: Tracer, owner: VariableTracker, name: str) -> VariableTracker:
+    return BuiltinMethodVariable(owner, name)
