@@ -90,7 +90,7 @@ def _divide_by_nonzero(algebra: Algebra, p: IntExpr) -> IntExpr | None:
 
 def _may_be_zero(algebra: Algebra, index: int) -> bool:
     low, high = algebra.facts.atom_range(index)
-    return low <= 0 <= high
+    return bool(low <= 0 <= high)
 
 
 def _common(algebra: Algebra, p: IntExpr) -> Monomial:

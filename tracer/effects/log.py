@@ -5,6 +5,7 @@ No user object is touched while tracing; the log is replayed once, by the cached
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -37,6 +38,15 @@ class Effects:
         self.draws: list[Draw] = []  # in order
         self.kept = Kept()
         self.observer: Callable[[VariableTracker | None], None] | None = None  # is told of a change before it happens
+
+    @contextlib.contextmanager
+    def observed_by(self, observer: Callable[[VariableTracker | None], None]) -> Iterator[None]:
+        """Within, `observer` is told of each change before it happens: of what, or None for a global or a deferred call."""
+        outer, self.observer = self.observer, observer
+        try:
+            yield
+        finally:
+            self.observer = outer
 
     def mutate(self, target: VariableTracker) -> None:
         """`target`'s contents are about to change."""

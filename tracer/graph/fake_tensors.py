@@ -36,15 +36,21 @@ from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 class FakeWorld:
     """The symbols, the fake tensors and the operators of one trace."""
 
-    def __init__(self, env: ShapeEnv | None = None, **options: Any) -> None:
+    def __init__(self, env: ShapeEnv | None = None, *, asks_layout: bool = False, **options: Any) -> None:
+        """`options` are those of a new ShapeEnv."""
         self.env = ShapeEnv(**options) if env is None else env
         self.torch_env = TorchShapeEnv(self.env)
-        self.fake_mode = FakeMode(self.torch_env)
+        self.fake_mode = FakeMode(self.torch_env, asks_layout)
         self.operations = OperationCache(self.fake_mode)
         self._memory = RealMemory()
         self._around: tuple[Any, Any] | None = None  # what the thread includes and excludes around the operation that runs
         self._below: Any = None  # what operations exclude besides, where the dispatcher called the tracer
         self._rules: dict[Any, Callable[..., Any]] = {}  # what runs on fakes in place of a function
+
+    def close(self) -> None:
+        """The trace has ended: lets go of whoever knows the program's present line."""
+        self.env.where = _nowhere
+        self.fake_mode.answer_wrappers_with(None)
 
     # -- inputs --------------------------------------------------------------------------------------------------
 
@@ -334,3 +340,7 @@ def _collect(value: Any, into: list[Any]) -> None:
                 _collect(item, into)
     elif isinstance(value, dict):
         _collect(list(value.values()), into)
+
+
+def _nowhere() -> None:
+    return None

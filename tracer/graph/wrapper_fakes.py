@@ -83,7 +83,7 @@ def wrapper_fake(mode: FakeMode, cls: type, sizes: Sequence[Any], **metadata: An
     """`metadata` as `torch.Tensor._make_wrapper_subclass` takes them."""
     made = torch.Tensor._make_wrapper_subclass(WrapperFake, sizes, **metadata)
     made.wrapper, made.fake_mode = cls, mode
-    mode.met_wrapper = True
+    mode.note_wrapper()
     return made
 
 

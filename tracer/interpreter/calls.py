@@ -93,7 +93,7 @@ def call_library(
     """A call of something without Python code of its own."""
     function = callee.value
     if _is_of_torch(function):
-        tx.trace.torch_calls += 1
+        tx.trace.count_torch_call()
     if user_marks.is_disallowed(function):
         unsupported("disallowed-in-graph", function=name_of(function))
     if user_marks.has_constant_result(function):

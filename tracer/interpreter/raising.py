@@ -68,7 +68,8 @@ def handled_exception(tx: Tracer) -> VariableTracker | None:
     """sys.exception()"""
     handled = tx.trace.handled
     if isinstance(handled, HandledOutsideVariable):
-        handled = tx.trace.handled = handled.realize(tx)
+        handled = handled.realize(tx)
+        tx.trace.handle(handled)
     return None if handled.is_constant() else handled
 
 

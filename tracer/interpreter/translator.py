@@ -172,7 +172,7 @@ class InstructionTranslator:
         """Runs until the frame returns (or, for a generator, yields) and gives the value. `thrown` is raised where the
         frame stands."""
         trace = self.trace
-        outer, trace.frame = trace.frame, self
+        outer = trace.enter(self)
         handlers = _handlers()
         instructions = self.program.instructions
         break_at = trace.break_at
@@ -182,8 +182,8 @@ class InstructionTranslator:
         while True:
             inst = self.inst = instructions[self.pc]
             self.pc += 1
-            trace.steps = self.step = trace.steps + 1
-            if self.step == break_at:
+            self.step = step = trace.next_step()
+            if step == break_at:
                 raise BreakHere(self)
             if log_steps:
                 self._log_step(inst)
@@ -192,10 +192,10 @@ class InstructionTranslator:
                     break
             except ObservedException as raised:
                 forget_frames(raised)
-                trace.frame = self
+                trace.enter(self)
                 self.unwind(raised)
         self.left_at.index = self.inst.index
-        trace.frame = outer
+        trace.enter(outer)
         assert self.result is not None
         return self.result
 
@@ -211,7 +211,7 @@ class InstructionTranslator:
         standing = self.left_at.index = self._standing()
         handler = self.inst.handler
         if handler is None:
-            self.trace.frame = self.parent
+            self.trace.enter(self.parent)
             raise raised
         del self.stack[handler.depth :]
         if handler.lasti:

@@ -37,15 +37,14 @@ if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
 
-def dispatched(trace: Trace, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: list[WrapperFake]) -> Any:
+def dispatched(tx: Tracer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: list[WrapperFake]) -> Any:
     """What `func` gives on fakes, some of which (`met`) are of wrappers."""
     name = f"{met[0].wrapper.__qualname__}.__torch_dispatch__ of {func}"
     if not isinstance(func, torch._ops.OpOverload):
         unsupported("tensor-subclass", cls=met[0].wrapper.__qualname__, source=f"{func}")
+    trace = tx.trace
     mode = trace.output.world.fake_mode
     written = len(mode.writes)
-    tx = trace.frame
-    assert tx is not None
     try:
         refuse_pending_changes(trace, name)
         with trace.output.world.called_back(), looked_at(tx, name, met):
@@ -54,7 +53,7 @@ def dispatched(trace: Trace, func: Any, args: tuple[Any, ...], kwargs: dict[str,
         mode.note_may_fail()  # code of the program may raise whatever it likes
         return result
     except BaseException as error:
-        trace.output.failure_in_dispatch = error  # C++ may make another of it
+        trace.output.note_failure_in_dispatch(error)
         raise
 
 
@@ -100,23 +99,17 @@ def looked_at(tx: Tracer, name: str, wrappers: Sequence[WrapperFake] = ()) -> It
     """Within, code of the program is traced that the graph will run as a whole: what it records is dropped, and it may change
     nothing but tensors."""
     trace = tx.trace
-    output, operations, env = trace.output, trace.output.world.operations, trace.output.world.env
+    output, env = trace.output, trace.output.world.env
     _refuse_surroundings(trace, name, wrappers)
-    before = trace.frame, trace.handled, trace.steps, trace.break_at, output.traces_wrapper, operations.bypassed
     asserts, leaves, asked = len(env.runtime_asserts), len(output.own_leaves), len(trace.effects.kept.calls)
-    draws, overriding = len(trace.effects.draws), trace.overrides.refused
-    trace.break_at = None
-    output.traces_wrapper = operations.bypassed = True
-    trace.overrides.refused = overriding or trace.overrides.disabled == 0
+    draws = len(trace.effects.draws)
     try:
-        with recording(tx, name, writable=None) as part:
-            yield
+        with trace.aside(), output.tracing_wrapper(), trace.overrides.refusing():
+            with recording(tx, name, writable=None) as part:
+                yield
     except Unsupported as error:
         error.break_step = None  # the whole operation is left to CPython
         raise
-    finally:
-        trace.frame, trace.handled, trace.steps, trace.break_at, output.traces_wrapper, operations.bypassed = before
-        trace.overrides.refused = overriding
     if len(env.runtime_asserts) > asserts or len(trace.effects.kept.calls) > asked or len(trace.effects.draws) > draws:
         unsupported("effect-in-subgraph", name=name, value="it assumes something of data, or does more than compute")
     _keep_parts(trace, part, name)

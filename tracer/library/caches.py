@@ -114,11 +114,8 @@ def _changes_noted(effects: Effects) -> Iterator[list[Any]]:
         if outer is not None:
             outer(target)
 
-    effects.observer = note
-    try:
+    with effects.observed_by(note):
         yield changes
-    finally:
-        effects.observer = outer
 
 
 def _is_arithmetic(node: Any) -> bool:

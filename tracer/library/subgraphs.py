@@ -147,16 +147,14 @@ def recording(
     frames or `holders` lead to, break the graph; so do writes to tensors, but to what is in the memory of `writable` (None: of
     any)."""
     part = Part(tx)
-    effects, before, state = tx.effects, tx.effects.observer, read_state()
-    effects.observer = part.observe
+    before, state = tx.effects.observer, read_state()
     mode = tx.output.world.fake_mode
     written = len(mode.writes)
     try:
-        yield part
+        with tx.effects.observed_by(part.observe):
+            yield part
     except ObservedException:
         unsupported("effect-in-subgraph", name=what, value="it raises")
-    finally:
-        effects.observer = before
     if before is not None:
         for target in part.changed:
             before(target)

@@ -30,7 +30,7 @@ from tracer.variables.lookups import rely_on_bases, storage_base
 from tracer.variables.mappings import MappingProxyVariable
 from tracer.variables.modules import PythonModuleVariable
 from tracer.variables.opaque import OpaqueVariable
-from tracer.variables.overrides import TensorSubclassVariable, is_traceable_subclass, overrides_functions
+from tracer.variables.overrides import TensorSubclassVariable, is_traceable_subclass
 from tracer.variables.patterns import PATTERN_TYPES, PatternVariable
 from tracer.variables.sequences import RangeVariable, SliceVariable
 from tracer.variables.symbolic import SymNodeVariable
@@ -248,14 +248,14 @@ def _tensor(builder: VariableBuilder, tx: Tracer, value: torch.Tensor, source: S
     cls = type(value)
     plain = cls in (torch.Tensor, torch.nn.Parameter)
     if not plain and is_wrapper(value):
-        builder.trace.overrides.met_subclass |= overrides_functions(cls)
+        builder.trace.overrides.note_class(cls)
         with torch._C.DisableTorchFunctionSubclass():
             return _plain_tensor(builder, value, source, WrapperVariable)
     if not (plain or is_traceable_subclass(cls)) or not _is_strided(value):
         return opaque(builder, value, source)
     if plain:
         return _plain_tensor(builder, value, source, TensorVariable)
-    builder.trace.overrides.met_subclass = True
+    builder.trace.overrides.note_subclass()
     with torch._C.DisableTorchFunctionSubclass():
         return _plain_tensor(builder, value, source, TensorSubclassVariable)
 

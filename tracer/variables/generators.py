@@ -68,7 +68,7 @@ class GeneratorVariable(IteratorVariable):
         trace = tx.trace
         handled_outside = trace.handled
         if self.handled is not None:
-            trace.handled = self.handled
+            trace.handle(self.handled)
             if thrown is not None:
                 tx.link_to_handled(thrown.value)
         try:
@@ -81,7 +81,7 @@ class GeneratorVariable(IteratorVariable):
             raise
         finally:
             self.running = False
-            trace.handled = handled_outside
+            trace.handle(handled_outside)
         if frame.yielded:
             return value, NONE
         self.finished = True

@@ -45,6 +45,27 @@ class OverrideState:
         self.disabled = _level()
         self.switches: list[VariableTracker] = []  # that the traced program is within
 
+    def note_subclass(self) -> None:
+        """A tensor of a subclass exists whose operations may be overridden."""
+        self.met_subclass = True
+
+    def note_class(self, cls: type) -> None:
+        """As `note_subclass`, of a class that has its own `__torch_dispatch__`, and may override functions, too."""
+        self.met_subclass |= overrides_functions(cls)
+
+    @contextlib.contextmanager
+    def refusing(self) -> Iterator[None]:
+        """Within, code is traced that the graph runs, where the overrides that are switched on here are off."""
+        before, self.refused = self.refused, self.refused or self.disabled == 0
+        try:
+            yield
+        finally:
+            self.refused = before
+
+    def restore(self, level: int) -> None:
+        """Overrides are disabled up to `level`."""
+        self.disabled = level
+
     @property
     def active(self) -> bool:
         return self.met_subclass or bool(self.modes)
@@ -320,5 +341,5 @@ def as_subclass(tx: Tracer, tensor: TensorVariable, cls: type) -> VariableTracke
     plain.node.meta["another_object"] = True  # the output code makes it
     made = TensorSubclassVariable(plain.node, plain.fake, None, cls)
     tx.output.track(plain.fake, made)
-    tx.trace.overrides.met_subclass = True
+    tx.trace.overrides.note_subclass()
     return made

@@ -80,11 +80,8 @@ class EnumerateStream(IteratorVariable):
 
     def advance(self, tx: Tracer) -> VariableTracker | None:
         trace = tx.trace
-        trace.enumerating += 1
-        try:
+        with trace.taking_item():
             item = self.iterator.next(tx)
-        finally:
-            trace.enumerating -= 1
         if item is None:
             self.exhausted = trace.enumerating == 0
             return None

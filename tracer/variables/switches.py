@@ -39,7 +39,8 @@ class OverrideSwitchVariable(VariableTracker):
         elif name == "__exit__" and state.switches and state.switches[-1] is self:
             tx.output.refuse_on_trial()
             assert self._before is not None
-            state.disabled, self._before = self._before, None
+            state.restore(self._before)
+            self._before = None
             state.switches.pop()
         else:
             unsupported("with-block", value=self.cls.__qualname__)

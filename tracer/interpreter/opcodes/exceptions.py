@@ -52,7 +52,7 @@ def push_exc_info(tx: Frame, inst: Instruction) -> None:
     handled = tx.trace.handled
     tx.push(HandledBefore(None if handled is tx.handled_outside else handled, value))
     tx.push(value)
-    tx.trace.handled = value
+    tx.trace.handle(value)
 
 
 @handles("POP_EXCEPT")
@@ -63,7 +63,7 @@ def pop_except(tx: Frame, inst: Instruction) -> None:
     outside = tx.handled_outside if before.value is None else before.value
     assert outside is not None
     drop_argument(tx, tx.trace.handled, "the exception that was handled")
-    tx.trace.handled = outside
+    tx.trace.handle(outside)
 
 
 @handles("CHECK_EXC_MATCH")
@@ -101,7 +101,7 @@ def _handle_instead(tx: Frame, match: VariableTracker) -> None:
     before = tx.stack[index]
     assert isinstance(before, HandledBefore)
     tx.stack[index] = HandledBefore(before.value, match)
-    tx.trace.handled = match
+    tx.trace.handle(match)
 
 
 @handles("PREP_RERAISE_STAR")

@@ -33,7 +33,7 @@ def jump_backward(tx: Frame, inst: Instruction) -> None:
 
 def _once_more(tx: Frame) -> None:
     """A loop goes round again: a trace has an end all the same."""
-    tx.trace.output.check_time()
+    tx.trace.check_time()
     if tx.trace.steps > config.max_trace_instructions:
         unsupported("trace-too-long", value=config.max_trace_instructions)
 

@@ -203,7 +203,7 @@ def _kind(fake: torch.Tensor) -> tuple[Any, ...]:
 def _cond(tx: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Value) -> Value:
     if isinstance(pred, TensorVariable):
         return _both_branches(tx, pred, true_fn, false_fn, operands.unpack(tx))
-    if not _is_open(pred) or not tx.trace.keeps_branches:
+    if not _is_open(pred) or not tx.trace.options.keeps_branches:
         return (true_fn if pred.truth(tx) else false_fn).call(tx, operands.unpack(tx), {})
     try:
         return _both_branches(tx, pred, true_fn, false_fn, operands.unpack(tx))
@@ -264,7 +264,7 @@ def _carried(call: HigherOrderCall, value: Value) -> _Argument:
         return call.argument(value.fake)
     if value.python_type() is not int or not is_number(value):
         call.refuse("it is called with something else than tensors and ints")
-    if call.tx.output.loops_carry_only_tensors:
+    if call.tx.output.options.loops_carry_only_tensors:
         call.refuse("it is called with an int, which the backend cannot compile")
     return call.number()
 

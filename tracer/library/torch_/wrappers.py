@@ -14,7 +14,6 @@ from tracer.library.registry import models
 from tracer.library.structures import containers_of, example_of_leaf, fakes_of, tracked
 from tracer.variables.base import VariableTracker
 from tracer.variables.classes import ClassVariable
-from tracer.variables.overrides import overrides_functions
 from tracer.variables.sequences import SequenceVariable
 from tracer.variables.tensor import TensorVariable
 from tracer.variables.wrappers import WrapperVariable, is_wrapper_class
@@ -43,7 +42,7 @@ def _make_wrapper_subclass(tx: Tracer, cls: Value, size: Value, *args: Value, **
     made = WrapperVariable(node, fake, None, cls.value)
     tx.output.track(fake, made)
     tx.effects.mutate(made)
-    tx.trace.overrides.met_subclass |= overrides_functions(cls.value)
+    tx.trace.overrides.note_class(cls.value)
     return made
 
 
