@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 ARTIFACTS: dict[str, str] = {
     "graph": "each graph as a table of its nodes",
@@ -143,7 +143,7 @@ class _ToStderr(logging.StreamHandler):
         logging.Handler.__init__(self)
 
     @property
-    def stream(self):
+    def stream(self) -> TextIO:
         return sys.stderr
 
     def filter(self, record: logging.LogRecord) -> bool:

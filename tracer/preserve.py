@@ -135,7 +135,8 @@ def _no_saved_tensor_hooks() -> contextlib.AbstractContextManager[Any]:
     """The user's hooks on what autograd saves are not to see fakes."""
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is None:
         return contextlib.nullcontext()
-    return torch.autograd.graph.saved_tensors_hooks(_itself, _itself)
+    found: contextlib.AbstractContextManager[Any] = torch.autograd.graph.saved_tensors_hooks(_itself, _itself)
+    return found
 
 
 def _itself(tensor: torch.Tensor) -> torch.Tensor:

@@ -269,4 +269,5 @@ def _out_of_dynamo() -> Callable[..., Any]:
     def call(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return method(*args, **kwargs)
 
-    return torch.compiler.disable(call)
+    found: Callable[..., Any] = torch.compiler.disable(call)
+    return found

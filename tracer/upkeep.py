@@ -91,7 +91,7 @@ def _bound(region: Any, entries: list[_C.Entry], room: int) -> None:
 def has_room(region: Any, entries: list[_C.Entry]) -> bool:
     """Whether one more entry may be made: beyond a capacity if another one may go, else up to the recompile limit."""
     if region.capacity is None:
-        return len(entries) < region.limit()
+        return bool(len(entries) < region.limit())
     return len(entries) < region.capacity or not all(entry.guarded_code.pinned for entry in entries)
 
 

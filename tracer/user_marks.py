@@ -133,7 +133,7 @@ def is_opaque(function: object) -> bool:
 
 def is_allowed(function: object) -> bool:
     """Whether a call of the function is to be one node of the graph."""
-    return graph_policy.get(function) == "allow"
+    return bool(graph_policy.get(function) == "allow")
 
 
 def is_disallowed(function: object) -> bool:
@@ -143,7 +143,7 @@ def is_disallowed(function: object) -> bool:
 
 def is_forbidden(function: object) -> bool:
     """Is an error where it is traced."""
-    return graph_policy.get(function) == "forbid"
+    return bool(graph_policy.get(function) == "forbid")
 
 
 def has_constant_result(function: object) -> bool:

@@ -112,7 +112,8 @@ def _rebind(partial: functools.partial[Any], function: Any) -> functools.partial
 
 def _pickled_as_functions_are(dispatcher: Dispatcher) -> str:
     """By name; copies are the object itself."""
-    return dispatcher.__qualname__
+    text: str = dispatcher.__qualname__
+    return text
 
 
 copyreg.pickle(Dispatcher, _pickled_as_functions_are)

@@ -71,7 +71,8 @@ def explain(fn: Callable[..., Any]) -> Callable[..., ExplainOutput]:
 
         def keep(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
             output.graphs.append(gm)
-            return gm.forward
+            found: Callable[..., Any] = gm.forward
+            return found
 
         setattr(keep, RUNS_AS_WRITTEN, True)
         hooks: dict[str, Callable[..., Any]] = {

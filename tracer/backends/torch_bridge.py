@@ -96,7 +96,8 @@ def _run_as_written(gm: fx.GraphModule, error: Exception) -> Callable[..., Any]:
         log.debug(text)
     else:
         warnings.warn(text, stacklevel=levels_to_the_user())
-    return gm.forward
+    found: Callable[..., Any] = gm.forward
+    return found
 
 
 def on_torch_values(rewrite: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.GraphModule, example_inputs: list[Any]) -> Any:
@@ -177,7 +178,8 @@ class BridgeShapeEnv(ShapeEnv):
     def _generate_unique_id(self, source_name: str) -> int:
         named = re.fullmatch("[a-z]+([0-9]+)", source_name)
         if named is None or int(named[1]) in self.unique_ids:  # a symbol that the compiler makes for itself
-            return super()._generate_unique_id(source_name)
+            number: int = super()._generate_unique_id(source_name)
+            return number
         self.unique_ids.add(int(named[1]))
         return int(named[1])
 
@@ -438,7 +440,8 @@ def _own_env(values: Iterable[Any]) -> OwnShapeEnv | None:
         numbers = (*value.size(), *_layout_numbers(value)) if isinstance(value, torch.Tensor) else (value,)
         for number in numbers:
             if isinstance(number, SYM_TYPES):
-                return number.node.shape_env.env
+                found: OwnShapeEnv | None = number.node.shape_env.env
+                return found
     return None
 
 

@@ -259,7 +259,8 @@ class Assembler:
         skipped = len(layout.ops) - len(self._ops)
         self.emitted = [index - skipped for index, depth in enumerate(depths) if depth is not None]
         code = listing.to_code(stacksize=max(deepest, 1), compute_exception_stack_depths=False)
-        return code.replace(co_consts=tuple(const.value for const in code.co_consts))
+        found: CodeType = code.replace(co_consts=tuple(const.value for const in code.co_consts))
+        return found
 
     def _lay_out(self, cellvars: tuple[str, ...], freevars: tuple[str, ...], firstlineno: int) -> _Layout:
         start = InstrLocation(firstlineno, None, None, None)

@@ -64,7 +64,8 @@ def resume_code(
     key = index, stack, locals, exc_handled
     if key not in made:
         made[key] = _assemble(code, whole, index, stack, locals, exc_handled)
-    return made[key]
+    found: CodeType = made[key]
+    return found
 
 
 def suspended_generator(code: CodeType, index: int, stack: tuple[StackEntry, ...], locals: tuple[str, ...]) -> CodeType:
@@ -78,7 +79,8 @@ def suspended_generator(code: CodeType, index: int, stack: tuple[StackEntry, ...
     key = index, stack, locals
     if key not in made:
         made[key] = _assemble(code, whole, index, stack, locals, (), generator=True)
-    return made[key]
+    found: CodeType = made[key]
+    return found
 
 
 def _assemble(

@@ -94,7 +94,8 @@ class CallKey:
 
 def dispatch_keys(tensor: torch.Tensor) -> int:
     """Conj, neg, quantized, inference and autograd state in one number."""
-    return torch._C._dispatch_keys(tensor).raw_repr()
+    number: int = torch._C._dispatch_keys(tensor).raw_repr()
+    return number
 
 
 def symbols_of(env: TorchShapeEnv, tensor: torch.Tensor) -> set[Symbol]:

@@ -266,7 +266,8 @@ def _excluding(keys: Any) -> contextlib.AbstractContextManager[Any]:
     if keys is None:
         return contextlib.nullcontext()
     include, exclude = dispatch_state()
-    return torch._C._ForceDispatchKeyGuard(include, exclude | keys)
+    found: contextlib.AbstractContextManager[Any] = torch._C._ForceDispatchKeyGuard(include, exclude | keys)
+    return found
 
 
 def dispatch_state() -> tuple[Any, Any]:
@@ -289,7 +290,8 @@ def mark_as_parameter(fake: torch.Tensor) -> None:
 def is_leaf(fake: torch.Tensor) -> bool | None:
     """None where autograd refuses to say: of a view made in no_grad whose base was written to since."""
     try:
-        return fake.is_leaf
+        found: bool | None = fake.is_leaf
+        return found
     except RuntimeError:
         return None
 
@@ -298,7 +300,8 @@ def storage_of(tensor: torch.Tensor) -> int:
     """What tells storages apart; transforms of torch.func wrap tensors that have one."""
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
-    return tensor.untyped_storage()._cdata
+    number: int = tensor.untyped_storage()._cdata
+    return number
 
 
 def is_symbolic(value: Any) -> bool:

@@ -63,7 +63,8 @@ class Call:
         return self.tracker.known(value) if isinstance(value, torch.Tensor) else None
 
     def sizes(self, tensor: torch.Tensor) -> list[Any]:
-        return self.tracker.sizes(tensor)
+        found: list[Any] = self.tracker.sizes(tensor)
+        return found
 
     def refuse(self, why: str) -> Dependent:
         return Dependent(f"{self.name} {why}")

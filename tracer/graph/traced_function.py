@@ -48,7 +48,7 @@ class TracedFunction(torch.autograd.Function):
         ctx: Any, forward: fx.GraphModule, backwards: tuple[Any, ...], layout: Layout, captured: tuple[Any, ...], *inputs: Any
     ) -> tuple[Any, ...]:
         results = forward(*inputs, *captured)
-        outputs = results[: layout.outputs]
+        outputs: tuple[Any, ...] = results[: layout.outputs]
         values = (*inputs, *captured, *results)
         ctx.save_for_backward(*(values[index] for index in layout.saved))
         read = {index for _, indices, _ in layout.backwards for index in indices}

@@ -81,7 +81,7 @@ def wrappers_in(structure: Any) -> list[WrapperFake]:
 
 def wrapper_fake(mode: FakeMode, cls: type, sizes: Sequence[Any], **metadata: Any) -> WrapperFake:
     """`metadata` as `torch.Tensor._make_wrapper_subclass` takes them."""
-    made = torch.Tensor._make_wrapper_subclass(WrapperFake, sizes, **metadata)
+    made: WrapperFake = torch.Tensor._make_wrapper_subclass(WrapperFake, sizes, **metadata)
     made.wrapper, made.fake_mode = cls, mode
     mode.note_wrapper()
     return made

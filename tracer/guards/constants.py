@@ -102,8 +102,10 @@ def _value_parts(value: Any) -> tuple[Any, ...]:
         case datetime.timedelta():
             return value.days, value.seconds, value.microseconds
         case datetime.timezone():
-            return value.__getinitargs__()  # type: ignore[attr-defined]
-    return value.__reduce_ex__(4)[1]
+            given: tuple[Any, ...] = value.__getinitargs__()  # type: ignore[attr-defined]
+            return given
+    found: tuple[Any, ...] = value.__reduce_ex__(4)[1]
+    return found
 
 
 def constant_key(value: Any) -> Any:

@@ -76,9 +76,11 @@ class_name = type.__dict__["__qualname__"].__get__  # class -> its qualified nam
 
 def _own_name(obj: Any) -> str | None:
     if is_class(obj):
-        return class_name(obj)
+        found: str | None = class_name(obj)
+        return found
     if type(obj) in (FunctionType, BuiltinFunctionType):
-        return obj.__qualname__
+        text: str | None = obj.__qualname__
+        return text
     if type(obj) is not ModuleType:
         return None
     name = (ModuleType.__getattribute__(obj, "__dict__") or {}).get("__name__")  # some have none

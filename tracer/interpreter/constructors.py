@@ -61,7 +61,8 @@ def as_mapping(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTracker
         assert keys is not None
         return [(key, value.get_item(tx, key)) for key in keys.unpack(tx)]
     if value.python_type() is dict:
-        return value.call_method(tx, "copy", [], {}).pairs(tx)  # type: ignore[attr-defined]
+        found: list[tuple[VariableTracker, VariableTracker]] | None = value.call_method(tx, "copy", [], {}).pairs(tx)  # type: ignore[attr-defined]
+        return found
     return None
 
 

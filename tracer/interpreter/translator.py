@@ -251,8 +251,8 @@ class InstructionTranslator:
     # -- names ---------------------------------------------------------------------------------------------------
 
     def load_local(self, name: str) -> VariableTracker:
-        value = self.locals.get(name)
-        if type(value) is Unwrapped:
+        value: VariableTracker | Unwrapped | None = self.locals.get(name)
+        if isinstance(value, Unwrapped):
             value = self.locals[name] = self.wrap(value.value, value.source)
         if value is None:
             self.raise_error(UnboundLocalError, f"cannot access local variable {name!r} where it is not associated with a value")

@@ -140,7 +140,8 @@ def _reversed(tx: Tracer, obj: Value, /) -> Value:
         unsupported("unsupported-builtin", function=f"reversed of {obj.describe()}")
     backwards = getattr(obj, "reverse_iterate", None)
     if backwards is not None:
-        return backwards(tx)
+        result: Value = backwards(tx)
+        return result
     if obj.is_constant() and isinstance(obj.constant(), (str, bytes)):
         return TupleVariable([ConstantVariable(item) for item in obj.constant()]).reverse_iterate(tx)
     if obj.is_constant() or isinstance(obj, (IteratorVariable, SetVariable)):

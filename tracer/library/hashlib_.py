@@ -62,7 +62,8 @@ class HashVariable(VariableTracker):
 def _known(value: Value) -> bytes:
     if not value.is_constant() or type(value.constant()) is not bytes:
         unsupported("unsupported-builtin", function=f"a hash of {value.describe()}")
-    return value.constant()
+    found: bytes = value.constant()
+    return found
 
 
 def _model_of(function: Any) -> Any:

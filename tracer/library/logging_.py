@@ -163,7 +163,7 @@ def _action(filters: list[tuple[Any, ...]], text: str, category: type[Warning], 
     for action, message, kind, pattern, number in filters:
         fits = message is None or _matches(message, text)
         if fits and issubclass(category, kind) and (pattern is None or _matches(pattern, module)) and number in (0, line):
-            return action
+            return str(action)
     return getattr(warnings, "defaultaction", "default")
 
 

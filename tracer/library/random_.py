@@ -222,7 +222,8 @@ def _draws_from(function: Any) -> Any:
     def model(tx: Tracer, generator: Value, seq: Value, *args: Value, **kwargs: Value) -> Value:
         weights = [_tuple_of(tx, arg) for arg in args]
         named = {name: _tuple_of(tx, value) for name, value in kwargs.items()}
-        return draw(tx, generator, _numbers(seq, tx, function.__name__), *weights, **named)
+        result: Value = draw(tx, generator, _numbers(seq, tx, function.__name__), *weights, **named)
+        return result
 
     return model
 

@@ -24,7 +24,7 @@ from tracer.guards import LIBRARY_VALUES
 from tracer.library.torch_.operations import graph_operations
 from tracer.sources import BuiltinSource, ModuleGlobalsSource, ObjectSource
 from tracer.sources.reading import codes_in
-from tracer.variables.base import Models
+from tracer.variables.base import Model, Models
 from tracer.variables.functions import as_written
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def transparent(*functions: types.FunctionType) -> None:
 _transparent_codes: set[types.CodeType] = set()
 
 
-def model_of(function: Any) -> Callable[..., Any] | None:
+def model_of(function: Any) -> Model | None:
     """The model of a callable: called with (tx, *tracked args, **tracked kwargs), gives a tracked value."""
     model = models.get(function)
     if model is not None or not isinstance(function, types.FunctionType):
@@ -122,7 +122,7 @@ def model_of(function: Any) -> Callable[..., Any] | None:
     return None
 
 
-def code_model_of(function: Any) -> Callable[..., Any] | None:
+def code_model_of(function: Any) -> Model | None:
     """The model of a function that a function of the library made."""
     return code_models.table.get(function.__code__) if isinstance(function, types.FunctionType) else None
 

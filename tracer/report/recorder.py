@@ -114,7 +114,8 @@ class Recorder:
 
     def _watched(self, state: Any, guarded: Any) -> Callable[..., Any]:
         """A check_fn that also notes the sizes of the calls for which it holds."""
-        check_fn, code = guarded.check_fn, guarded.manager.code
+        code = guarded.manager.code
+        check_fn: Callable[..., Any] = guarded.check_fn
         if not contents.is_root(state, code):
             return check_fn
         number, names = self._number(guarded.manager), argument_slots(code)

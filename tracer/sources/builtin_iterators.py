@@ -67,7 +67,8 @@ def iterator_parts(iterator: Any) -> tuple[Any, ...]:
     reduced = _reduced(iterator)
     if type(iterator) not in COMPOSED_ITERATORS or len(reduced) > 2:
         raise TypeError(f"{type(iterator)} has no parts, or more than those")
-    return reduced[1]
+    found: tuple[Any, ...] = reduced[1]
+    return found
 
 
 HELPERS = {"___upcoming": upcoming, "___items_left": items_left, "___iterator_parts": iterator_parts}

@@ -91,7 +91,8 @@ class NdarrayVariable(VariableTracker):
         if name in _COMPUTED:
             return apply(tx, array_operation("attribute", name), [self], {})
         if name in _METADATA:
-            return _METADATA[name](tx, self)
+            result: VariableTracker = _METADATA[name](tx, self)
+            return result
         if name == "__class__":
             return tx.class_variable(self.cls)
         if callable(getattr(self.cls, name, None)):
@@ -181,12 +182,13 @@ class NdarrayVariable(VariableTracker):
 
 def _array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     """Called by output code."""
-    return tensor.numpy()
+    found: np.ndarray[Any, Any] = tensor.numpy()
+    return found
 
 
 def _read_only_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     """Called by output code."""
-    array = tensor.numpy()
+    array: np.ndarray[Any, Any] = tensor.numpy()
     array.flags.writeable = False
     return array
 
@@ -429,4 +431,5 @@ class _Results:
 
 
 def _memory(fake: torch.Tensor) -> int:
-    return fake.untyped_storage()._cdata
+    number: int = fake.untyped_storage()._cdata
+    return number

@@ -8,7 +8,7 @@ family of values does not know breaks the graph. The order in which two operands
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from tracer.graph_breaks import unsupported
 from tracer.variables.lookups import defines, type_name
@@ -223,15 +223,20 @@ def no_keywords(tx: Tracer, name: str, kwargs: dict[str, Any]) -> None:
         tx.raise_error(TypeError, f"{name}() takes no keyword arguments")
 
 
+Model = Callable[..., VariableTracker]  # called with the tracer and tracked arguments
+_M = TypeVar("_M", bound=Model)
+_R = TypeVar("_R")
+
+
 class Models:
     """A registry from a Python object (a function, a type, a method name) to the function that models it."""
 
     def __init__(self, what: str) -> None:
         self.what = what
-        self.table: dict[Any, Callable[..., Any]] = {}
+        self.table: dict[Any, Model] = {}
 
-    def __call__(self, *keys: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        def register(model: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, *keys: Any) -> Callable[[_M], _M]:
+        def register(model: _M) -> _M:
             for key in dict.fromkeys(keys):
                 if key in self.table:
                     raise ValueError(f"two models for {self.what} {key!r}")
@@ -240,7 +245,7 @@ class Models:
 
         return register
 
-    def get(self, key: Any) -> Callable[..., Any] | None:
+    def get(self, key: Any) -> Model | None:
         if isinstance(key, type) and type(key).__hash__ is not type.__hash__:
             return None  # it would run in Python
         try:
@@ -249,7 +254,7 @@ class Models:
             return None
 
 
-def invoke(model: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:
+def invoke(model: Callable[..., _R], args: Iterable[Any], kwargs: Mapping[str, Any]) -> _R:
     """model(*args, **kwargs). Arguments that do not fit its signature do not fit that of what it models either: CPython
     runs the call and raises its own TypeError."""
     try:

@@ -278,7 +278,9 @@ class ClassVariable(VariableTracker):
             unsupported("unsupported-operator", left=item.describe(), op="in", right=self.describe())
         if isinstance(item, EnumMemberVariable) and lookup(type(self.value), "__contains__")[0] is enum.EnumMeta:
             return boolean(enum.EnumMeta.__contains__(self.value, item.value))
-        return tx.iterate_class(self).sequence.contains(tx, item)
+        members = tx.iterate_class(self).sequence
+        assert members is not None
+        return members.contains(tx, item)
 
     def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_object(self.value)

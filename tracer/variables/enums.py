@@ -66,13 +66,15 @@ class EnumMemberVariable(ConstantVariable):
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         name = tx.dunder(op, "r" if reflected else "")
         if is_written_by_user(lookup(type(self.value), name)[1]):
-            return self._special(tx, name, [other])
+            result: VariableTracker | None = self._special(tx, name, [other])
+            return result
         return super().binary(tx, op, other, reflected)
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         name = tx.dunder(op)
         if is_written_by_user(lookup(type(self.value), name)[1]):
-            return self._special(tx, name, [other])
+            result: VariableTracker | None = self._special(tx, name, [other])
+            return result
         if op == "!=" and is_written_by_user(lookup(type(self.value), "__eq__")[1]):
             equal = self._special(tx, "__eq__", [other])
             return None if equal is None else boolean(not equal.truth(tx))
@@ -97,7 +99,7 @@ class EnumMemberVariable(ConstantVariable):
         if made is not None:
             return iterator_given(tx, made)
         if isinstance(self.value, enum.Flag):
-            return SequenceIterator(tx.literal(tuple(self.value)))
+            return SequenceIterator(tx.tuple_of(map(tx.literal, self.value)))
         return super().iterate(tx)
 
     # -- text ----------------------------------------------------------------------------------------------------
@@ -110,7 +112,8 @@ class EnumMemberVariable(ConstantVariable):
         for name in ("__str__", "__repr__") if kind == "str" else ("__repr__",):
             static = lookup(type(self.value), name)[1]
             if is_written_by_user(static):
-                return self._special(tx, name, []).constant()
+                text: str = self._special(tx, name, []).constant()
+                return text
             if static is not enum.Enum.__str__:  # which goes by the names of class and member
                 break
         return str(self.value) if kind == "str" else repr(self.value)
@@ -118,7 +121,8 @@ class EnumMemberVariable(ConstantVariable):
     def format(self, tx: Tracer, spec: str) -> str:
         made = self._special(tx, "__format__", [ConstantVariable(spec)])
         if made is not None:
-            return made.constant()
+            text: str = made.constant()
+            return text
         if lookup(type(self.value), "__format__")[0] is enum.Enum:  # str.__format__(str(self), spec)
             return self.text(tx, "str").__format__(spec)
         return self.value.__format__(spec)

@@ -208,7 +208,8 @@ class ExceptionVariable(UserObjectVariable):
         if base is ImportError and name == "__str__":
             message = self.field(tx, "msg")
             if message.python_type() is str:
-                return form(tx, message)
+                found: str = form(tx, message)
+                return found
         elif base is OSError and name == "__str__" and self.value is None:
             text = self._os_error_text(tx)
             if text is not None:

@@ -92,7 +92,8 @@ class InstanceDictVariable(VariableTracker):
         """The attribute that a key is; not one that a class attribute shadows, which is another than stands in the dict."""
         if not key.is_constant() or type(key.constant()) is not str or self._is_slot(key.constant()):
             unsupported("unsupported-subscript", value="__dict__", key=key.describe())
-        return key.constant()
+        text: str = key.constant()
+        return text
 
     def _is_property(self, key: VariableTracker) -> bool:
         """Whether the class has a property of that name: it stands beside what the dict has."""

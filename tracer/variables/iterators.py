@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from tracer.variables.lookups import defines
 
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer, ValueCodegen
+    from tracer.variables.sequence_base import SequenceVariable
 
 
 MOST_ITEMS = 1_000_000
@@ -141,8 +143,8 @@ class _WithItems:
 class SequenceIterator(IteratorVariable):
     """iter(list or tuple): reads the sequence as it is when the item is asked for."""
 
-    def __init__(self, sequence: Any, position: int = 0) -> None:
-        self.sequence: Any = sequence
+    def __init__(self, sequence: SequenceVariable, position: int = 0) -> None:
+        self.sequence: SequenceVariable | None = sequence
         self.position = position
         self._type: type = type(iter([])) if issubclass(sequence.cls, list) else type(iter(()))
 
@@ -171,7 +173,7 @@ class SequenceIterator(IteratorVariable):
             cg.load(self.sequence)
             cg.asm.emit("GET_ITER")
         else:
-            cg.call_object(list.__iter__, lambda: cg.load(self.sequence.holder))
+            cg.call_object(list.__iter__, functools.partial(cg.load, self.sequence.holder))
         if self.position:
             _set_state(cg, self.position)
 
@@ -179,8 +181,8 @@ class SequenceIterator(IteratorVariable):
 class ReversedIterator(IteratorVariable):
     """reversed(list or tuple): the items from the end, as they are when asked for."""
 
-    def __init__(self, sequence: Any) -> None:
-        self.sequence = sequence
+    def __init__(self, sequence: SequenceVariable) -> None:
+        self.sequence: SequenceVariable | None = sequence
         self.position = len(sequence._items)
         self._type: type = type(reversed([])) if issubclass(sequence.cls, list) else reversed
 
@@ -206,7 +208,7 @@ class ReversedIterator(IteratorVariable):
             cg.call_object(reversed, lambda: cg.asm.emit(opname, 0))
             return
         holder = self.sequence.holder
-        cg.call_object(reversed if holder is None else list.__reversed__, lambda: cg.load(holder or self.sequence))
+        cg.call_object(reversed if holder is None else list.__reversed__, functools.partial(cg.load, holder or self.sequence))
         _set_state(cg, self.position - 1)
 
 

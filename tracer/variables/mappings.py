@@ -79,10 +79,11 @@ class DictVariable(VariableTracker):
 
     def value(self, tx: Tracer, key: Any) -> VariableTracker:
         entries: Any = self.entries if self.unread is None else self.unread.met
-        tracked, value = entries[key]
-        if type(value) is Unwrapped:
-            value = tx.wrap(value.value, value.source)
-            entries[key] = tracked, value
+        tracked, item = entries[key]
+        if type(item) is Unwrapped:
+            item = tx.wrap(item.value, item.source)
+            entries[key] = tracked, item
+        value: VariableTracker = item
         return value
 
     def keys(self) -> list[VariableTracker]:

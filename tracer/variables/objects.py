@@ -91,12 +91,14 @@ class UserObjectVariable(InstanceVariable):
             if is_a(static, types.FunctionType):
                 text = self._call_class_function(tx, name, [])
                 if text.is_constant() and isinstance(text.constant(), str):
-                    return text.constant()
+                    constant: str = text.constant()
+                    return constant
                 break
             if owner in (list, dict, tuple) and self.storage is not None:
                 return repr(form(tx, self.storage))
             if isinstance(self.storage, ConstantVariable) and is_a(static, types.WrapperDescriptorType):
-                return static(self.storage.value)
+                found: str = static(self.storage.value)
+                return found
             if owner is types.SimpleNamespace:
                 return self._namespace_text(tx)
             break
@@ -116,7 +118,8 @@ class UserObjectVariable(InstanceVariable):
                 return format(self.storage.value, spec)
             return super().format(tx, spec)
         text = self._call_class_function(tx, "__format__", [ConstantVariable(spec)])
-        return text.constant()
+        found: str = text.constant()
+        return found
 
     def truth(self, tx: Tracer) -> bool:
         result = self.call_special(tx, "__bool__")

@@ -44,7 +44,8 @@ def as_int(tx: Tracer, value: VariableTracker) -> int | None:
     if isinstance(number, SymNodeVariable):
         number = number.specialize(tx)
     if number.is_constant() and type(number.constant()) is int:
-        return number.constant()
+        found: int | None = number.constant()
+        return found
     unsupported("unsupported-subscript", value="a sequence", key=value.describe())
 
 
@@ -191,7 +192,8 @@ class RangeVariable(Bounds):
     ) -> VariableTracker:
         no_keywords(tx, name, kwargs)
         if name in _RANGE_METHODS and len(args) == _RANGE_METHODS[name]:
-            return getattr(self, _NAMES.get(name, name))(tx, *args)
+            result: VariableTracker = getattr(self, _NAMES.get(name, name))(tx, *args)
+            return result
         unsupported("unsupported-method", value="range", name=name)
 
     def index(self, tx: Tracer, item: VariableTracker) -> VariableTracker:

@@ -158,7 +158,8 @@ class NamedTupleVariable(TupleVariable):
 
     def text(self, tx: Tracer, kind: str) -> str:
         name = "__str__" if kind == "str" and has_from_python(self.cls, "__str__") else "__repr__"
-        return self.get_attr(tx, name).call(tx, [], {}).constant()
+        text: str = self.get_attr(tx, name).call(tx, [], {}).constant()
+        return text
 
     def like(self, items: list[VariableTracker]) -> VariableTracker:
         return TupleVariable(items)

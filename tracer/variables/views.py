@@ -19,6 +19,7 @@ from tracer.variables.tuples import TupleVariable
 
 if TYPE_CHECKING:
     from tracer.sources import Source
+    from tracer.variables.mappings import DictVariable
     from tracer.variables.protocol import Tracer, ValueCodegen
 
 KINDS = ("keys", "values", "items")
@@ -28,7 +29,7 @@ _ORDERED = collections.OrderedDict[Any, Any]()
 class DictViewVariable(VariableTracker):
     """dict.keys(), .values() or .items(): sees later changes of its dict."""
 
-    def __init__(self, owner: Any, kind: str, source: Source | None = None) -> None:
+    def __init__(self, owner: DictVariable, kind: str, source: Source | None = None) -> None:
         self.owner = owner
         self.kind = kind
         self.source = source
@@ -188,7 +189,7 @@ class DictIterator(IteratorVariable):
         return self.view.item(tx, self.keys[self.position - 1])
 
     def _is_unchanged(self) -> bool:
-        return self.view.owner.version == self.version
+        return bool(self.view.owner.version == self.version)
 
     def _refuse_ordered(self) -> None:
         if issubclass(self.view.owner.cls, collections.OrderedDict):  # it has other rules and other messages

@@ -81,7 +81,7 @@ def _holds(tx: Frame, value: VariableTracker) -> bool:
 def _is_tested_in_graph(value: VariableTracker) -> bool:
     if not isinstance(value, TensorVariable) or value.known is not None:
         return False
-    return value.fake.device.type == "cpu" and value.fake.numel() == 1
+    return bool(value.fake.device.type == "cpu" and value.fake.numel() == 1)
 
 
 def _test(tx: Frame, value: VariableTracker, message: str) -> None:

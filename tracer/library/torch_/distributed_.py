@@ -25,7 +25,8 @@ class DefaultGroupVariable(VariableTracker):
         self.name = name
 
     def python_type(self) -> type:
-        return dist.ProcessGroup
+        found: type = dist.ProcessGroup
+        return found
 
     def get_attr(self, tx: Tracer, name: str) -> Value:
         if name == "group_name":

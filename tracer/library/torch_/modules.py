@@ -76,7 +76,8 @@ def _infer_parameters(tx: Tracer, module: Value, *args: Value, **kwargs: Value) 
 
 def _get(tx: Tracer, module: Value, name: Value) -> Value:
     model: Any = models.get(getattr)
-    return model(tx, module, name, ConstantVariable(None))
+    result: Value = model(tx, module, name, ConstantVariable(None))
+    return result
 
 
 @models(torch._has_compatible_shallow_copy_type)

@@ -158,7 +158,8 @@ def _is_all_disabled(tx: Tracer) -> Value:
 
 
 def _modes_at_entry() -> int:
-    return torch._C._len_torch_function_stack()  # only device contexts, where a frame is traced at all
+    number: int = torch._C._len_torch_function_stack()  # only device contexts, where a frame is traced at all
+    return number
 
 
 @models(torch._C._len_torch_function_stack)
@@ -199,7 +200,8 @@ def _stack_at(tx: Tracer, index: Value) -> Value:
     modes: list[Value] = tx.trace.overrides.modes
     if not 0 <= place < len(modes):
         unsupported("with-block", value="a mode that was entered before")
-    return modes[place]
+    result: Value = modes[place]
+    return result
 
 
 def _device_context(tx: Tracer, device: Value) -> Any:
