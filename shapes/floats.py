@@ -82,7 +82,7 @@ class Floats(Relations):
         found = self._floats.get(key)
         if found is None:
             found = FloatExpr()
-            found.algebra = self  # type: ignore[assignment]
+            found.algebra = self  # type: ignore[assignment]  # an Algebra
             found.op, found.args, found.const, found.hint, found.symbol = op, args, const, hint, symbol
             found.functions = 0 if op in ("const", "symbol") else 1 + sum(arg.functions for arg in args)
             found.handle = found.sympy_form = None

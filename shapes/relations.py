@@ -85,7 +85,7 @@ class Relations(Polynomials):
         found = self._bools.get(key)
         if found is None:
             found = BoolExpr()
-            found.algebra = self  # type: ignore[assignment]
+            found.algebra = self  # type: ignore[assignment]  # an Algebra
             found.kind, found.args, found.order, found.asked = kind, args, len(self._bools), asked
             found.hint = _hint(kind, args)
             found.functions = sum(arg.functions for arg in args)

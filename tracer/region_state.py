@@ -206,7 +206,7 @@ class RegionState:
             raise errors.ConstraintViolationError.of(contradicted) from None
         finally:
             counters["frames"]["total"] += 1
-            counters["seconds"]["tracing"] += time.perf_counter() - started  # type: ignore[assignment]
+            counters["seconds"]["tracing"] += time.perf_counter() - started  # type: ignore[assignment]  # seconds are floats
 
     def entry_for(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
         """As `make_entry`, for a call that nobody makes now; it is not installed."""

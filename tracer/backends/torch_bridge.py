@@ -264,14 +264,16 @@ class Bridge:
         """What depends on data computed in the graph. A compiler that runs the graph anew makes symbols of its own."""
         with self.shape_env.ignore_fresh_unbacked_symbols():
             env = self.own_env
-            for symbol in () if env is None else env.symbols():
+            if env is None:
+                return
+            for symbol in env.symbols():
                 if symbol.sympy in self.theirs:
                     continue
                 if symbol.kind.is_float:
                     self.theirs[symbol.sympy] = self.shape_env.create_unbacked_symfloat().node.expr
                 else:
                     self.theirs[symbol.sympy] = self.shape_env.create_unbacked_symint().node.expr
-                    self._constrain(self.theirs[symbol.sympy], env.bounds(symbol.expr))  # type: ignore[union-attr]
+                    self._constrain(self.theirs[symbol.sympy], env.bounds(symbol.expr))
 
     def _of_symbol(self, env: OwnShapeEnv, symbol: Symbol) -> sympy.Basic:
         """A symbol of torch's; the size of an empty dim is 0, since torch computes wrong with symbols for such sizes."""

@@ -115,7 +115,7 @@ class Assembler:
             arg = instruction.argval
             flags = DIALECT.name_shift.get(instruction.opname, 0)
             if flags:
-                arg = (*(bool(instruction.arg >> bit & 1) for bit in range(flags)), arg)  # type: ignore[operator]
+                arg = (*(bool(instruction.oparg >> bit & 1) for bit in range(flags)), arg)
         self.set_position(instruction.positions)
         self.emit(instruction.opname, arg)
 
@@ -193,7 +193,8 @@ class Assembler:
                 self.load_const(tuple(kwnames))
                 self.emit(DIALECT.keyword_call, nargs)
                 return
-            self.emit(DIALECT.keyword_names_prefix, tuple(kwnames))  # type: ignore[arg-type]
+            assert DIALECT.keyword_names_prefix is not None
+            self.emit(DIALECT.keyword_names_prefix, tuple(kwnames))
         for opname in DIALECT.call_sequence:
             self.emit(opname, nargs)
 

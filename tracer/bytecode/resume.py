@@ -144,7 +144,7 @@ def is_resume_code(code: CodeType) -> bool:
 
 def _remember_origin(resumed: CodeType, code: CodeType, indices: list[int | None]) -> None:
     key = id(resumed)
-    forget = weakref.ref(resumed, lambda _, origins=_origins: origins.pop(key, None))  # type: ignore[misc]
+    forget = weakref.ref(resumed, lambda _, origins=_origins: origins.pop(key, None))  # type: ignore[misc]  # mypy reads no defaults of lambdas
     _origins[key] = forget, weakref.ref(code), indices
 
 

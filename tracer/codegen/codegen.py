@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import collections
 import enum
+import functools
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -33,6 +34,7 @@ from tracer.variables.generators import GeneratorVariable
 from tracer.variables.lazy import Unwrapped
 from tracer.variables.lifetimes import ends_with_code
 from tracer.variables.lookups import lookup
+from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sets import SetVariable
 from tracer.variables.tensor import TensorVariable
@@ -330,13 +332,9 @@ class Codegen:
             self.call_object(base.extend, lambda: self.load(value), lambda: self.load(storage))
             self.asm.pop()
             return
-        for key, item in storage.entries.values():  # type: ignore[attr-defined]
-            self.call_object(
-                base.__setitem__,  # type: ignore[index]
-                lambda: self.load(value),
-                lambda key=key: self.load(key),  # type: ignore[misc]
-                lambda item=item: self.load(item),  # type: ignore[misc]
-            )
+        assert isinstance(storage, DictVariable) and issubclass(base, dict)
+        for key, item in storage.entries.values():
+            self.call_object(base.__setitem__, *[functools.partial(self.load, part) for part in (value, key, item)])
             self.asm.pop()
 
     def build_generator(self, generator: GeneratorVariable) -> None:

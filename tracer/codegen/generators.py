@@ -8,7 +8,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from tracer import _C
-from tracer.bytecode import live_names, suspended_generator
+from tracer.bytecode import StackEntry, live_names, suspended_generator
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import NullVariable
 from tracer.variables.constant import NONE
@@ -66,8 +66,8 @@ def _suspend(cg: Codegen, generator: GeneratorVariable) -> None:
         unsupported("cannot-reconstruct", value=f"{generator.describe()}, which handles an exception")
     index = frame.inst.index
     names = tuple(sorted(name for name in live_names(frame.program, index) if name in frame.locals))
-    kinds = ["null" if isinstance(value, NullVariable) else "value" for value in frame.stack]
-    code = suspended_generator(frame.code, index, (*kinds, "value"), names)  # type: ignore[arg-type]
+    kinds: list[StackEntry] = ["null" if isinstance(value, NullVariable) else "value" for value in frame.stack]
+    code = suspended_generator(frame.code, index, (*kinds, "value"), names)
     _C.never_trace(code)
     cells = [frame.cells[name] for name in (*frame.code.co_cellvars, *frame.code.co_freevars)]
     values = [value for value in frame.stack if not isinstance(value, NullVariable)]

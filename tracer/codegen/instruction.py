@@ -73,7 +73,7 @@ def run_instruction(cg: Codegen, frames: list[InstructionTranslator], push_opera
     push_operands(operands)
     if inst.opname == "LOAD_GLOBAL":
         asm.emit("LOAD_GLOBAL", (False, inst.argval))
-        below = [*stack, NULL_VALUE] if inst.arg & 1 else list(stack)  # type: ignore[operator]
+        below = [*stack, NULL_VALUE] if inst.oparg & 1 else list(stack)
         return Ran(below, 1)
     asm.emit_copy(inst)
     return Ran(list(stack[: len(stack) - operands]), results)

@@ -4,6 +4,7 @@ the graph and call the resume function of every frame that was open."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import types
 from collections.abc import Callable
@@ -217,13 +218,13 @@ class OutputCodeBuilder:
             asm.place(failed)
             if label is start_over.behind and start_over.saved is not None:
                 restored = asm.label()
-                cg.call_object(rollback.put_back, lambda: asm.load_fast(start_over.saved))  # type: ignore[arg-type]
+                cg.call_object(rollback.put_back, functools.partial(asm.load_fast, start_over.saved))
                 asm.emit("POP_JUMP_FORWARD_IF_TRUE", restored)
                 asm.emit("RERAISE", 0)
                 asm.place(restored)
             asm.pop()
             if label is start_over.behind and start_over.random_state is not None:
-                cg.call_object(torch.set_rng_state, lambda: asm.load_fast(start_over.random_state))  # type: ignore[arg-type]
+                cg.call_object(torch.set_rng_state, functools.partial(asm.load_fast, start_over.random_state))
                 asm.pop()
             if drawn is not None:
                 emit_put_back(cg, drawn)

@@ -147,5 +147,7 @@ def _frame_of_stand_in(code: types.CodeType, globals_: dict[str, Any]) -> types.
     try:
         types.FunctionType(code, globals_)()
     except NameError as reached:
-        return reached.__traceback__.tb_next.tb_frame  # type: ignore[union-attr]  # it was raised there
+        here = reached.__traceback__
+        assert here is not None and here.tb_next is not None
+        return here.tb_next.tb_frame  # it was raised there
     raise AssertionError("the frame was not reached")

@@ -112,7 +112,7 @@ class Effects:
     def attribute(self, target: VariableTracker, name: str) -> VariableTracker | None:
         """The stored value of an attribute, None if it was not stored or was deleted."""
         value = self._attributes.get(target, {}).get(name)
-        return None if value is DELETED else value  # type: ignore[return-value]
+        return None if isinstance(value, Deleted) else value
 
     def is_deleted(self, target: VariableTracker, name: str) -> bool:
         return self._attributes.get(target, {}).get(name) is DELETED

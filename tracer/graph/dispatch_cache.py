@@ -189,7 +189,7 @@ class CachedResult:
                     raise NotCacheable("another dispatch key")
                 made.append(tensor)
             else:
-                made.append(args[output.position] if type(output) is SameArgument else output.value)  # type: ignore[union-attr]
+                made.append(args[output.position] if type(output) is SameArgument else output.value)  # type: ignore[union-attr]  # NewTensor was above
         return tuple(made) if self.is_tuple else made[0]
 
 

@@ -460,6 +460,6 @@ def _math_method(name: str, torch_function: Callable[..., Any]) -> Callable[...,
 
 
 # In the class body a method named `str` would hide the builtin from annotations.
-SymNode.str = SymNode.__str__  # type: ignore[attr-defined]
+SymNode.str = SymNode.__str__  # type: ignore[attr-defined]  # set behind the class
 for _name in ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2"):
     setattr(SymNode, f"sym_{_name}", _math_method(_name, getattr(torch, f"_sym_{_name}")))

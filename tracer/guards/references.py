@@ -90,7 +90,7 @@ def _own_name(obj: Any) -> str | None:
 def lasts(obj: object) -> bool:
     """Whether the object lives as long as the process: static types, and what the standard library and torch define."""
     if is_class(obj):
-        if not is_heap_type(obj):  # type: ignore[arg-type]
+        if not is_heap_type(obj):  # type: ignore[arg-type]  # called with classes
             return True
     elif type(obj) is ModuleType:
         return sys.modules.get(ModuleType.__getattribute__(obj, "__name__")) is obj and _root_package(obj) in _LASTING

@@ -70,7 +70,7 @@ def inline(
             rely_on_code(function.value)
         if function.value in user_marks.run_only and function.source is not None:
             source = GenericAttrSource(function.source, "__wrapped__")
-            return tx.wrap(function.value.__wrapped__, source).call(tx, args, kwargs)  # type: ignore[attr-defined]
+            return tx.wrap(vars(function.value)["__wrapped__"], source).call(tx, args, kwargs)
     if code.co_flags & _UNSUPPORTED_KINDS:
         unsupported("coroutine", function=code.co_qualname)
     of_wrapper = tx.output.traces_wrapper and function.globals.get("__name__") in tx.output.modules_of_wrappers

@@ -29,7 +29,7 @@ from tracer.variables.sequences import TupleVariable
 from tracer.variables.type_forms import TypeFormVariable, mro_entries
 
 # Metaclasses that are run while tracing, on prototypes, and again when the class is made.
-RUN_AS_THEY_ARE: frozenset[type] = frozenset([type(torch.autograd.Function), typing.NamedTupleMeta, typing._TypedDictMeta])  # type: ignore[attr-defined]
+RUN_AS_THEY_ARE: frozenset[type] = frozenset([type(torch.autograd.Function), typing.NamedTupleMeta, typing._TypedDictMeta])  # type: ignore[attr-defined]  # private in typing
 NAMED_BASES = (typing.NamedTuple, typing.TypedDict)
 Values = list[VariableTracker]
 Keywords = dict[str, VariableTracker]
@@ -153,7 +153,7 @@ def _made_by_library(
     if kwargs:
         refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and keywords")
     for base in bases:
-        if has_from_python(base.value, "__init_subclass__"):  # type: ignore[attr-defined]
+        if has_from_python(base.identity(), "__init_subclass__"):
             refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and {base.describe()} for a base")
     for value in namespace.values():
         if has_from_python(value.python_type(), "__set_name__"):
@@ -180,7 +180,7 @@ def _with_prototype(
         namespace["__qualname__"] = ConstantVariable(name)
     known = {key: prototype(tx, key, value) for key, value in namespace.items()}
     try:
-        cls = make(metaclass.value, name, tuple(base.value for base in bases), known)  # type: ignore[attr-defined]
+        cls = make(metaclass.value, name, tuple(base.identity() for base in bases), known)
     except Exception as error:
         refuse(f"A class statement that fails ({error})")
     tx.trace.findings.made[id(cls)] = cls

@@ -61,8 +61,9 @@ def as_mapping(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTracker
         assert keys is not None
         return [(key, value.get_item(tx, key)) for key in keys.unpack(tx)]
     if value.python_type() is dict:
-        found: list[tuple[VariableTracker, VariableTracker]] | None = value.call_method(tx, "copy", [], {}).pairs(tx)  # type: ignore[attr-defined]
-        return found
+        copy = value.call_method(tx, "copy", [], {})
+        assert isinstance(copy, DictVariable)
+        return copy.pairs(tx)
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import types
+from typing import Any
 
 import torch
 
@@ -23,6 +24,7 @@ from tracer.variables.deques import DequeVariable
 from tracer.variables.enums import member_of_value
 from tracer.variables.exception_groups import new_group
 from tracer.variables.exceptions import ExceptionVariable, new_os_error, refuse_fields
+from tracer.variables.functions import FunctionVariable
 from tracer.variables.lookups import lookup, storage_base
 from tracer.variables.made_classes import MadeClassVariable
 from tracer.variables.mappings import DictVariable
@@ -77,9 +79,10 @@ def _enum_member(
     tx: Tracer, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker:
     """cls(value); with more arguments, or of an enum without members, a class is made."""
-    if len(args) + len(kwargs) != 1 or kwargs.keys() - {"value"} or not cls.value._member_map_:  # type: ignore[attr-defined]
-        unsupported("makes-a-class", function=cls.value.__qualname__)
-    return member_of_value(tx, cls.value, *args, *kwargs.values())
+    enumeration: Any = cls.value
+    if len(args) + len(kwargs) != 1 or kwargs.keys() - {"value"} or not enumeration._member_map_:
+        unsupported("makes-a-class", function=enumeration.__qualname__)
+    return member_of_value(tx, enumeration, *args, *kwargs.values())
 
 
 def type_call(tx: Tracer, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
@@ -97,13 +100,14 @@ def type_call(tx: Tracer, cls: ClassVariable, args: list[VariableTracker], kwarg
     owner, static = lookup(value, "__init__")
     if is_a(static, types.FunctionType):
         init = tx.class_attr(owner, "__init__", cls)
-        if issubclass(value, torch.Tensor) and is_disabled_by_torch(static):
-            init = tx.wrap(static.__wrapped__, GenericAttrSource(init.source, "__wrapped__"))  # type: ignore[arg-type]
+        if issubclass(value, torch.Tensor) and init.source is not None and is_disabled_by_torch(static):
+            init = tx.wrap(static.__wrapped__, GenericAttrSource(init.source, "__wrapped__"))
         result = init.call(tx, [instance, *args], kwargs)
         if not result.is_none():
             tx.raise_error(TypeError, f"__init__() should return None, not '{result.python_type().__name__}'")
     elif not isinstance(instance, TensorVariable):
-        tx.call_base_method(owner, "__init__", instance, args, kwargs)  # type: ignore[arg-type]
+        assert owner is not None  # it is `object`, if nothing else
+        tx.call_base_method(owner, "__init__", instance, args, kwargs)
     return instance
 
 
@@ -135,8 +139,9 @@ def _new_object(
         return ExceptionVariable(value, args=args)
     if issubclass(value, torch.Tensor):
         return tx.new_tensor(value, args)
-    base = storage_base(value)
-    if not issubclass(base, lookup(value, "__new__")[0]) and not _has_python_new(value):  # type: ignore[arg-type]
+    base, maker = storage_base(value), lookup(value, "__new__")[0]
+    assert maker is not None  # it is `object`, if nothing else
+    if not issubclass(base, maker) and not _has_python_new(value):
         unsupported("unsupported-call", value=f"class {value.__qualname__}, whose instances are made in C")
     if base is object:
         if (args or kwargs) and lookup(value, "__new__")[0] is not object:
@@ -163,8 +168,9 @@ def _new_object(
 
 def _refuse_abstract(tx: Tracer, cls: type) -> None:
     """As object.__new__ does."""
-    if lookup(cls, "__abstractmethods__")[0] is cls and cls.__abstractmethods__ and storage_base(cls) is object:  # type: ignore[attr-defined]
-        names = sorted(cls.__abstractmethods__)  # type: ignore[attr-defined]
+    owner, methods = lookup(cls, "__abstractmethods__")
+    if owner is cls and methods and storage_base(cls) is object:
+        names = sorted(methods)
         what = f"method{'s' * (len(names) > 1)} {', '.join(names)}"
         tx.raise_error(TypeError, f"Can't instantiate abstract class {cls.__name__} with abstract {what}")
 
@@ -172,14 +178,17 @@ def _refuse_abstract(tx: Tracer, cls: type) -> None:
 def _new_named_tuple(
     tx: Tracer, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker:
-    fields = cls.value._fields  # type: ignore[attr-defined]
-    owner, static = lookup(cls.value, "__new__")
+    made: Any = cls.value
+    fields: tuple[str, ...] = made._fields
+    owner, static = lookup(made, "__new__")
     values = dict(zip(fields, args)) | kwargs
     if len(values) < len(fields):
         if id(cls.value) in tx.trace.findings.made:
             defaults = [meaning(tx, default) for default in static.__func__.__defaults__ or ()]
         else:
-            defaults = tx.class_attr(owner, "__new__", cls, part="__func__").defaults(tx)  # type: ignore[attr-defined]
+            function = tx.class_attr(owner, "__new__", cls, part="__func__")
+            assert isinstance(function, FunctionVariable)
+            defaults = function.defaults(tx)
         values = dict(zip(fields[::-1], defaults[::-1])) | values
     if len(args) > len(fields) or set(values) != set(fields) or kwargs.keys() & set(fields[: len(args)]):
         unsupported("unsupported-call", value=f"named tuple {cls.value.__qualname__}")

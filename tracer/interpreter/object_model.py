@@ -113,9 +113,9 @@ def _sourceless(value: Any) -> VariableTracker:
 
 
 def class_getitem(tx: Tracer, cls: ClassVariable, key: VariableTracker) -> VariableTracker:
-    value = cls.value
+    value: Any = cls.value
     if lookup(type(value), "__getitem__")[1] is _ENUM_GETITEM and key.is_constant():
-        return fold(tx, value._member_map_.__getitem__, key.constant())  # type: ignore[attr-defined]
+        return fold(tx, value._member_map_.__getitem__, key.constant())
     owner, method = lookup(value, "__class_getitem__")
     if isinstance(method, classmethod) and isinstance(method.__func__, types.FunctionType) and owner is not Generic:
         return cls.get_attr(tx, "__class_getitem__").call(tx, [key], {})

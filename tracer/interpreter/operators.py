@@ -91,8 +91,8 @@ def _is_one(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     if isinstance(left, WeakReferenceVariable) and isinstance(right, WeakReferenceVariable):
         if left.source is None or right.source is None:
             return left.is_one(tx, right)
-    if might_be_one(tx, left, right):
-        tx.guard(guards.Distinct((left.source, right.source)))  # type: ignore[arg-type]
+    if left.source is not None and right.source is not None and might_be_one(tx, left, right):
+        tx.guard(guards.Distinct((left.source, right.source)))
     return False
 
 

@@ -28,7 +28,7 @@ def real_value(tx: Tracer, value: VariableTracker, what: str) -> Any:
     if isinstance(value, TensorVariable):
         return _tensor(tx, value, what)
     if type(value) in (ListVariable, TupleVariable):
-        items = [real_value(tx, item, what) for item in value.items(tx)]  # type: ignore[attr-defined]
+        items = [real_value(tx, item, what) for item in value.unpack(tx)]
         return tuple(items) if isinstance(value, TupleVariable) else items
     if isinstance(value, DictVariable) and value.cls is dict:
         return {real_value(tx, key, what): real_value(tx, item, what) for key, item in value.pairs(tx)}

@@ -92,13 +92,14 @@ def _id(tx: Tracer, value: Value, /) -> Value:
 
 @models(super)
 def _super(tx: Tracer, *args: Value) -> Value:
+    cls: Value | None
     if args:
         if len(args) != 2:
             unsupported("unsupported-builtin", function="super with one argument")
         cls, owner = args
     else:
         cell = tx.cells.get("__class__")
-        cls = None if cell is None else cell.read(tx)  # type: ignore[assignment]
+        cls = None if cell is None else cell.read(tx)
         owner = tx.first_argument()
     if not isinstance(cls, ClassVariable):
         unsupported("unsupported-builtin", function="super outside of a method")

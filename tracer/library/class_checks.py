@@ -36,7 +36,7 @@ _BY_CLASS = frozenset(
     + tuple(type(cls).__instancecheck__ for cls in (torch.nn.Parameter, torch.nn.Buffer, torch.Tensor))
 )
 _UNSUBSCRIPTED: type = typing._SpecialGenericAlias  # type: ignore[attr-defined]  # typing.List and the like
-_UNIONS = (types.UnionType, typing._UnionGenericAlias)  # type: ignore[attr-defined]
+_UNIONS = (types.UnionType, typing._UnionGenericAlias)  # type: ignore[attr-defined]  # private in typing
 _PROTOCOL_CHECK = type(typing.Protocol).__instancecheck__
 
 
@@ -135,7 +135,7 @@ def _has_protocol(tx: Tracer, value: Value, kind: type, cls: ClassVariable) -> b
         return _is_registered(tx, kind, protocol)
     if not getattr(protocol, "_is_runtime_protocol", False):
         tx.raise_error(TypeError, "Instance and class checks can only be used with @runtime_checkable protocols")
-    names = typing._get_protocol_attrs(protocol)  # type: ignore[attr-defined]
+    names = typing._get_protocol_attrs(protocol)  # type: ignore[attr-defined]  # private in typing
     for name in names if id(protocol) in tx.trace.findings.made else ():
         if isinstance(lookup(type(lookup(protocol, name)[1]), "__get__")[1], types.FunctionType):
             unsupported("unsupported-builtin", function=f"isinstance with {cls.describe()}, which has a descriptor")

@@ -80,11 +80,11 @@ def _catch_warnings(tx: Tracer, **options: Value) -> Value:
     return tx.type_call(tx.class_variable(warnings.catch_warnings), [], options)
 
 
-@models(warnings._filters_mutated)  # type: ignore[attr-defined]
+@models(warnings._filters_mutated)  # type: ignore[attr-defined]  # private in the library
 def _filters_mutated(tx: Tracer) -> Value:
     if any(action == "error" for action, *_ in _filters(tx) if (action, *_) not in warnings.filters):
         unsupported("side-effect-call", name="a filter of warnings", value="that makes errors of them")
-    tx.effects.defer(DeferredCall(warnings._filters_mutated, (), ()))  # type: ignore[attr-defined]
+    tx.effects.defer(DeferredCall(warnings._filters_mutated, (), ()))  # type: ignore[attr-defined]  # private in the library
     return NONE
 
 
@@ -153,7 +153,7 @@ def _warns_from(callers: Any) -> Callable[..., None]:
 def _is_told_at_once(tx: Tracer) -> bool:
     """What the program shows warnings with is to run where they are given out, and so is what it reads of a list of them."""
     shown = tx.wrap(warnings, ModuleSource("warnings")).get_attr(tx, "showwarning")
-    replaced = shown.identity() is not warnings._showwarning_orig  # type: ignore[attr-defined]
+    replaced = shown.identity() is not warnings._showwarning_orig  # type: ignore[attr-defined]  # private in the library
     recorded = tx.trace.builder.known(deferred.list_of_warnings())
     return replaced or (isinstance(recorded, ListVariable) and (recorded.is_read() or recorded in tx.effects.mutated))
 
@@ -229,7 +229,7 @@ def _logs_from(callers: Any) -> Callable[..., None]:
 
 _STEPS = ("handle", "makeRecord", "filter", "callHandlers")
 _WRITERS = (
-    logging.NullHandler, logging.StreamHandler, logging.FileHandler, logging._StderrHandler,  # type: ignore[attr-defined]
+    logging.NullHandler, logging.StreamHandler, logging.FileHandler, logging._StderrHandler,  # type: ignore[attr-defined]  # private in the library
     logging.handlers.RotatingFileHandler, logging.handlers.TimedRotatingFileHandler, logging.handlers.WatchedFileHandler,
 )  # fmt: skip
 

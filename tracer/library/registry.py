@@ -14,7 +14,7 @@ import os
 import sys
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -30,6 +30,7 @@ from tracer.variables.functions import as_written
 if TYPE_CHECKING:
     from tracer.variables.protocol import Tracer
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 models = Models("callable")
 instance_models = Models("instances of")  # of objects written in C that are called, by type: model(tx, callee, *args)
 code_models = Models("code")  # of functions that functions of the library make, by code: model(tx, callee, *args)
@@ -75,10 +76,11 @@ def is_own_guard(guard: Any) -> bool:
     return True
 
 
-def replaces(*functions: Any) -> Callable[[types.FunctionType], types.FunctionType]:
+def replaces(*functions: Any) -> Callable[[_F], _F]:
     """Registers a Python function that is traced through wherever one of `functions` is called."""
 
-    def register(polyfill: types.FunctionType) -> types.FunctionType:
+    def register(polyfill: _F) -> _F:
+        assert isinstance(polyfill, types.FunctionType)
         signature = inspect.signature(polyfill)
         variable = as_written(polyfill)
 
@@ -116,7 +118,7 @@ def model_of(function: Any) -> Model | None:
     if model is not None or not isinstance(function, types.FunctionType):
         return model
     if function.__code__ is _DISABLING_WRAPPER:
-        return model_of(function.__wrapped__) or _disabled  # type: ignore[attr-defined]
+        return model_of(function.__wrapped__) or _disabled  # type: ignore[attr-defined]  # made by functools.wraps
     if function.__module__ in _named_modules():
         return named_models.get(f"{function.__module__}.{function.__qualname__}")
     return None

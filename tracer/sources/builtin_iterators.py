@@ -46,7 +46,7 @@ def upcoming(iterator: Any, ahead: int) -> Any:
     cls, sequence, index, left = _rest_of(iterator)
     if ahead >= left:
         raise IndexError(ahead)
-    return cls.__getitem__(  # type: ignore[index]
+    return cls.__getitem__(  # type: ignore[index]  # one of the builtin sequences
         sequence, index - ahead if type(iterator) in BACKWARD_ITERATORS else index + ahead
     )
 

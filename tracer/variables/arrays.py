@@ -45,10 +45,11 @@ class NumpyDtypeVariable(ConstantVariable):
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if op not in ("==", "!="):
             unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
-        value = other.constant() if other.is_constant() else getattr(other, "value", None)
+        value: Any = other.constant() if other.is_constant() else getattr(other, "value", None)
         if not isinstance(value, (np.dtype, type, str)):
             unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
-        return ConstantVariable(COMPARE[op](self.value, value))  # type: ignore[arg-type]
+        same = self.value == value
+        return ConstantVariable(same if op == "==" else not same)
 
 
 class NdarrayVariable(VariableTracker):
@@ -163,7 +164,8 @@ class NdarrayVariable(VariableTracker):
         """The Python number that torch reads a scalar of NumPy as; it is fixed by a guard."""
         if not self.is_scalar or self.source is None or self.cls is np.bool_:
             unsupported("not-a-graph-argument", value=self.describe())
-        value = tx.output.inputs[self.tensor.source].real.numpy()[()]  # type: ignore[index]
+        assert self.tensor.source is not None
+        value = tx.output.inputs[self.tensor.source].real.numpy()[()]
         tx.guard(guards.ScalarMatch(self.source, self.cls, value.tobytes()))
         return ConstantVariable(value.item())
 
@@ -360,7 +362,7 @@ def _graph_arg(tx: Tracer, value: VariableTracker) -> Any:
         return plain.name
     if isinstance(plain, np.generic):  # an operand that is not weak, as Python's numbers are
         exact = torch.from_numpy(np.array(plain)).dtype
-        return tx.output.call_function(torch.scalar_tensor, (plain.item(),), {"dtype": exact}).node  # type: ignore[attr-defined]
+        return tx.output.call_function(torch.scalar_tensor, (plain.item(),), {"dtype": exact}).graph_arg()
     return plain
 
 
@@ -395,7 +397,8 @@ class _Results:
             self._check(seen.fake, expected)
             if any(_memory(seen.fake) == _memory(array.tensor.fake) for array in self.arrays):
                 seen = seen.call_method(self.tx, "clone", [], {})
-            return NdarrayVariable(seen, type(expected))  # type: ignore[arg-type]
+            assert isinstance(seen, TensorVariable)
+            return NdarrayVariable(seen, type(expected))
         if type(expected) in (tuple, list) and seen.python_type() in (tuple, list):
             items = seen.unpack(self.tx)
             if len(items) == len(expected):

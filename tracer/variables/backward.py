@@ -7,7 +7,7 @@ of what led to its inputs: they have to be leaves.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import torch
 
@@ -164,7 +164,7 @@ def _used(tx: Tracer, tensors: VariableTracker, grad_tensors: VariableTracker, l
     def fakes(value: VariableTracker) -> Any:
         if isinstance(value, TupleVariable):
             return [fakes(item) for item in value.unpack(tx)]
-        return value.constant() if value.is_constant() else value.fake  # type: ignore[attr-defined]
+        return value.constant() if value.is_constant() else cast("TensorVariable", value).fake
 
     args = fakes(tensors), [leaf.fake for leaf in leaves], fakes(grad_tensors)
     found = tx.output.run_fake(torch.autograd.grad, args, {"retain_graph": True, "allow_unused": True}, "backward")

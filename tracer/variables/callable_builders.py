@@ -24,6 +24,7 @@ from tracer.variables.callables import (
 )
 from tracer.variables.functions import UserFunctionVariable, cell_of, is_nested_function
 from tracer.variables.lookups import lookup
+from tracer.variables.mappings import DictVariable
 from tracer.variables.modules import PythonModuleVariable
 from tracer.variables.type_forms import FORM_BASES, FORM_TYPES, TypeFormVariable
 
@@ -119,7 +120,8 @@ def _partial(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -
     function = tx.wrap(value.func, GenericAttrSource(source, "func"))
     args = tx.wrap(value.args, GenericAttrSource(source, "args")).unpack(tx)
     keywords = tx.wrap(value.keywords, GenericAttrSource(source, "keywords"))
-    kwargs = {key.constant(): item for key, item in keywords.pairs(tx)}  # type: ignore[attr-defined]
+    assert isinstance(keywords, DictVariable)
+    kwargs = {key.constant(): item for key, item in keywords.pairs(tx)}
     return builder.remember(value, PartialVariable(function, args, kwargs, functools.partial, source, value))
 
 

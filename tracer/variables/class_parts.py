@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _FORMS = (*FORM_TYPES, *FORM_BASES)
-_REPR_ONCE = dataclasses._recursive_repr(lambda self: "").__code__  # type: ignore[attr-defined]
+_REPR_ONCE = dataclasses._recursive_repr(lambda self: "").__code__  # type: ignore[attr-defined]  # private in dataclasses
 
 
 def part_of(tx: Tracer, cls: ClassVariable, name: str, value: Any) -> VariableTracker:
@@ -42,7 +42,7 @@ def part_of(tx: Tracer, cls: ClassVariable, name: str, value: Any) -> VariableTr
     if type(value) is types.FunctionType:
         if "<locals>" not in value.__qualname__ and value.__closure__ is None and value.__defaults__ is None:
             return UserFunctionVariable(value, None)
-        return MadeFunctionVariable(cls, name, value.__wrapped__ if value.__code__ is _REPR_ONCE else value)  # type: ignore[attr-defined]
+        return MadeFunctionVariable(cls, name, vars(value)["__wrapped__"] if value.__code__ is _REPR_ONCE else value)
     if name == "__dataclass_fields__":
         return FieldsVariable(tx, cls, value)
     return ClassPartVariable(cls, name, type(value))

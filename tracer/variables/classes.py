@@ -84,7 +84,7 @@ class ClassVariable(VariableTracker):
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if self._defines(tx, "__getattribute__"):
-            return self._call_special(tx, "__getattribute__", ConstantVariable(name))  # type: ignore[return-value]
+            return self._call_special(tx, "__getattribute__", ConstantVariable(name))  # type: ignore[return-value]  # it is defined
         if not self._defines(tx, "__getattr__"):
             return self.find_attr(tx, name)
         try:
@@ -300,8 +300,9 @@ class SuperVariable(VariableTracker):
         return (self.owner,)
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        of_class = isinstance(self.owner, ClassVariable) and self.after in self.owner.value.__mro__
-        cls = self.owner.value if of_class else self.owner.python_type()  # type: ignore[attr-defined]
+        owner = self.owner
+        of_class = isinstance(owner, ClassVariable) and self.after in owner.value.__mro__
+        cls = owner.value if isinstance(owner, ClassVariable) and of_class else owner.python_type()
         refuse_changed_class(tx, cls, name)
         base, static = lookup(cls, name, self.after)
         if base is not None:

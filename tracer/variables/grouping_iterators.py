@@ -49,7 +49,7 @@ class PoolIterator(IteratorVariable):
 class TeeIterator(IteratorVariable):
     """One of the iterators of itertools.tee: what was taken from the source is in `buffer`, which they share."""
 
-    cls = itertools._tee  # type: ignore[attr-defined]
+    cls = itertools._tee  # type: ignore[attr-defined]  # private in itertools
 
     def __init__(self, iterator: Value, buffer: list[Value]) -> None:
         self.iterator = iterator
@@ -115,7 +115,7 @@ class GroupByIterator(IteratorVariable):
 class GroupIterator(IteratorVariable):
     """One group: valid until the next one is asked for."""
 
-    cls = itertools._grouper  # type: ignore[attr-defined]
+    cls = itertools._grouper  # type: ignore[attr-defined]  # private in itertools
 
     def __init__(self, parent: GroupByIterator, key: Value) -> None:
         self.parent = parent

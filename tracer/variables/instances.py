@@ -140,8 +140,9 @@ class InstanceVariable(VariableTracker):
             return self.slot(tx, name)
         if is_a(static, types.GetSetDescriptorType):
             return self._c_attribute(tx, name, static)
-        if field_index(static) is not None and isinstance(self.storage, TupleVariable):
-            return self.storage.item(tx, field_index(static))  # type: ignore[arg-type]
+        field = field_index(static)
+        if field is not None and isinstance(self.storage, TupleVariable):
+            return self.storage.item(tx, field)
         getter = lookup(type(static), "__get__")[1]
         if isinstance(getter, types.FunctionType):
             descriptor = tx.class_attr(owner, name, self)

@@ -243,10 +243,10 @@ def _stand_in(tx: Tracer, value: VariableTracker) -> Any:
         return {key.constant(): _stand_in(tx, item) for key, item in value.pairs(tx) if key.is_constant()}
     if isinstance(value, NestedFunctionVariable):
         cells = tuple([types.CellType() for _ in value.code.co_freevars])
-        function = types.FunctionType(value.code, value.globals, value.name, None, cells)
+        function: Any = types.FunctionType(value.code, value.globals, value.name, None, cells)
         abstract = tx.effects.attribute(value, "__isabstractmethod__")
         if abstract is not None:
-            function.__isabstractmethod__ = abstract.is_constant() and abstract.constant()  # type: ignore[attr-defined]
+            function.__isabstractmethod__ = abstract.is_constant() and abstract.constant()
         return function
     if isinstance(value, (UserFunctionVariable, CallableVariable)):
         return value.value
@@ -269,7 +269,7 @@ def _field(tx: Tracer, value: UserObjectVariable) -> Any:
     parts = {name: tx.effects.attribute(value, name) for name in taken}
     if not all(isinstance(part, VariableTracker) for part in parts.values()):
         return Placeholder()
-    made: Any = dataclasses.Field(metadata=None, **{name: _field_part(tx, part) for name, part in parts.items()})  # type: ignore[arg-type]
+    made: Any = dataclasses.Field(metadata=None, **{name: _field_part(tx, part) for name, part in parts.items()})  # type: ignore[arg-type]  # parts were looked at above
     made.metadata = _known(tx, tx.effects.attribute(value, "metadata"))
     return made
 

@@ -127,7 +127,8 @@ class OverrideState:
             cg.call_object(torch._C._push_on_torch_function_stack, functools.partial(cg.load, mode))
             cg.asm.pop()
         for switch in self.switches:
-            cg.call_object(switch.python_type().__enter__, functools.partial(cg.load, switch))  # type: ignore[attr-defined]
+            manager: Any = switch.python_type()
+            cg.call_object(manager.__enter__, functools.partial(cg.load, switch))
             cg.asm.pop()
 
 

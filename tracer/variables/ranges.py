@@ -39,7 +39,7 @@ def as_int(tx: Tracer, value: VariableTracker) -> int | None:
     if not defines(value.python_type(), "__index__"):
         return None
     if issubclass(value.python_type(), int):  # CPython takes such an object itself, whatever its `__index__` says
-        return as_int(tx, value.storage)  # type: ignore[attr-defined]
+        return as_int(tx, value.storage)  # type: ignore[attr-defined]  # instances of int hold one
     number = int_given(tx, value.call_method(tx, "__index__", [], {}))
     if isinstance(number, SymNodeVariable):
         number = number.specialize(tx)

@@ -92,8 +92,8 @@ def leads_to(effects: Effects, values: Iterable[Any], targets: Container[Variabl
 def _is_held(tx: Tracer, target: VariableTracker) -> bool:
     """False for what the trace made, for an argument of the frame, and for what may have been held by what the trace has changed,
     where no variable and no operand of the open frames leads to it any more."""
-    is_input = target.source is not None and isinstance(target, TensorVariable)
-    obj = target.real(tx) if is_input else target.identity()  # type: ignore[attr-defined]
+    is_input = target.source is not None
+    obj = target.real(tx) if is_input and isinstance(target, TensorVariable) else target.identity()
     stored = [value for _, _, value in tx.effects.stored_globals()]
     changed = stored or any(each.source is not None for each in tx.effects.mutated)
     if target.source is not None and not changed and not any(argument is obj for argument in tx.trace.builder.arguments):

@@ -191,7 +191,7 @@ class Maker:
     def _apply(self, step: Step) -> None:
         """set -> set"""
         if step.method == "add":
-            self._add(step.operands[0])  # type: ignore[arg-type]
+            self._add(step.operands[0])  # type: ignore[arg-type]  # add takes a value
             return
         operands = [lambda operand=operand: self._load(operand) for operand in step.operands]
         if step.method in _IN_PLACE:  # perhaps of a subclass, whose own methods must not run

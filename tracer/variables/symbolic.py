@@ -177,7 +177,8 @@ def example_number(value: VariableTracker) -> Any:
 def plain_number(value: Any) -> Any:
     """Of a member of an enum, the number that it is."""
     if isinstance(value, enum.Enum):
-        return int.__index__(value) if isinstance(value, int) else float.__float__(value)  # type: ignore[arg-type]
+        number: Any = value
+        return int.__index__(number) if isinstance(value, int) else float.__float__(number)
     return value
 
 

@@ -135,7 +135,7 @@ class NamedTupleVariable(TupleVariable):
 
     def __init__(self, items: Iterable[Item], cls: type, source: Source | None = None) -> None:
         super().__init__(items, source)
-        self.cls = cls  # type: ignore[assignment]
+        self.cls = cls  # type: ignore[assignment]  # narrower in the base
 
     def is_constant(self) -> bool:
         return False
@@ -144,7 +144,7 @@ class NamedTupleVariable(TupleVariable):
     def fields(self) -> Sequence[str]:
         names = getattr(self.cls, "_fields", None)
         if names is None:  # a structseq, such as torch.return_types.max
-            names = list(self.cls.__match_args__)  # type: ignore[attr-defined]
+            names = list(self.cls.__match_args__)  # type: ignore[attr-defined]  # of structseqs, and of copyreg
         return names
 
     def form(self, tx: Tracer) -> Any:
@@ -154,7 +154,7 @@ class NamedTupleVariable(TupleVariable):
             return self.cls(items)
         if not is_generated(lookup(self.cls, "__repr__")[1]) or has_from_python(self.cls, "__str__"):
             return Rendered(tx, self)
-        return tuple.__new__(self.cls, items)  # type: ignore[arg-type]
+        return tuple.__new__(self.cls, items)  # type: ignore[arg-type]  # a tuple class
 
     def text(self, tx: Tracer, kind: str) -> str:
         name = "__str__" if kind == "str" and has_from_python(self.cls, "__str__") else "__repr__"
@@ -214,5 +214,5 @@ def _asdict(tx: Tracer, self: NamedTupleVariable, /) -> VariableTracker:
 def _reduce(tx: Tracer, self: NamedTupleVariable, /, *protocol: VariableTracker) -> VariableTracker:
     if not hasattr(self.cls, "_fields"):
         unsupported("unsupported-method", value=self.describe(), name="__reduce_ex__")
-    new = tx.wrap(copyreg.__newobj__, ModuleGlobalsSource("copyreg", "__newobj__"))  # type: ignore[attr-defined]
+    new = tx.wrap(copyreg.__newobj__, ModuleGlobalsSource("copyreg", "__newobj__"))  # type: ignore[attr-defined]  # of structseqs, and of copyreg
     return TupleVariable([new, TupleVariable([tx.class_variable(self.cls, self), *self.items(tx)])])

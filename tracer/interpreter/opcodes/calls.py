@@ -19,16 +19,14 @@ if TYPE_CHECKING:
 @handles("KW_NAMES")
 def kw_names(tx: Frame, inst: Instruction) -> None:
     """names of the keyword arguments of the call that follows"""
-    assert inst.arg is not None
-    tx.keyword_names = tx.code.co_consts[inst.arg]
+    tx.keyword_names = tx.code.co_consts[inst.oparg]
 
 
 @handles("CALL", until=(3, 13))
 def call(tx: Frame, inst: Instruction) -> None:
     """NULL, callable, args... -> result   or   method, self, args... -> result"""
-    assert inst.arg is not None
     names, tx.keyword_names = tx.keyword_names, ()
-    values = tx.pop_many(inst.arg)
+    values = tx.pop_many(inst.oparg)
     second, first = tx.pop(), tx.pop()
     callee = second
     if not isinstance(first, NullVariable):
@@ -40,9 +38,8 @@ def call(tx: Frame, inst: Instruction) -> None:
 @handles("CALL_FUNCTION_EX")
 def call_function_ex(tx: Frame, inst: Instruction) -> None:
     """NULL, callable, args (, kwargs) -> result"""
-    assert inst.arg is not None
     kwargs: dict[str, VariableTracker] = {}
-    if inst.arg & 1:
+    if inst.oparg & 1:
         for key, value in pairs_of(tx, tx.pop()):
             if not key.is_constant() or type(key.constant()) is not str:
                 unsupported("call-arguments", error="keywords must be strings")

@@ -110,7 +110,7 @@ def delete_deref(tx: Frame, inst: Instruction) -> None:
 def load_global(tx: Frame, inst: Instruction) -> None:
     """-> (NULL,) global or builtin"""
     value = read_global(tx, inst.argval)
-    if inst.arg & 1:  # type: ignore[operator]
+    if inst.oparg & 1:
         tx.stack.append(NULL)
     tx.stack.append(value)
 

@@ -74,9 +74,10 @@ class HigherOrderCall:
     def tensors(self, value: Value) -> list[TensorVariable]:
         """The items of a sequence, all of them tensors."""
         items = value.unpack(self.tx)
-        if not all(isinstance(item, TensorVariable) for item in items):
+        tensors = [item for item in items if isinstance(item, TensorVariable)]
+        if len(tensors) != len(items):
             self.refuse("it is called with something else than tensors")
-        return items  # type: ignore[return-value]
+        return tensors
 
     def argument(self, like: torch.Tensor) -> TensorVariable:
         """A tensor that a function is called with while it is traced: it stands for many."""

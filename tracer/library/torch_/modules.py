@@ -80,12 +80,16 @@ def _get(tx: Tracer, module: Value, name: Value) -> Value:
     return result
 
 
+def _is_strided(fake: torch.Tensor) -> bool:
+    return fake.layout is torch.strided and fake.device.type in ("cpu", "cuda")
+
+
 @models(torch._has_compatible_shallow_copy_type)
 def _has_compatible_shallow_copy_type(tx: Tracer, tensor: Value, other: Value) -> Value:
     """Whether `tensor.data = other` is possible."""
     for each in (tensor, other):
-        plain = isinstance(each, TensorVariable) and each.cls in (torch.Tensor, torch.nn.Parameter)
-        if not plain or each.fake.layout is not torch.strided or each.fake.device.type not in ("cpu", "cuda"):  # type: ignore[attr-defined]
+        plain = isinstance(each, TensorVariable) and each.cls in (torch.Tensor, torch.nn.Parameter) and _is_strided(each.fake)
+        if not plain:
             unsupported("call-arguments", error=f"_has_compatible_shallow_copy_type of {each.describe()}")
     return TRUE
 

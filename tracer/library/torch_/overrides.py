@@ -17,6 +17,7 @@ from tracer.variables.callables import CallableVariable
 from tracer.variables.classes import ClassVariable
 from tracer.variables.constant import FALSE, NONE, ConstantVariable, boolean
 from tracer.variables.lookups import lookup
+from tracer.variables.mappings import DictVariable
 from tracer.variables.overrides import as_subclass
 from tracer.variables.sequences import ListVariable, NamedTupleVariable, SequenceVariable, SizeVariable, TupleVariable
 from tracer.variables.sets import FrozenSetVariable
@@ -80,7 +81,11 @@ def _default(tx: Tracer, cls: Value, func: Value, types: Value, args: Value = _N
         unsupported("call-arguments", error="__torch_function__ of no class")
     if not all(issubclass(cls.value, kind.identity()) for kind in types.unpack(tx)):
         return ConstantVariable(NotImplemented)
-    named = {} if kwargs is NONE or not kwargs.truth(tx) else {k.constant(): v for k, v in kwargs.pairs(tx)}  # type: ignore[attr-defined]
+    named: dict[str, Value] = {}
+    if kwargs is not NONE and kwargs.truth(tx):
+        if not isinstance(kwargs, DictVariable):
+            unsupported("call-arguments", error="__torch_function__ with keywords that are no dict")
+        named = {key.constant(): value for key, value in kwargs.pairs(tx)}
     with tx.trace.overrides.without_arguments():
         result: Value = func.call(tx, args.unpack(tx), named)
         if func.identity() in get_default_nowrap_functions():
@@ -128,7 +133,8 @@ def _make_subclass(tx: Tracer, cls: Value, data: Value, require_grad: Value = FA
         unsupported("tensor-subclass", cls=cls.describe(), source="_make_subclass")
     with tx.trace.overrides.without_arguments():
         detached = data.call_method(tx, "detach", [], {})
-    return as_subclass(tx, detached, cls.value)  # type: ignore[arg-type]
+    assert isinstance(detached, TensorVariable)
+    return as_subclass(tx, detached, cls.value)
 
 
 # -- switches ------------------------------------------------------------------------------------------------------------
