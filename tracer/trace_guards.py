@@ -69,7 +69,7 @@ def _distinct_keys(trace: Trace) -> list[guards.Guard]:
     return [guards.Distinct(sources) for sources in trace.hashed.apart(trace.builder.is_by_identity)]
 
 
-def _identified(source: Any) -> Any:
+def _identified(source: Source) -> Any:
     """What has an identity: the array, where a tensor only lies in its memory."""
     return source.base if isinstance(source, ArrayTensorSource) else source
 

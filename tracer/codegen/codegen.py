@@ -12,7 +12,7 @@ import enum
 import functools
 import types
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
@@ -21,7 +21,7 @@ from tracer.bytecode import Assembler, Label
 from tracer.codegen.asking import load_kept
 from tracer.codegen.generators import build_generator
 from tracer.codegen.tracebacks import build_traceback
-from tracer.effects.log import DELETED
+from tracer.effects.log import Deleted
 from tracer.graph.exchanged_data import exchange
 from tracer.graph_breaks import unsupported
 from tracer.sources import LocalSource, Source
@@ -38,6 +38,10 @@ from tracer.variables.mappings import DictVariable
 from tracer.variables.objects import UserObjectVariable
 from tracer.variables.sets import SetVariable
 from tracer.variables.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from tracer.interpreter.trace import Trace
+    from tracer.variables.protocol import HasNode
 
 Load = Callable[[], None]
 _CODE_CONSTANTS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), types.CodeType, tuple, frozenset, slice)
@@ -78,7 +82,7 @@ class Extras:
 class Codegen:
     """The values of one output code. `outputs` collects what the graph must return, in order."""
 
-    def __init__(self, trace: Any, asm: Assembler, extras: Extras, outputs: dict[fx.Node, int]) -> None:
+    def __init__(self, trace: Trace, asm: Assembler, extras: Extras, outputs: dict[fx.Node, int]) -> None:
         self.trace = trace
         self.effects = trace.effects
         self.asm = asm
@@ -200,9 +204,8 @@ class Codegen:
                 self.asm.copy(1)
             self.asm.store_fast(name)
 
-    def load_graph_output(self, value: Any) -> None:
-        node = value.node
-        index = self.outputs.setdefault(node, len(self.outputs))
+    def load_graph_output(self, value: HasNode) -> None:
+        index = self.outputs.setdefault(value.node, len(self.outputs))
         self.asm.load_fast(self.graph_out)
         self.asm.load_const(index)
         self.asm.emit("BINARY_SUBSCR")
@@ -287,9 +290,9 @@ class Codegen:
     def store_attributes(self, value: VariableTracker) -> None:
         """Stores what the trace stored; a class' own __setattr__ was traced through and must not run again."""
         for name, item in self.effects.attributes(value).items():
-            if item is DELETED or self.effects.is_set_again(value, name):
+            if isinstance(item, Deleted) or self.effects.is_set_again(value, name):
                 self.change_attribute(value, name, None)
-            if item is not DELETED:
+            if not isinstance(item, Deleted):
                 self.change_attribute(value, name, item)
 
     def change_attribute(self, value: VariableTracker, name: str, item: VariableTracker | None) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
 from tracer.codegen.codegen import Codegen
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.variables.base import NullVariable, VariableTracker
+
+if TYPE_CHECKING:
+    from tracer.bytecode import Label
 
 PushOperands = Callable[[int], None]  # -> the top values of the stack, so many
 
@@ -30,7 +33,7 @@ class Ran:
 class Jump:
     """Where an instruction may go on instead, and the stack it leaves there below its results."""
 
-    label: Any
+    label: Label
     target: int
     stack: list[VariableTracker]
     results: int

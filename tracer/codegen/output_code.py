@@ -8,7 +8,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
@@ -28,6 +28,9 @@ from tracer.interpreter.translator import InstructionTranslator
 from tracer.sources import LocalSource, Source
 from tracer.variables.base import VariableTracker
 from tracer.variables.lazy import Unwrapped
+
+if TYPE_CHECKING:
+    from tracer.graph.output_graph import GraphInput
 
 # The inputs of a graph (a slot each, or -1 - i for what check_fn hands out at i), and the program's own code for the same slots.
 DirectCall = tuple[tuple[int, ...], types.CodeType]
@@ -89,7 +92,7 @@ class OutputCodeBuilder:
         body: Callable[[Codegen], None],
         graph_name: str | None,
         graph: Any,
-        inputs: list[Any],
+        inputs: list[GraphInput],
         fetched: tuple[Source, ...] = (),
     ) -> OutputCode:
         """`fetched`: those of the inputs that need not be read again."""
@@ -131,7 +134,7 @@ class OutputCodeBuilder:
         for value in self._read_late:
             cg.keep(value)
 
-    def _direct_call(self, cg: Codegen, behind: int, inputs: list[Any], fetched: tuple[Source, ...]) -> DirectCall | None:
+    def _direct_call(self, cg: Codegen, behind: int, inputs: list[GraphInput], fetched: tuple[Source, ...]) -> DirectCall | None:
         """What the code comes down to, if nothing is done but to call the graph. `behind`: where its call ends."""
         output = self.trace.output
         if is_resume_code(self.root.code) or output.written_inputs() or output.draws_random_numbers:
@@ -169,7 +172,7 @@ class OutputCodeBuilder:
         self,
         cg: Codegen,
         graph_name: str,
-        inputs: list[Any],
+        inputs: list[GraphInput],
         fetched: dict[Source, str],
         all_fetched: str | None,
         start_over: _StartOver,

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracer.effects.draws import Draw
 from tracer.effects.kept import Kept
 from tracer.graph_breaks import unsupported
 from tracer.variables.base import VariableTracker
 from tracer.variables.lifetimes import give_up, give_up_attribute, give_up_object
+
+if TYPE_CHECKING:
+    from tracer.effects.deferred import DeferredCall
 
 
 class Deleted:
@@ -34,7 +37,7 @@ class Effects:
         self._classes: dict[str, list[type]] = {}  # the classes of which the attribute was stored
         self._globals: dict[tuple[int, str], AttributeValue] = {}
         self._global_dicts: dict[int, dict[str, Any]] = {}
-        self.calls: list[Any] = []  # of `effects.deferred`
+        self.calls: list[DeferredCall] = []
         self.draws: list[Draw] = []  # in order
         self.kept = Kept()
         self.observer: Callable[[VariableTracker | None], None] | None = None  # is told of a change before it happens
@@ -142,7 +145,7 @@ class Effects:
         for (key, name), value in self._globals.items():
             yield self._global_dicts[key], name, value
 
-    def defer(self, call: Any) -> None:
+    def defer(self, call: DeferredCall) -> None:
         """The output code makes a call, after the graph."""
         self._tell(None)
         self.calls.append(call)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracer.graph.array_twins import numpy_dtype
 from tracer.library.registry import is_own_guard
@@ -23,12 +23,15 @@ from tracer.variables.protocol import Tracer
 from tracer.variables.sequences import TupleVariable
 from tracer.variables.tensor import TensorVariable
 
+if TYPE_CHECKING:
+    from tracer.guards import Guard
+
 
 def wrap(tx: Tracer, value: Any, source: Source) -> VariableTracker:
     return tx.trace.builder(tx, value, source)
 
 
-def guard(tx: Tracer, guard: Any) -> None:
+def guard(tx: Tracer, guard: Guard) -> None:
     if not (tx.is_polyfill and is_own_guard(guard)):
         tx.trace.guard(guard)
 

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from tracer.guards import Guard
     from tracer.interpreter.translator import InstructionTranslator
     from tracer.sources import Source
+    from tracer.variables.generators import GeneratorVariable
+    from tracer.variables.protocol import Tracer
 
 
 class BreakHere(Exception):
@@ -75,8 +77,8 @@ class Trace:
         self.frame: InstructionTranslator | None = None  # the innermost one
         self.handled_at_entry = sys.exception()
         self.handled: VariableTracker = HandledOutsideVariable()  # sys.exception()
-        self.generators: list[tuple[Any, int]] = []  # those started, with the step that called the frame that did it
-        self.row_iterators: dict[VariableTracker, tuple[Any, int]] = {}  # over tensors: the frame, and the step
+        self.generators: list[tuple[GeneratorVariable, int]] = []  # those started, with the step of the call behind it
+        self.row_iterators: dict[VariableTracker, tuple[Tracer, int]] = {}  # over tensors: the frame, and the step
         self.torch_calls = 0  # of functions of torch's that are no Python code
         self.enumerating = 0  # how many enumerates that existed before are taking an item
         self.input_tensors: list[TensorVariable] = []

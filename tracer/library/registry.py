@@ -28,6 +28,7 @@ from tracer.variables.base import Model, Models
 from tracer.variables.functions import as_written
 
 if TYPE_CHECKING:
+    from tracer.guards import Guard
     from tracer.variables.protocol import Tracer
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -65,7 +66,7 @@ def is_polyfill_module(name: Any) -> bool:
     return isinstance(name, str) and name.startswith(POLYFILLS)
 
 
-def is_own_guard(guard: Any) -> bool:
+def is_own_guard(guard: Guard) -> bool:
     """Whether all that a guard reads is what a polyfill itself refers to, which does not change."""
     for source in guard.sources():
         while source.base is not None:

@@ -18,6 +18,7 @@ from tracer.variables.lookups import C_METHOD_TYPES, MISSING, defines, lookup
 from tracer.variables.text import Rendered
 
 if TYPE_CHECKING:
+    from tracer.sources import Source
     from tracer.variables.protocol import Tracer
 
 _TEXTS = ("__str__", "__repr__", "__format__")
@@ -190,7 +191,7 @@ class EnumMemberVariable(ConstantVariable):
         return self.get_attr(tx, name).call(tx, args, kwargs)
 
 
-def constant_of(value: Any, source: Any = None) -> ConstantVariable:
+def constant_of(value: Any, source: Source | None = None) -> ConstantVariable:
     return (EnumMemberVariable if isinstance(value, enum.Enum) else ConstantVariable)(value, source)
 
 

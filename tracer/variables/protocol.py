@@ -15,6 +15,8 @@ from tracer.sources import SourceCodegen
 if TYPE_CHECKING:
     import types
 
+    from torch import fx
+
     from tracer.bytecode import Assembler, Instruction, Label, Program
     from tracer.effects.log import Effects
     from tracer.graph.output_graph import OutputGraph
@@ -341,6 +343,9 @@ class Frame(Tracer, Protocol):
     def resumed_by(self, caller: Tracer, handled: VariableTracker) -> None:
         """Before `run`, of a generator: who asks for its next item, and the exception that is handled there."""
 
+    def forget(self) -> None:
+        """Lets go of its values: generators among them lead back to the frame that made them."""
+
     def double(self) -> Frame:
         """A frame that stands where this one does, to be run on trial."""
 
@@ -348,6 +353,10 @@ class Frame(Tracer, Protocol):
 
     def jump(self, inst: Instruction) -> None:
         """Goes on where the instruction jumps to."""
+
+
+class HasNode(Protocol):
+    node: fx.Node  # of the graph, which computes the value
 
 
 class ValueCodegen(SourceCodegen, Protocol):
@@ -364,8 +373,8 @@ class ValueCodegen(SourceCodegen, Protocol):
     def load_weakly(self, value: VariableTracker, made_at: int | None) -> None:
         """-> value, for a weak reference: something else has to hold it."""
 
-    def load_graph_output(self, value: Any) -> None:
-        """-> what the graph returns for a value that has a node"""
+    def load_graph_output(self, value: HasNode) -> None:
+        """-> what the graph returns for the value"""
 
     def load_class(self, cls: type) -> None:
         """-> cls; a class that the trace made is made again"""

@@ -160,7 +160,7 @@ def computed(op: str, left: Operand, right: Operand) -> SetVariable:
 class DictIterator(IteratorVariable):
     """Iterates over keys, values or items; a change of size meanwhile raises as in CPython."""
 
-    def __init__(self, owner: Any, kind: str, backwards: bool = False) -> None:
+    def __init__(self, owner: DictVariable, kind: str, backwards: bool = False) -> None:
         self.view = DictViewVariable(owner, kind)
         self.backwards = backwards
         self.keys = list(owner.entries)[:: -1 if backwards else 1]

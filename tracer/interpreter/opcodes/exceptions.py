@@ -3,7 +3,7 @@ before, as in CPython."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
@@ -70,11 +70,13 @@ def pop_except(tx: Frame, inst: Instruction) -> None:
 def check_exc_match(tx: Frame, inst: Instruction) -> None:
     """exception, class -> exception, matches"""
     pattern = tx.pop()
-    classes: list[Any] = pattern.items(tx) if isinstance(pattern, TupleVariable) else [pattern]
+    classes = pattern.items(tx) if isinstance(pattern, TupleVariable) else [pattern]
+    caught: list[type[BaseException]] = []
     for cls in classes:
         if not isinstance(cls, ClassVariable) or not issubclass(cls.value, BaseException):
             unsupported("exception-in-trace", error="an except clause with something else than a class")
-    tx.push(boolean(is_exception(tx.stack[-1], tuple(cls.value for cls in classes))))
+        caught.append(cls.value)
+    tx.push(boolean(is_exception(tx.stack[-1], tuple(caught))))
 
 
 @handles("RERAISE")
