@@ -66,7 +66,7 @@ def class_source(tx: Tracer, cls: type, of: VariableTracker | None) -> Source | 
     if start.source is None:
         return importable_source(cls)
     index = next((index for index, base in enumerate(start.value.__mro__) if base is cls), None)
-    return importable_source(cls) if index is None else mro_source(start.source, index)
+    return importable_source(cls) if index is None else ItemSource(GenericAttrSource(start.source, "__mro__"), index)
 
 
 def class_attr(tx: Tracer, owner: type | None, name: str, of: VariableTracker | None, part: str | None = None) -> VariableTracker:
@@ -190,7 +190,3 @@ def importable_source(cls: type) -> Source | None:
     if module is not None and vars(module).get(cls.__name__) is cls:
         return ModuleGlobalsSource(cls.__module__, cls.__name__)
     return None
-
-
-def mro_source(source: Source, index: int) -> Source:
-    return ItemSource(GenericAttrSource(source, "__mro__"), index)

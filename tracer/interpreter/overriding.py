@@ -84,7 +84,7 @@ def ask_overrides(
         if not _is_not_implemented(result):
             return result
     for value in overriding:
-        result = torch_function_of(tx, value).call(tx, [function, kinds, *arguments], {})
+        result = override_of(tx, value, "__torch_function__").call(tx, [function, kinds, *arguments], {})
         if not _is_not_implemented(result):
             return result
     unsupported("call-arguments", error=f"no implementation found for {function.describe()}")
@@ -100,10 +100,6 @@ def _ask_mode(
             kwargs["device"] = mode.get_attr(tx, "device")
         return function.call(tx, args, kwargs)
     return mode.get_attr(tx, "__torch_function__").call(tx, [function, kinds, *arguments], {})
-
-
-def torch_function_of(tx: Tracer, value: VariableTracker) -> VariableTracker:
-    return override_of(tx, value, "__torch_function__")
 
 
 def override_of(tx: Tracer, value: VariableTracker, name: str) -> VariableTracker:

@@ -2,7 +2,7 @@
 
 A `VariableTracker` stands for one Python value of the traced program. The interpreter and the library never look
 inside one; they ask it for CPython's abstract object protocol (attributes, calls, operators, iteration), and whatever a
-family of values does not know breaks the graph. The order in which two operands are asked lives in `operations.py`.
+family of values does not know breaks the graph. The order in which two operands are asked lives in `interpreter/operators.py`.
 """
 
 from __future__ import annotations
