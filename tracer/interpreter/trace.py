@@ -104,8 +104,8 @@ class Trace:
 
     def next_step(self) -> int:
         """Counts an instruction, which is about to run."""
-        self.steps += 1
-        return self.steps
+        step = self.steps = self.steps + 1
+        return step
 
     def go_back_to(self, frame: InstructionTranslator) -> None:
         """The trace stands in an outer frame, at the instruction that this one is in."""

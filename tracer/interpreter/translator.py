@@ -175,14 +175,14 @@ class InstructionTranslator:
         outer = trace.enter(self)
         handlers = _handlers()
         instructions = self.program.instructions
-        break_at = trace.break_at
+        break_at, next_step = trace.break_at, trace.next_step
         log_steps = logs.is_on("trace")
         if thrown is not None:
             self.unwind(thrown)
         while True:
             inst = self.inst = instructions[self.pc]
             self.pc += 1
-            self.step = step = trace.next_step()
+            self.step = step = next_step()
             if step == break_at:
                 raise BreakHere(self)
             if log_steps:
@@ -251,9 +251,10 @@ class InstructionTranslator:
     # -- names ---------------------------------------------------------------------------------------------------
 
     def load_local(self, name: str) -> VariableTracker:
-        value: VariableTracker | Unwrapped | None = self.locals.get(name)
-        if isinstance(value, Unwrapped):
-            value = self.locals[name] = self.wrap(value.value, value.source)
+        found = self.locals.get(name)
+        if type(found) is Unwrapped:
+            found = self.locals[name] = self.wrap(found.value, found.source)
+        value: VariableTracker | None = found
         if value is None:
             self.raise_error(UnboundLocalError, f"cannot access local variable {name!r} where it is not associated with a value")
         return value
