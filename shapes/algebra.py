@@ -10,22 +10,20 @@ from typing import Any
 
 from shapes import conversion, simplify
 from shapes.floats import FloatExpr, Floats
-from shapes.polynomial import IntExpr, Polynomials
+from shapes.polynomial import IntExpr
 from shapes.ranges import Range
-from shapes.relations import BoolExpr, Relations
+from shapes.relations import BoolExpr
 from shapes.static import Facts
 from shapes.symbols import Symbol
 
 Expr = IntExpr | BoolExpr | FloatExpr
 
 
-class Algebra(Polynomials, Relations, Floats):
+class Algebra(Floats):
     """Makes and combines expressions. Not to be shared between threads."""
 
     def __init__(self) -> None:
-        Polynomials.__init__(self)
-        Relations.__init__(self)
-        Floats.__init__(self)
+        super().__init__()
         self._functions: dict[tuple[str, IntExpr, IntExpr], IntExpr] = {}
         self._from_sympy: dict[Any, Expr] = {}
         self.facts = Facts(self)
@@ -93,7 +91,8 @@ class Algebra(Polynomials, Relations, Floats):
         if kind in simplify.LAWS:
             return self.apply(kind, *args)
         if kind == "where":
-            return self.where(*args)
+            chosen: IntExpr = self.where(*args)
+            return chosen
         if kind == "product":
             return self.mul(*args)
         return self.rounded(kind, *args)

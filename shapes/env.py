@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import sympy
 
@@ -25,6 +25,9 @@ from shapes.relations import BoolExpr
 from shapes.symbols import UNBOUNDED, Kind, Label, Symbol, symbol_name
 
 INT64: Range = (-LARGEST_SIZE - 1, LARGEST_SIZE)
+
+
+_E = TypeVar("_E", BoolExpr, IntExpr, FloatExpr)
 
 
 class DataDependent(RuntimeError):
@@ -93,7 +96,7 @@ class ShapeEnv:
             return hint
         known = self._by_label.get(label.name)
         if known is not None:
-            return known.expr
+            return self.integer(known.expr)
         if policy is DimPolicy.UNBACKED:
             return self._unbacked_size(label, constraint)
         if hint in (0, 1) and policy is DimPolicy.DUCK:  # what sizes are when they are none: that two are is no coincidence
@@ -103,14 +106,14 @@ class ShapeEnv:
             twin = self._twins.find(hint, past)
             if twin is not None:
                 self._add_label(twin, label)
-                return twin.expr
+                return self.integer(twin.expr)
         base = self._size_range(constraint, specialize_zero_one)
         symbol = self._new_symbol(Kind.SIZE, hint, base, (0, INF), label)
         if policy is DimPolicy.DUCK:
             self._twins.add(symbol, hint, past)
         if constraint is not None:
             self.constraints[symbol] = constraint
-        return symbol.expr
+        return self.integer(symbol.expr)
 
     def _size_range(self, constraint: DimConstraint | None, specialize_zero_one: bool | None) -> Range:
         low, high = self.policy.least_size(specialize_zero_one), INF
@@ -121,7 +124,7 @@ class ShapeEnv:
 
     def _unbacked_size(self, label: Label, constraint: DimConstraint | None) -> IntExpr:
         low, high = self._size_range(constraint, False)
-        return self._new_symbol(Kind.UNBACKED_INT, None, (low, high), (0, INF), label).expr
+        return self.integer(self._new_symbol(Kind.UNBACKED_INT, None, (low, high), (0, INF), label).expr)
 
     def declare(self, domain: Domain, sizes: Mapping[str, tuple[Label, int]]) -> list[Symbol]:
         """Makes the variables of a domain symbols, takes its facts for known, and has them checked at the entry.
@@ -163,23 +166,25 @@ class ShapeEnv:
         _need(hint, int, label)
         known = self._by_label.get(label.name)
         if known is not None:
-            return known.expr
-        return self._new_symbol(Kind.INT, int(hint), UNBOUNDED, UNBOUNDED, label).expr
+            return self.integer(known.expr)
+        return self.integer(self._new_symbol(Kind.INT, int(hint), UNBOUNDED, UNBOUNDED, label).expr)
 
     def create_stride(self, hint: int, label: Label) -> IntExpr:
         """A stride that says nothing of any size; never specialised for 0 and 1, never duck shaped."""
         known = self._by_label.get(label.name)
-        return known.expr if known else self._new_symbol(Kind.INT, int(hint), (0, INF), (0, INF), label).expr
+        symbol = known or self._new_symbol(Kind.INT, int(hint), (0, INF), (0, INF), label)
+        return self.integer(symbol.expr)
 
     def create_float(self, hint: float, label: Label) -> FloatExpr:
         """A float of the program."""
         _need(hint, float, label)
         known = self._by_label.get(label.name)
-        return known.expr if known else self._new_symbol(Kind.FLOAT, float(hint), UNBOUNDED, UNBOUNDED, label).expr
+        symbol = known or self._new_symbol(Kind.FLOAT, float(hint), UNBOUNDED, UNBOUNDED, label)
+        return self.float_(symbol.expr)
 
     def create_unbacked_int(self, low: int = INT64[0], high: int = INT64[1]) -> IntExpr:
         """An int that depends on data."""
-        return self._fresh(Kind.UNBACKED_INT, (low, high)).expr
+        return self.integer(self._fresh(Kind.UNBACKED_INT, (low, high)).expr)
 
     def create_unbacked_bool(self) -> BoolExpr:
         """A bool that depends on data, as `u == 1`."""
@@ -187,7 +192,7 @@ class ShapeEnv:
 
     def create_unbacked_float(self) -> FloatExpr:
         """A float that depends on data."""
-        return self._fresh(Kind.UNBACKED_FLOAT, UNBOUNDED).expr
+        return self.float_(self._fresh(Kind.UNBACKED_FLOAT, UNBOUNDED).expr)
 
     def _fresh(self, kind: Kind, trusted: Range) -> Symbol:
         symbol = self._new_symbol(kind, None, trusted, trusted, None)
@@ -246,7 +251,7 @@ class ShapeEnv:
         if hint is None:
             raise DataDependent(condition.sympy)
         self.record(condition if hint else self.algebra.negate(condition), Why.BRANCH)
-        return hint
+        return bool(hint)
 
     def evaluate_int(self, expr: Any) -> int:
         """The value of an int expression, on which the trace relies from now on: `L['n'] == 3`."""
@@ -258,11 +263,11 @@ class ShapeEnv:
         if hint is None:
             raise DataDependent(p.sympy)
         self._require(self.algebra.relation("eq", p, self.algebra.integer(hint)), Why.SPECIALIZED)
-        return hint
+        return int(hint)
 
     def evaluate_float(self, expr: Any) -> float:
         """The same for a float expression."""
-        x = self.facts.replacements.reduce_any(self.float_(expr))
+        x = self.float_(self.facts.replacements.reduce_any(self.float_(expr)))
         if x.const is not None:
             return x.const
         if x.hint is None:
@@ -359,12 +364,12 @@ class ShapeEnv:
     def float_(self, expr: Any) -> FloatExpr:
         return self._coerce(expr, FloatExpr, "a float")
 
-    def _coerce(self, expr: Any, kind: type, what: str) -> Any:
+    def _coerce(self, expr: Any, kind: type[_E], what: str) -> _E:
         if not isinstance(expr, (BoolExpr, IntExpr, FloatExpr)):
             expr = self.algebra.from_sympy(expr)
         if not isinstance(expr, kind):
             raise TypeError(f"expected {what}, got the {type(expr).__name__} {expr}")
-        if expr.algebra is not self.algebra:  # type: ignore[attr-defined]
+        if expr.algebra is not self.algebra:
             raise ValueError(f"{expr} belongs to another ShapeEnv")
         return expr
 

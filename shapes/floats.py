@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from shapes.operations import FLOAT, INTEGER
 from shapes.polynomial import IntExpr
-from shapes.ranges import EXACT_FLOAT
+from shapes.ranges import EXACT_FLOAT, Range
+from shapes.relations import FLOAT_RELATIONS, BoolExpr, Relations
 
 if TYPE_CHECKING:
     from shapes.algebra import Algebra
-    from shapes.relations import BoolExpr
     from shapes.symbols import Symbol
 
 
@@ -42,10 +42,11 @@ class FloatExpr:
         return repr(self.const) if self.const is not None else self.algebra.show(self)
 
 
-class Floats:
+class Floats(Relations):
     """Making float expressions."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._floats: dict[tuple[Any, ...], FloatExpr] = {}
 
     def float_constant(self, value: float) -> FloatExpr:
@@ -81,27 +82,42 @@ class Floats:
         found = self._floats.get(key)
         if found is None:
             found = FloatExpr()
-            found.algebra = self  # type: ignore[assignment]
+            found.algebra = self  # type: ignore[assignment]  # an Algebra
             found.op, found.args, found.const, found.hint, found.symbol = op, args, const, hint, symbol
             found.functions = 0 if op in ("const", "symbol") else 1 + sum(arg.functions for arg in args)
             found.handle = found.sympy_form = None
             self._floats[key] = found
         return found
 
-    def rounded(self: Any, kind: str, x: FloatExpr) -> IntExpr:
+    def rounded(self, kind: str, x: FloatExpr) -> IntExpr:
         """The integer floor(x), ceil(x), trunc(x) or round(x)."""
         if x.const is not None:
             return self.integer(INTEGER[kind].python(x.const))
         if x.op == "float" and self.fits_float(x.args[0]):  # floor(float(p)) -> p while every value of p is a float
-            return x.args[0]
+            integer: IntExpr = x.args[0]
+            return integer
         return self.function(kind, x)
 
-    def fits_float(self: Any, p: IntExpr) -> bool:
+    def range(self, p: IntExpr) -> Range:
+        """The values that `p` may have. An algebra knows facts of it."""
+        raise NotImplementedError
+
+    def fits_float(self, p: IntExpr) -> bool:
         """Whether float(p) is exactly p for every value of p."""
         low, high = self.range(p)
-        return -EXACT_FLOAT <= low and high <= EXACT_FLOAT
+        return bool(-EXACT_FLOAT <= low and high <= EXACT_FLOAT)
 
-    def exact_relation(self: Any, op: str, x: FloatExpr, y: FloatExpr) -> BoolExpr | None:
+    def float_relation(self, op: str, x: FloatExpr, y: FloatExpr) -> BoolExpr:
+        """`x op y` with Python's meaning, nan included: `not x < y` is not `x >= y`."""
+        if op in ("gt", "ge"):
+            op, x, y = {"gt": "lt", "ge": "le"}[op], y, x
+        if op == "ne":
+            return self.negate(self.float_relation("eq", x, y))
+        if x.const is not None and y.const is not None:
+            return self.boolean(FLOAT_RELATIONS[f"float_{op}"](x.const, y.const))
+        return self.exact_relation(op, x, y) or self._bool(f"float_{op}", (x, y))
+
+    def exact_relation(self, op: str, x: FloatExpr, y: FloatExpr) -> BoolExpr | None:
         """The integer relation that is exactly `x op y` (eq, lt, le), where there is one."""
         if x.op == "float" and y.op == "float" and self.fits_float(x.args[0]) and self.fits_float(y.args[0]):
             return self.relation(op, x.args[0], y.args[0])
@@ -112,7 +128,7 @@ class Floats:
             return self._against_constant(op, y.args[0], x.const, swapped=True)
         return None
 
-    def _against_constant(self: Any, op: str, p: IntExpr, c: float, swapped: bool) -> BoolExpr:
+    def _against_constant(self, op: str, p: IntExpr, c: float, swapped: bool) -> BoolExpr:
         whole = self.integer(math.floor(c))
         if op == "eq":
             return self.relation("eq", p, whole) if c == math.floor(c) else self.false

@@ -183,7 +183,7 @@ class Polynomials:
 
     def _new(self, terms: Terms) -> IntExpr:
         expr = IntExpr()
-        expr.algebra = self  # type: ignore[assignment]
+        expr.algebra = self  # type: ignore[assignment]  # an Algebra
         expr.terms = terms
         expr.const = None
         if not terms:

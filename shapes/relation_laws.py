@@ -90,7 +90,7 @@ def _divide_by_nonzero(algebra: Algebra, p: IntExpr) -> IntExpr | None:
 
 def _may_be_zero(algebra: Algebra, index: int) -> bool:
     low, high = algebra.facts.atom_range(index)
-    return low <= 0 <= high
+    return bool(low <= 0 <= high)
 
 
 def _common(algebra: Algebra, p: IntExpr) -> Monomial:
@@ -99,7 +99,7 @@ def _common(algebra: Algebra, p: IntExpr) -> Monomial:
 
 def _divided(algebra: Algebra, p: IntExpr, common: Monomial) -> IntExpr:
     """The terms of p that are not constant, divided by a monomial that divides them all."""
-    return algebra.from_terms({monomial_quotient(m, common): c for m, c in p.terms if m})  # type: ignore[misc]
+    return algebra.from_terms({monomial_quotient(m, common): c for m, c in p.terms if m})  # type: ignore[misc]  # divides them all
 
 
 @relation_law("eq", "n * (x // n) == x is x % n == 0")

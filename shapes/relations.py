@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from shapes import relation_laws
-from shapes.polynomial import IntExpr
+from shapes.polynomial import IntExpr, Polynomials
 
 if TYPE_CHECKING:
     from shapes.algebra import Algebra
-    from shapes.floats import FloatExpr
 
 INT_RELATIONS = ("eq", "ne", "ge")
 FLOAT_RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -68,10 +67,11 @@ class BoolExpr:
         return self.algebra.show(self)
 
 
-class Relations:
+class Relations(Polynomials):
     """Making boolean expressions."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._bools: dict[tuple[Any, ...], BoolExpr] = {}
         self._relations: dict[tuple[str, IntExpr, IntExpr], BoolExpr] = {}
         self.true = self._bool("true", ())
@@ -85,7 +85,7 @@ class Relations:
         found = self._bools.get(key)
         if found is None:
             found = BoolExpr()
-            found.algebra = self  # type: ignore[assignment]
+            found.algebra = self  # type: ignore[assignment]  # an Algebra
             found.kind, found.args, found.order, found.asked = kind, args, len(self._bools), asked
             found.hint = _hint(kind, args)
             found.functions = sum(arg.functions for arg in args)
@@ -105,7 +105,7 @@ class Relations:
             found = self._relations[key] = self._relation(op, p, q)
         return found
 
-    def _relation(self: Any, op: str, p: IntExpr, q: IntExpr) -> BoolExpr:
+    def _relation(self, op: str, p: IntExpr, q: IntExpr) -> BoolExpr:
         asked = (op, p, q)
         if op == "eq":
             return self.equals_zero(self.sub(p, q), asked)
@@ -121,7 +121,7 @@ class Relations:
             return self.at_least_zero(self.sub(self.sub(q, p), self.one), asked)
         raise ValueError(f"unknown relation {op!r}; known: eq ne lt le gt ge")
 
-    def equals_zero(self: Any, p: IntExpr, asked: tuple[str, IntExpr, IntExpr] | None = None) -> BoolExpr:
+    def equals_zero(self, p: IntExpr, asked: tuple[str, IntExpr, IntExpr] | None = None) -> BoolExpr:
         """p == 0, divided by the common divisor, first coefficient positive."""
         if p.const is not None:
             return self.boolean(p.const == 0)
@@ -132,33 +132,21 @@ class Relations:
         if p.terms[-1][1] < 0:
             divisor = -divisor
         p = self.from_terms({m: c // divisor for m, c in p.terms})
-        simpler = relation_laws.simpler(self, "eq", p)
+        simpler = relation_laws.simpler(p.algebra, "eq", p)
         return self._bool("eq", (p,), asked) if simpler is p else self.equals_zero(simpler, asked)
 
-    def at_least_zero(self: Any, p: IntExpr, asked: tuple[str, IntExpr, IntExpr] | None = None) -> BoolExpr:
+    def at_least_zero(self, p: IntExpr, asked: tuple[str, IntExpr, IntExpr] | None = None) -> BoolExpr:
         """p >= 0; g*f + c >= 0 <=> f + c // g >= 0"""
         if p.const is not None:
             return self.boolean(p.const >= 0)
         divisor = math.gcd(*(c for m, c in p.terms if m))
         p = self.from_terms({m: c // divisor for m, c in p.terms})
-        simpler = relation_laws.simpler(self, "ge", p)
+        simpler = relation_laws.simpler(p.algebra, "ge", p)
         return self._bool("ge", (p,), asked) if simpler is p else self.at_least_zero(simpler, asked)
-
-    # -- relations of floats -------------------------------------------------------------------------------------
-
-    def float_relation(self: Any, op: str, x: FloatExpr, y: FloatExpr) -> BoolExpr:
-        """`x op y` with Python's meaning, nan included: `not x < y` is not `x >= y`."""
-        if op in ("gt", "ge"):
-            op, x, y = {"gt": "lt", "ge": "le"}[op], y, x
-        if op == "ne":
-            return self.negate(self.float_relation("eq", x, y))
-        if x.const is not None and y.const is not None:
-            return self.boolean(FLOAT_RELATIONS[f"float_{op}"](x.const, y.const))
-        return self.exact_relation(op, x, y) or self._bool(f"float_{op}", (x, y))
 
     # -- and, or, not --------------------------------------------------------------------------------------------
 
-    def negate(self: Any, b: BoolExpr) -> BoolExpr:
+    def negate(self, b: BoolExpr) -> BoolExpr:
         kind = b.kind
         asked = (NEGATED[b.asked[0]], *b.asked[1:]) if b.asked else None
         if kind in ("true", "false"):
@@ -171,7 +159,8 @@ class Relations:
             combine = self.any_of if kind == "and" else self.all_of
             return combine([self.negate(arg) for arg in b.args])
         if kind == "not":
-            return b.args[0]
+            negated: BoolExpr = b.args[0]
+            return negated
         return self._bool("not", (b,))
 
     def all_of(self, parts: Iterable[BoolExpr]) -> BoolExpr:
@@ -208,11 +197,11 @@ def _hint(kind: str, args: tuple[Any, ...]) -> bool | None:
     if None in hints:
         return None
     if kind == "eq":
-        return hints[0] == 0
+        return bool(hints[0] == 0)
     if kind == "ne":
-        return hints[0] != 0
+        return bool(hints[0] != 0)
     if kind == "ge":
-        return hints[0] >= 0
+        return bool(hints[0] >= 0)
     if kind == "not":
         return not hints[0]
     return FLOAT_RELATIONS[kind](*hints)

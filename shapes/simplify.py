@@ -180,7 +180,7 @@ def common_monomial(monomials: Sequence[Monomial]) -> Monomial:
 
 def without(algebra: Algebra, p: IntExpr, factor: Terms) -> IntExpr:
     ((monomial, number),) = factor
-    return algebra.from_terms({monomial_quotient(m, monomial): c // number for m, c in p.terms})  # type: ignore[misc]
+    return algebra.from_terms({monomial_quotient(m, monomial): c // number for m, c in p.terms})  # type: ignore[misc]  # divides them all
 
 
 # ------------------------------------------------------------------------------------------ maximum, minimum

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 ARTIFACTS: dict[str, str] = {
     "graph": "each graph as a table of its nodes",
@@ -145,14 +145,14 @@ class _Collector(logging.Handler):
             self.records.append(Record(artifact, record.getMessage()))
 
 
-class _ToStderr(logging.StreamHandler):  # type: ignore[type-arg]
+class _ToStderr(logging.StreamHandler):
     """Writes to whatever sys.stderr is now; silent where the program has set up logging of its own."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
 
     @property
-    def stream(self):  # type: ignore[no-untyped-def, override]
+    def stream(self) -> TextIO:
         return sys.stderr
 
     def filter(self, record: logging.LogRecord) -> bool:

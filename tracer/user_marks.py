@@ -133,7 +133,7 @@ def is_opaque(function: object) -> bool:
 
 def is_allowed(function: object) -> bool:
     """Whether a call of the function is to be one node of the graph."""
-    return graph_policy.get(function) == "allow"
+    return bool(graph_policy.get(function) == "allow")
 
 
 def has_constant_result(function: object) -> bool:

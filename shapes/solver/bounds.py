@@ -51,7 +51,7 @@ class Bounds:
         return EVERYTHING if rule is None else rule(*(self.interval(arg) for arg in expr.args))
 
     def is_positive(self, expr: sympy.Basic) -> bool:
-        return self.interval(expr)[0] > 0
+        return bool(self.interval(expr)[0] > 0)
 
 
 def _fold(rule: Callable[[Range, Range], Range]) -> Callable[..., Range]:

@@ -112,10 +112,11 @@ def _rebind(partial: functools.partial[Any], function: Any) -> functools.partial
 
 def _pickled_as_functions_are(dispatcher: Dispatcher) -> str:
     """By name; copies are the object itself."""
-    return dispatcher.__qualname__
+    text: str = dispatcher.__qualname__
+    return text
 
 
-copyreg.pickle(Dispatcher, _pickled_as_functions_are)  # type: ignore[arg-type]
+copyreg.pickle(Dispatcher, _pickled_as_functions_are)
 
 
 # -- objects and classes ---------------------------------------------------------------------------------------
@@ -188,5 +189,5 @@ def _compile_module_class(cls: type[torch.nn.Module], settings: Settings) -> typ
             compile_module_with(self, settings)
         return plain_call(self, *args, **kwargs)
 
-    cls.__call__ = call  # type: ignore[method-assign]
+    cls.__call__ = call
     return cls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -13,6 +13,9 @@ from tracer.api.settings import Settings
 from tracer.backends.registry import RUNS_AS_WRITTEN
 from tracer.exc import Unsupported
 from tracer.metrics import counters
+
+if TYPE_CHECKING:
+    from tracer.guards import CheckFunctionManager
 
 
 @dataclasses.dataclass
@@ -58,7 +61,7 @@ class ExplainOutput:
             lines.append(f"Entry {number} serves calls for which:\n  {_indented(text)}")
         return "\n".join(lines)
 
-    def _keep_guards(self, manager: Any) -> None:
+    def _keep_guards(self, manager: CheckFunctionManager) -> None:
         self.out_guards.extend(manager.guards)
         self.check_fns.append(manager.source_text)
 
@@ -80,7 +83,8 @@ def explain(fn: Callable[..., Any]) -> Callable[..., ExplainOutput]:
 
         def keep(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
             output.graphs.append(gm)
-            return gm.forward
+            found: Callable[..., Any] = gm.forward
+            return found
 
         setattr(keep, RUNS_AS_WRITTEN, True)
         hooks: dict[str, Callable[..., Any]] = {

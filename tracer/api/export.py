@@ -12,7 +12,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
@@ -24,6 +24,9 @@ from tracer.backends.registry import RUNS_AS_WRITTEN, LazyCompiler
 from tracer.exc import UserError
 from tracer.user_marks import DIMS, DimMark, dim_marks, temporarily_marked
 
+if TYPE_CHECKING:
+    from tracer.guards import Guard
+
 Lowering = Callable[[fx.GraphModule, list[Any]], Any]
 _TO_ATEN = LazyCompiler("aten_operators", "tracer.backends.aten_operators")
 
@@ -33,7 +36,7 @@ class ExportResult:
     """Unpacks to (graph_module, guards)."""
 
     graph_module: fx.GraphModule
-    guards: list[Any]
+    guards: list[Guard]
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.graph_module, self.guards))
@@ -92,7 +95,7 @@ class _Call:
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
         self.sources: list[str] = []
-        self.guards: list[Any] = []
+        self.guards: list[Guard] = []
         signature = inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn)
         self.bound: Mapping[str, Any] = signature.bind(*args, **kwargs).arguments
         self.names = _argument_names(signature, len(args), kwargs)

@@ -113,7 +113,8 @@ def _normalised(who: str, t: torch.Tensor, dim: object) -> int:
     if not -t.dim() <= dim < t.dim():
         valid = f"from {-t.dim()} to {t.dim() - 1}" if t.dim() else "none (it is a scalar)"
         raise IndexError(f"tracer.{who}: dim {dim} is out of range for a tensor of shape {tuple(t.shape)}; valid dims: {valid}")
-    return dim % t.dim()
+    number: int = dim % t.dim()
+    return number
 
 
 def _check_bounds(low: object, high: object) -> None:

@@ -97,22 +97,22 @@ class ModuleProxy(torch.nn.Module):
         return bool(self._orig_mod)
 
     def __len__(self) -> int:
-        return len(self._orig_mod)  # type: ignore[arg-type]
+        return len(self._orig_mod)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._orig_mod)  # type: ignore[call-overload]
+        return iter(self._orig_mod)
 
     def __contains__(self, item: object) -> bool:
-        return item in self._orig_mod  # type: ignore[operator]
+        return item in self._orig_mod
 
     def __getitem__(self, key: Any) -> Any:
-        return self._orig_mod[key]  # type: ignore[index]
+        return self._orig_mod[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._orig_mod[key] = value  # type: ignore[index]
+        self._orig_mod[key] = value
 
     def __delitem__(self, key: Any) -> None:
-        del self._orig_mod[key]  # type: ignore[attr-defined]
+        del self._orig_mod[key]
 
 
 def _on_the_original(name: str) -> Callable[..., Any]:

@@ -157,7 +157,7 @@ class OptimizedModule(ModuleProxy, SteadyCall):
         self._compiled = CompiledCall(module, settings)
         setattr(self, STATE, self._compiled._tracer_state)
 
-    __call__ = SteadyCall.__call__  # type: ignore[assignment]
+    __call__ = SteadyCall.__call__
 
     def _tracer_decide(self, *args: Any, **kwargs: Any) -> Any:
         compiled = self._compiled

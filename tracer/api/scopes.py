@@ -5,16 +5,19 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracer import _C
+
+if TYPE_CHECKING:
+    from tracer.runtime.region_state import RegionState
 
 
 class _Entered(threading.local):
     """What the `with` blocks that this thread is in have to restore, the innermost last."""
 
     def __init__(self) -> None:
-        self.states: list[Any] = []
+        self.states: list[RegionState] = []
 
 
 _entered = _Entered()

@@ -29,7 +29,7 @@ def with_layouts(mode: FakeTensorMode) -> FakeTensorMode:
             return with_asked_strides(_Asker(mode), func, args, kwargs, result)
         return result
 
-    mode._cached_dispatch_impl = dispatch  # type: ignore[method-assign]
+    mode._cached_dispatch_impl = dispatch
     return mode
 
 

@@ -32,7 +32,8 @@ class LazyCompiler:
         self.__dict__.update(attributes)
 
     def __call__(self, gm: Any, example_inputs: list[Any], **options: Any) -> Callable[..., Any]:
-        return getattr(importlib.import_module(self.module), self.__name__)(gm, example_inputs, **options)
+        found: Callable[..., Any] = getattr(importlib.import_module(self.module), self.__name__)(gm, example_inputs, **options)
+        return found
 
     def __repr__(self) -> str:
         return f"<backend {self.module}.{self.__name__}>"
@@ -103,7 +104,7 @@ def lookup_backend(name: str) -> CompilerFn:
 
 def _load(entry: importlib.metadata.EntryPoint) -> CompilerFn:
     try:
-        compiler_fn = entry.load()
+        compiler_fn: CompilerFn = entry.load()
         if not callable(compiler_fn):
             raise TypeError(f"{entry.value} is {compiler_fn!r}, which cannot be called")
     except Exception as error:

@@ -137,4 +137,4 @@ def _requires_grad(node: Any) -> bool:
 def _refusing(result: torch.Tensor, message: str) -> torch.Tensor:
     """A tensor that requires a gradient, whose backward pass raises."""
     error = torch._C._functions.DelayedError(message.encode(), 1)
-    return error(result.detach().requires_grad_())  # type: ignore[no-any-return]
+    return error(result.detach().requires_grad_())

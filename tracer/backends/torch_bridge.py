@@ -96,14 +96,15 @@ def _run_as_written(gm: fx.GraphModule, error: Exception) -> Callable[..., Any]:
         log.debug(text)
     else:
         warnings.warn(text, stacklevel=levels_to_the_user())
-    return gm.forward
+    found: Callable[..., Any] = gm.forward
+    return found
 
 
 def on_torch_values(rewrite: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.GraphModule, example_inputs: list[Any]) -> Any:
     """What `rewrite` makes, under torch's fake mode, of a copy of a captured graph with its very inputs and outputs."""
 
     def under_fake_mode(gm: fx.GraphModule, inputs: list[Any]) -> Any:
-        with TracingContext.get().fake_mode:  # type: ignore[union-attr]
+        with TracingContext.get().fake_mode:
             return rewrite(gm, inputs)
 
     return _on_torch_values(under_fake_mode, with_graph(gm, copy_of(gm.graph)), example_inputs)
@@ -167,7 +168,7 @@ class SymbolSource(Source):
         return self.label
 
     @property
-    def guard_source(self) -> GuardSource:  # type: ignore[override]
+    def guard_source(self) -> GuardSource:
         return GuardSource.CONSTANT
 
 
@@ -177,7 +178,8 @@ class BridgeShapeEnv(ShapeEnv):
     def _generate_unique_id(self, source_name: str) -> int:
         named = re.fullmatch("[a-z]+([0-9]+)", source_name)
         if named is None or int(named[1]) in self.unique_ids:  # a symbol that the compiler makes for itself
-            return super()._generate_unique_id(source_name)
+            number: int = super()._generate_unique_id(source_name)
+            return number
         self.unique_ids.add(int(named[1]))
         return int(named[1])
 
@@ -262,14 +264,16 @@ class Bridge:
         """What depends on data computed in the graph. A compiler that runs the graph anew makes symbols of its own."""
         with self.shape_env.ignore_fresh_unbacked_symbols():
             env = self.own_env
-            for symbol in () if env is None else env.symbols():
+            if env is None:
+                return
+            for symbol in env.symbols():
                 if symbol.sympy in self.theirs:
                     continue
                 if symbol.kind.is_float:
                     self.theirs[symbol.sympy] = self.shape_env.create_unbacked_symfloat().node.expr
                 else:
                     self.theirs[symbol.sympy] = self.shape_env.create_unbacked_symint().node.expr
-                    self._constrain(self.theirs[symbol.sympy], env.bounds(symbol.expr))  # type: ignore[union-attr]
+                    self._constrain(self.theirs[symbol.sympy], env.bounds(symbol.expr))
 
     def _of_symbol(self, env: OwnShapeEnv, symbol: Symbol) -> sympy.Basic:
         """A symbol of torch's; the size of an empty dim is 0, since torch computes wrong with symbols for such sizes."""
@@ -438,7 +442,8 @@ def _own_env(values: Iterable[Any]) -> OwnShapeEnv | None:
         numbers = (*value.size(), *_layout_numbers(value)) if isinstance(value, torch.Tensor) else (value,)
         for number in numbers:
             if isinstance(number, SYM_TYPES):
-                return number.node.shape_env.env
+                found: OwnShapeEnv | None = number.node.shape_env.env
+                return found
     return None
 
 

@@ -16,9 +16,10 @@ def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> 
     if options:
         raise TypeError(f"backend 'aot_eager' takes no {' or '.join(f'{name}=' for name in sorted(options))}")
     refuse_written_views(gm.graph)
-    return aot_module_simplified(
+    found: Callable[..., Any] = aot_module_simplified(
         gm, example_inputs, fw_compiler=_run_as_written, bw_compiler=_run_as_written, keep_inference_input_mutations=True
     )
+    return found
 
 
 def inductor(
@@ -31,8 +32,10 @@ def inductor(
 
     patches = dict(inductor_package.list_mode_options(mode) if mode else {})
     patches.update({name.replace("-", "_"): value for name, value in (options or {}).items()})
-    return compile_fx(gm, example_inputs, config_patches=patches)
+    found: Callable[..., Any] = compile_fx(gm, example_inputs, config_patches=patches)
+    return found
 
 
 def _run_as_written(gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-    return make_boxed_func(gm.forward)
+    found: Callable[..., Any] = make_boxed_func(gm.forward)
+    return found

@@ -58,7 +58,8 @@ def _is_symbolic(tensor: torch.Tensor) -> bool:
 
 
 def _number_of(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    number: int = tensor.untyped_storage()._cdata
+    return number
 
 
 def views_may_be_copies(graph: fx.Graph) -> bool:

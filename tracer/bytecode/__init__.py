@@ -9,6 +9,7 @@ from tracer.bytecode.instructions import ExceptionEntry, Instruction, Program, p
 from tracer.bytecode.liveness import live_names, overwritten_names
 from tracer.bytecode.resume import (
     ResumeError,
+    StackEntry,
     function_name,
     is_resume_code,
     is_resume_name,
@@ -30,6 +31,7 @@ __all__ = [
     "OpcodeReport",
     "Program",
     "ResumeError",
+    "StackEntry",
     "StackShape",
     "dialect_of",
     "live_names",

@@ -115,7 +115,7 @@ class Assembler:
             arg = instruction.argval
             flags = DIALECT.name_shift.get(instruction.opname, 0)
             if flags:
-                arg = (*(bool(instruction.arg >> bit & 1) for bit in range(flags)), arg)  # type: ignore[operator]
+                arg = (*(bool(instruction.oparg >> bit & 1) for bit in range(flags)), arg)
         self.set_position(instruction.positions)
         self.emit(instruction.opname, arg)
 
@@ -193,7 +193,8 @@ class Assembler:
                 self.load_const(tuple(kwnames))
                 self.emit(DIALECT.keyword_call, nargs)
                 return
-            self.emit(DIALECT.keyword_names_prefix, tuple(kwnames))  # type: ignore[arg-type]
+            assert DIALECT.keyword_names_prefix is not None
+            self.emit(DIALECT.keyword_names_prefix, tuple(kwnames))
         for opname in DIALECT.call_sequence:
             self.emit(opname, nargs)
 
@@ -254,12 +255,13 @@ class Assembler:
         listing.argcount = len(argnames)
         listing.cellvars, listing.freevars = list(cellvars), list(freevars)
         listing.flags = CompilerFlags(flags)
-        listing.docstring = self._const(docstring)  # type: ignore[assignment]
+        listing.docstring = self._const(docstring)
         listing.extend(self._listing(layout, depths))
         skipped = len(layout.ops) - len(self._ops)
         self.emitted = [index - skipped for index, depth in enumerate(depths) if depth is not None]
         code = listing.to_code(stacksize=max(deepest, 1), compute_exception_stack_depths=False)
-        return code.replace(co_consts=tuple(const.value for const in code.co_consts))
+        found: CodeType = code.replace(co_consts=tuple(const.value for const in code.co_consts))
+        return found
 
     def _lay_out(self, cellvars: tuple[str, ...], freevars: tuple[str, ...], firstlineno: int) -> _Layout:
         start = InstrLocation(firstlineno, None, None, None)
@@ -319,7 +321,7 @@ class Assembler:
                     listing.append(TryEnd(begin))
                 protection, begin = op.protection, None
                 if protection is not None:
-                    begin = TryBegin(protection.handler, protection.lasti, protection.depth)  # type: ignore[arg-type]
+                    begin = TryBegin(protection.handler, protection.lasti, protection.depth)
                     listing.append(begin)
             listing.append(self._lower(op, layout))
         if begin is not None:

@@ -57,6 +57,12 @@ class Instruction(_Draft):
         raise AttributeError(f"instructions are frozen: cannot set {name!r} of {self}")
 
     @property
+    def oparg(self) -> int:
+        """The argument, of an opcode that takes one."""
+        assert self.arg is not None
+        return self.arg
+
+    @property
     def line(self) -> int | None:
         return self.positions.lineno
 
@@ -197,7 +203,7 @@ def _decode(code: CodeType, code_ref: Callable[[], CodeType | None]) -> Program:
         draft.__class__ = Instruction
     return Program(
         code_ref=code_ref,
-        instructions=tuple(drafts),  # type: ignore[arg-type]
+        instructions=tuple(drafts),  # type: ignore[arg-type]  # their class was changed above
         labels=frozenset(labels),
         is_generator=bool(code.co_flags & _GENERATOR_FLAGS),
         argnames=argument_slots(code),

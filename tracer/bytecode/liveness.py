@@ -42,7 +42,7 @@ def overwritten_names(program: Program, index: int) -> frozenset[str]:
 
 
 def _names(program: Program, bits: int) -> frozenset[str]:
-    known = program.facts["live_sets"]
+    known: dict[int, frozenset[str]] = program.facts["live_sets"]
     names = known.get(bits)
     if names is None:
         names = known[bits] = frozenset(name for i, name in enumerate(program.varnames) if bits >> i & 1)

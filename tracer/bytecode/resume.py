@@ -64,7 +64,8 @@ def resume_code(
     key = index, stack, locals, exc_handled
     if key not in made:
         made[key] = _assemble(code, whole, index, stack, locals, exc_handled)
-    return made[key]
+    found: CodeType = made[key]
+    return found
 
 
 def suspended_generator(code: CodeType, index: int, stack: tuple[StackEntry, ...], locals: tuple[str, ...]) -> CodeType:
@@ -78,7 +79,8 @@ def suspended_generator(code: CodeType, index: int, stack: tuple[StackEntry, ...
     key = index, stack, locals
     if key not in made:
         made[key] = _assemble(code, whole, index, stack, locals, (), generator=True)
-    return made[key]
+    found: CodeType = made[key]
+    return found
 
 
 def _assemble(
@@ -142,7 +144,7 @@ def is_resume_code(code: CodeType) -> bool:
 
 def _remember_origin(resumed: CodeType, code: CodeType, indices: list[int | None]) -> None:
     key = id(resumed)
-    forget = weakref.ref(resumed, lambda _, origins=_origins: origins.pop(key, None))  # type: ignore[misc]
+    forget = weakref.ref(resumed, lambda _, origins=_origins: origins.pop(key, None))  # type: ignore[misc]  # mypy reads no defaults of lambdas
     _origins[key] = forget, weakref.ref(code), indices
 
 

@@ -56,7 +56,8 @@ def stack_shape(program: Program, index: int) -> StackShape | None:
     shapes = program.facts.get("stack_shapes")
     if shapes is None:
         shapes = program.facts["stack_shapes"] = tuple(map(_shape, _flow(program)))
-    return shapes[index]
+    found: StackShape | None = shapes[index]
+    return found
 
 
 def _shape(state: _State | None) -> StackShape | None:

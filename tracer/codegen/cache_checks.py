@@ -4,7 +4,7 @@ with what was traced."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -103,7 +103,7 @@ class _Text:
     def _number(self, value: SymNodeVariable) -> str:
         number = value.example.node.reduced()
         symbols = self.cg.trace.output.world.torch_env.symbols_of(number)
-        names = {symbol.sympy: self._source(symbol.label) for symbol in symbols}
+        names = {symbol.sympy: self._source(cast(Source, symbol.label)) for symbol in symbols}
         return f"({python_source(number.sympy, names)})"
 
     def _source(self, source: Source) -> str:
@@ -155,7 +155,7 @@ class _Text:
         if isinstance(value, DictVariable):
             held = {key: item for key, (_, item) in value.entries.items()}
         else:
-            held, path = self.cg.effects.attributes(value), f"attributes({path})"  # type: ignore[assignment]
+            held, path = self.cg.effects.attributes(value), f"attributes({path})"
         conditions.append(f"list({path}) == {list(held)!r}")
         for key, item in held.items():
-            self._compare(item, f"{path}[{key!r}]", conditions)  # type: ignore[arg-type]
+            self._compare(item, f"{path}[{key!r}]", conditions)

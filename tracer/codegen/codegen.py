@@ -9,9 +9,10 @@ from __future__ import annotations
 import builtins
 import collections
 import enum
+import functools
 import types
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
@@ -21,7 +22,7 @@ from tracer.codegen.cache_checks import load_kept
 from tracer.codegen.generators import build_generator
 from tracer.codegen.tracebacks import build_traceback
 from tracer.effects.lifetimes import ends_with_code
-from tracer.effects.log import DELETED
+from tracer.effects.log import Deleted
 from tracer.graph.fakes.exchanged_data import exchange
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lazy import Unwrapped
@@ -29,6 +30,7 @@ from tracer.protocol.lookups import lookup
 from tracer.protocol.variable import VariableTracker, unreachable
 from tracer.sources import LocalSource, Source
 from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.sets import SetVariable
 from tracer.variables.exceptions.exceptions import TracebackVariable
 from tracer.variables.functions.python_functions import CellVariable
@@ -36,6 +38,10 @@ from tracer.variables.iterators.generators import GeneratorVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.values.constant import ConstantVariable
+
+if TYPE_CHECKING:
+    from tracer.interpreter.trace import Trace
+    from tracer.protocol.tracer import HasNode
 
 Load = Callable[[], None]
 _CODE_CONSTANTS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), types.CodeType, tuple, frozenset, slice)
@@ -76,7 +82,7 @@ class Extras:
 class Codegen:
     """The values of one output code. `outputs` collects what the graph must return, in order."""
 
-    def __init__(self, trace: Any, asm: Assembler, extras: Extras, outputs: dict[fx.Node, int]) -> None:
+    def __init__(self, trace: Trace, asm: Assembler, extras: Extras, outputs: dict[fx.Node, int]) -> None:
         self.trace = trace
         self.effects = trace.effects
         self.asm = asm
@@ -198,9 +204,8 @@ class Codegen:
                 self.asm.copy(1)
             self.asm.store_fast(name)
 
-    def load_graph_output(self, value: Any) -> None:
-        node = value.node
-        index = self.outputs.setdefault(node, len(self.outputs))
+    def load_graph_output(self, value: HasNode) -> None:
+        index = self.outputs.setdefault(value.node, len(self.outputs))
         self.asm.load_fast(self.graph_out)
         self.asm.load_const(index)
         self.asm.emit("BINARY_SUBSCR")
@@ -285,10 +290,10 @@ class Codegen:
     def store_attributes(self, value: VariableTracker) -> None:
         """Stores what the trace stored; a class' own __setattr__ was traced through and must not run again."""
         for name, item in self.effects.attributes(value).items():
-            if item is DELETED or self.effects.is_set_again(value, name):
+            if isinstance(item, Deleted) or self.effects.is_set_again(value, name):
                 self.change_attribute(value, name, None)
-            if item is not DELETED:
-                self.change_attribute(value, name, item)  # type: ignore[arg-type]
+            if not isinstance(item, Deleted):
+                self.change_attribute(value, name, item)
 
     def change_attribute(self, value: VariableTracker, name: str, item: VariableTracker | None) -> None:
         """Stores `item`, deletes where it is None."""
@@ -330,13 +335,9 @@ class Codegen:
             self.call_object(base.extend, lambda: self.load(value), lambda: self.load(storage))
             self.asm.pop()
             return
-        for key, item in storage.entries.values():  # type: ignore[attr-defined]
-            self.call_object(
-                base.__setitem__,  # type: ignore[index, attr-defined]
-                lambda: self.load(value),
-                lambda key=key: self.load(key),  # type: ignore[misc]
-                lambda item=item: self.load(item),  # type: ignore[misc]
-            )
+        assert isinstance(storage, DictVariable) and issubclass(base, dict)
+        for key, item in storage.entries.values():
+            self.call_object(base.__setitem__, *[functools.partial(self.load, part) for part in (value, key, item)])
             self.asm.pop()
 
     def build_generator(self, generator: GeneratorVariable) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracer import _C
-from tracer.bytecode import live_names, suspended_generator
+from tracer.bytecode import StackEntry, live_names, suspended_generator
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import NullVariable
 from tracer.variables.containers.dicts import DictVariable
@@ -16,8 +17,12 @@ from tracer.variables.exceptions.exceptions import HandledBefore
 from tracer.variables.iterators.generators import GeneratorVariable
 from tracer.variables.values.constant import NONE
 
+if TYPE_CHECKING:
+    from tracer.codegen.codegen import Codegen
+    from tracer.protocol.tracer import Frame
 
-def build_generator(cg: Any, generator: GeneratorVariable) -> None:
+
+def build_generator(cg: Codegen, generator: GeneratorVariable) -> None:
     """-> the generator"""
     if generator.finished:
         cg.call_object(_finished, lambda: cg.load_const(generator.names()))
@@ -27,7 +32,7 @@ def build_generator(cg: Any, generator: GeneratorVariable) -> None:
         _call_again(cg, generator)
 
 
-def _call_again(cg: Any, generator: GeneratorVariable) -> None:
+def _call_again(cg: Codegen, generator: GeneratorVariable) -> None:
     """One that has not started: the call of its function, with the arguments that it was called with."""
     frame = generator.frame
     code = frame.code
@@ -40,7 +45,7 @@ def _call_again(cg: Any, generator: GeneratorVariable) -> None:
     extra = next(names) if code.co_flags & inspect.CO_VARKEYWORDS else None
     cg.call_object(
         _called,
-        lambda: cg.load(frame.function),
+        functools.partial(cg.load, frame.function),
         lambda: cg.build_sequence("BUILD_TUPLE", [_argument(frame, name) for name in positional]),
         lambda: cg.load(TupleVariable([]) if more is None else _argument(frame, more)),
         lambda: cg.load_const(tuple(named)),
@@ -49,20 +54,20 @@ def _call_again(cg: Any, generator: GeneratorVariable) -> None:
     )
 
 
-def _argument(frame: Any, name: str) -> Any:
+def _argument(frame: Frame, name: str) -> Any:
     cell = frame.cells.get(name)
     return frame.locals[name] if cell is None else cell.contents
 
 
-def _suspend(cg: Any, generator: GeneratorVariable) -> None:
+def _suspend(cg: Codegen, generator: GeneratorVariable) -> None:
     """A generator that stands where this one does, with the same stack, locals and cells."""
     frame = generator.frame
     if any(isinstance(value, HandledBefore) for value in frame.stack):
         unsupported("cannot-reconstruct", value=f"{generator.describe()}, which handles an exception")
     index = frame.inst.index
     names = tuple(sorted(name for name in live_names(frame.program, index) if name in frame.locals))
-    kinds = ["null" if isinstance(value, NullVariable) else "value" for value in frame.stack]
-    code = suspended_generator(frame.code, index, (*kinds, "value"), names)  # type: ignore[arg-type]
+    kinds: list[StackEntry] = ["null" if isinstance(value, NullVariable) else "value" for value in frame.stack]
+    code = suspended_generator(frame.code, index, (*kinds, "value"), names)
     _C.never_trace(code)
     cells = [frame.cells[name] for name in (*frame.code.co_cellvars, *frame.code.co_freevars)]
     values = [value for value in frame.stack if not isinstance(value, NullVariable)]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
 from tracer.codegen.codegen import Codegen
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.translator import InstructionTranslator
 from tracer.protocol.variable import NullVariable, VariableTracker
+
+if TYPE_CHECKING:
+    from tracer.bytecode import Label
 
 PushOperands = Callable[[int], None]  # -> the top values of the stack, so many
 
@@ -30,7 +33,7 @@ class Ran:
 class Jump:
     """Where an instruction may go on instead, and the stack it leaves there below its results."""
 
-    label: Any
+    label: Label
     target: int
     stack: list[VariableTracker]
     results: int
@@ -73,7 +76,7 @@ def run_instruction(cg: Codegen, frames: list[InstructionTranslator], push_opera
     push_operands(operands)
     if inst.opname == "LOAD_GLOBAL":
         asm.emit("LOAD_GLOBAL", (False, inst.argval))
-        below = [*stack, NULL_VALUE] if inst.arg & 1 else list(stack)  # type: ignore[operator]
+        below = [*stack, NULL_VALUE] if inst.oparg & 1 else list(stack)
         return Ran(below, 1)
     asm.emit_copy(inst)
     return Ran(list(stack[: len(stack) - operands]), results)

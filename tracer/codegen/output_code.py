@@ -4,10 +4,11 @@ the graph and call the resume function of every frame that was open."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
@@ -27,6 +28,9 @@ from tracer.interpreter.translator import InstructionTranslator
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.variable import VariableTracker
 from tracer.sources import LocalSource, Source
+
+if TYPE_CHECKING:
+    from tracer.graph.output_graph import GraphInput
 
 # The inputs of a graph (a slot each, or -1 - i for what check_fn hands out at i), and the program's own code for the same slots.
 DirectCall = tuple[tuple[int, ...], types.CodeType]
@@ -88,7 +92,7 @@ class OutputCodeBuilder:
         body: Callable[[Codegen], None],
         graph_name: str | None,
         graph: Any,
-        inputs: list[Any],
+        inputs: list[GraphInput],
         fetched: tuple[Source, ...] = (),
     ) -> OutputCode:
         """`fetched`: those of the inputs that need not be read again."""
@@ -130,7 +134,7 @@ class OutputCodeBuilder:
         for value in self._read_late:
             cg.keep(value)
 
-    def _direct_call(self, cg: Codegen, behind: int, inputs: list[Any], fetched: tuple[Source, ...]) -> DirectCall | None:
+    def _direct_call(self, cg: Codegen, behind: int, inputs: list[GraphInput], fetched: tuple[Source, ...]) -> DirectCall | None:
         """What the code comes down to, if nothing is done but to call the graph. `behind`: where its call ends."""
         output = self.trace.output
         if is_resume_code(self.root.code) or output.written_inputs() or output.draws_random_numbers:
@@ -168,7 +172,7 @@ class OutputCodeBuilder:
         self,
         cg: Codegen,
         graph_name: str,
-        inputs: list[Any],
+        inputs: list[GraphInput],
         fetched: dict[Source, str],
         all_fetched: str | None,
         start_over: _StartOver,
@@ -182,7 +186,7 @@ class OutputCodeBuilder:
         if written:
             copies = tuple(fails for _, fails in written)
             loads = [lambda item=item: cg.read(item.source) for item, _ in written]
-            cg.call_object(rollback.remember, lambda: asm.load_const(copies), *loads)  # type: ignore[arg-type]
+            cg.call_object(rollback.remember, lambda: asm.load_const(copies), *loads)
             start_over.saved = cg.store_temporary()
         cg.start_over = start_over.behind
         cg.may_start_over.setdefault(start_over.behind)
@@ -217,13 +221,13 @@ class OutputCodeBuilder:
             asm.place(failed)
             if label is start_over.behind and start_over.saved is not None:
                 restored = asm.label()
-                cg.call_object(rollback.put_back, lambda: asm.load_fast(start_over.saved))  # type: ignore[arg-type]
+                cg.call_object(rollback.put_back, functools.partial(asm.load_fast, start_over.saved))
                 asm.emit("POP_JUMP_FORWARD_IF_TRUE", restored)
                 asm.emit("RERAISE", 0)
                 asm.place(restored)
             asm.pop()
             if label is start_over.behind and start_over.random_state is not None:
-                cg.call_object(torch.set_rng_state, lambda: asm.load_fast(start_over.random_state))  # type: ignore[arg-type]
+                cg.call_object(torch.set_rng_state, functools.partial(asm.load_fast, start_over.random_state))
                 asm.pop()
             if drawn is not None:
                 emit_put_back(cg, drawn)
@@ -255,7 +259,7 @@ class OutputCodeBuilder:
                 lambda: self._original_closure(cg),
             )
             arguments = [lambda name=name: cg.asm.load_fast(name) for name in self.root.program.argnames]
-            cg.call_top(*arguments)  # type: ignore[arg-type]
+            cg.call_top(*arguments)
 
     def _original_closure(self, cg: Codegen) -> None:
         for name in self.root.code.co_freevars:

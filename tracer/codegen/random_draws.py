@@ -19,15 +19,15 @@ def emit_draws(cg: Codegen) -> str | None:
     if not draws:
         return None
     generators = dict.fromkeys(draw.generator for draw in draws if draw.generator is not None and draw.generator.source)
-    cg.call_object(states_of, *[lambda each=each: cg.load(each) for each in generators])  # type: ignore[misc]
+    cg.call_object(states_of, *[lambda each=each: cg.load(each) for each in generators])
     states = cg.store_temporary()
     for draw in draws:
         generator = [] if draw.generator is None else [draw.generator]
         cg.call_object(
             draw.function,
-            *[lambda each=each: cg.load(each) for each in generator],  # type: ignore[misc]
-            *[lambda arg=arg: _load(cg, arg) for arg in draw.args],  # type: ignore[misc]
-            **{name: lambda arg=arg: _load(cg, arg) for name, arg in draw.kwargs.items()},  # type: ignore[misc]
+            *[lambda each=each: cg.load(each) for each in generator],
+            *[lambda arg=arg: _load(cg, arg) for arg in draw.args],
+            **{name: lambda arg=arg: _load(cg, arg) for name, arg in draw.kwargs.items()},
         )
         cg.drawn.append(cg.store_temporary())
     return states
@@ -37,7 +37,7 @@ def _load(cg: Codegen, arg: Any) -> None:
     if isinstance(arg, Drawn):
         cg.load_drawn(arg.number)
     elif isinstance(arg, Computed):
-        reads = [lambda source=source: cg.read(source) for source in arg.sources]  # type: ignore[misc]
+        reads = [lambda source=source: cg.read(source) for source in arg.sources]
         cg.call_object(_computed, lambda: cg.load_const(arg.text), *reads)
     else:
         cg.load_const(arg)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tracer.effects.log import DELETED, Effects
+from tracer.effects.log import Deleted, Effects
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.variable import VariableTracker
@@ -18,8 +18,11 @@ from tracer.variables.iteration import IteratorVariable
 from tracer.variables.iterators.existing_iterators import EnumerateStream, StreamVariable
 from tracer.variables.values.constant import ConstantVariable
 
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import ValueCodegen
 
-def replay(cg: Any, effects: Effects) -> None:
+
+def replay(cg: ValueCodegen, effects: Effects) -> None:
     """Emits the effects on everything that existed before the frame ran. New objects are made as they are at the end."""
     for call in effects.calls:
         cg.start_over = None
@@ -47,7 +50,7 @@ def replay(cg: Any, effects: Effects) -> None:
         if effects.attributes(target):
             cg.store_attributes(target)
     for globals_, name, stored in effects.stored_globals():
-        if stored is DELETED:  # perhaps the trace itself had stored it, and it is not there
+        if isinstance(stored, Deleted):  # perhaps the trace itself had stored it, and it is not there
             cg.call_object(dict.pop, *_key(cg, globals_, name), lambda: cg.load_const(None))
             cg.asm.pop()
         else:
@@ -63,7 +66,7 @@ class _Iterated:
     def __init__(self, targets: list[VariableTracker]) -> None:
         self.targets = dict.fromkeys(targets)
 
-    def keep(self, cg: Any, value: VariableTracker | Unwrapped) -> None:
+    def keep(self, cg: ValueCodegen, value: VariableTracker | Unwrapped) -> None:
         if not self._containers(value):
             cg.keep(value)
             return
@@ -114,7 +117,7 @@ def _parts(value: VariableTracker | Unwrapped) -> Iterator[VariableTracker | Unw
             todo.extend(part.children())
 
 
-def _key(cg: Any, globals_: dict[str, Any], name: str) -> tuple[Callable[[], None], Callable[[], None]]:
+def _key(cg: ValueCodegen, globals_: dict[str, Any], name: str) -> tuple[Callable[[], None], Callable[[], None]]:
     return lambda: cg.load_globals(globals_), lambda: cg.load_const(name)
 
 

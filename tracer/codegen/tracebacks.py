@@ -8,11 +8,15 @@ import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracer import _C
 from tracer.bytecode import original_position, program
 from tracer.variables.exceptions.exceptions import TracebackVariable
+
+if TYPE_CHECKING:
+    from tracer.codegen.codegen import Codegen
+    from tracer.protocol.tracer import Frame
 
 _OTHER_KINDS = (
     inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
@@ -21,7 +25,7 @@ _OTHER_KINDS = (
 _NO_NAME = "-"  # no global has it: deleting that one raises in the frame that a traceback is to show
 
 
-def build_traceback(cg: Any, traceback: TracebackVariable) -> None:
+def build_traceback(cg: Codegen, traceback: TracebackVariable) -> None:
     """-> the traceback"""
     left_at = traceback.left_at.index
     shown = _place(cg, traceback.code, traceback.globals, traceback.index, traceback.line, left_at)
@@ -29,7 +33,7 @@ def build_traceback(cg: Any, traceback: TracebackVariable) -> None:
 
 
 def _place(
-    cg: Any, code: types.CodeType, globals_: dict[str, Any], index: int, line: int, left_at: int | None = None
+    cg: Codegen, code: types.CodeType, globals_: dict[str, Any], index: int, line: int, left_at: int | None = None
 ) -> list[Callable[[], None]]:
     """What loads a place in the user's code, as `_traceback` takes it; the frame has been left at `left_at`."""
     original, left_at = original_position(code, index if left_at is None else left_at)
@@ -45,14 +49,14 @@ def _place(
 
 
 @contextlib.contextmanager
-def frame_left_out(cg: Any) -> Iterator[None]:
+def frame_left_out(cg: Codegen) -> Iterator[None]:
     """Within, code is emitted that calls what stands for the frame itself: tracebacks show that alone."""
     with _corrected(cg, lambda: cg.call_object(_leave_out, lambda: cg.asm.copy(3))):
         yield
 
 
 @contextlib.contextmanager
-def shown_as(cg: Any, frame: Any, instead: bool) -> Iterator[None]:
+def shown_as(cg: Codegen, frame: Frame, instead: bool) -> Iterator[None]:
     """Within, code is emitted for an inlined frame: tracebacks show that one too, where it stands, or, if the code is what
     the frame itself does, `instead` of the frame that runs it."""
     line = frame.inst.positions.lineno or frame.code.co_firstlineno
@@ -66,7 +70,7 @@ def shown_as(cg: Any, frame: Any, instead: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _corrected(cg: Any, correct: Callable[[], None]) -> Iterator[None]:
+def _corrected(cg: Codegen, correct: Callable[[], None]) -> Iterator[None]:
     """An exception that leaves what is emitted within goes on after `correct`: exception -> exception, anything"""
     asm = cg.asm
     handler, done = asm.label(), asm.label()
@@ -143,5 +147,7 @@ def _frame_of_stand_in(code: types.CodeType, globals_: dict[str, Any]) -> types.
     try:
         types.FunctionType(code, globals_)()
     except NameError as reached:
-        return reached.__traceback__.tb_next.tb_frame  # type: ignore[union-attr]  # it was raised there
+        here = reached.__traceback__
+        assert here is not None and here.tb_next is not None
+        return here.tb_next.tb_frame  # it was raised there
     raise AssertionError("the frame was not reached")

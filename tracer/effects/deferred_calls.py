@@ -26,7 +26,7 @@ def warn(filename: str, line: int, namespace: dict[str, Any], message: str, cate
 
 def list_of_warnings() -> Any:
     """What warnings.catch_warnings(record=True) has given the program: a warning is in it at once."""
-    return getattr(warnings._showwarnmsg_impl, "__self__", None)  # type: ignore[attr-defined]
+    return getattr(warnings._showwarnmsg_impl, "__self__", None)  # type: ignore[attr-defined]  # private in warnings
 
 
 def ignored_warning(namespace: dict[str, Any]) -> None:

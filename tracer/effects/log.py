@@ -5,8 +5,9 @@ No user object is touched while tracing; the log is replayed once, by the cached
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracer.effects.cached_results import Kept
 from tracer.effects.lifetimes import give_up, give_up_attribute, give_up_object
@@ -15,6 +16,9 @@ from tracer.effects.random_draws import Draw
 from tracer.graph_breaks import unsupported
 from tracer.locations import UserLocation
 from tracer.protocol.variable import VariableTracker
+
+if TYPE_CHECKING:
+    from tracer.effects.deferred_calls import DeferredCall
 
 
 class Deleted:
@@ -41,10 +45,19 @@ class Effects:
         self._classes: dict[str, list[type]] = {}  # the classes of which the attribute was stored
         self._globals: dict[tuple[int, str], AttributeValue] = {}
         self._global_dicts: dict[int, dict[str, Any]] = {}
-        self.calls: list[Any] = []  # of `effects.deferred`
+        self.calls: list[DeferredCall] = []
         self.draws: list[Draw] = []  # in order
         self.kept = Kept()
         self.observer: Callable[[VariableTracker | None], None] | None = None  # is told of a change before it happens
+
+    @contextlib.contextmanager
+    def observed_by(self, observer: Callable[[VariableTracker | None], None]) -> Iterator[None]:
+        """Within, `observer` is told of each change before it happens: of what, or None for a global or a deferred call."""
+        outer, self.observer = self.observer, observer
+        try:
+            yield
+        finally:
+            self.observer = outer
 
     def mutate(self, target: VariableTracker) -> None:
         """`target`'s contents are about to change."""
@@ -118,7 +131,7 @@ class Effects:
     def attribute(self, target: VariableTracker, name: str) -> VariableTracker | None:
         """The stored value of an attribute, None if it was not stored or was deleted."""
         value = self._attributes.get(target, {}).get(name)
-        return None if value is DELETED else value  # type: ignore[return-value]
+        return None if isinstance(value, Deleted) else value
 
     def is_deleted(self, target: VariableTracker, name: str) -> bool:
         return self._attributes.get(target, {}).get(name) is DELETED
@@ -149,7 +162,7 @@ class Effects:
         for (key, name), value in self._globals.items():
             yield self._global_dicts[key], name, value
 
-    def defer(self, call: Any) -> None:
+    def defer(self, call: DeferredCall) -> None:
         """The output code makes a call, after the graph."""
         self._tell(None)
         self._places.note("call", len(self.calls))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import random
 import threading
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from torch import fx
 
     from tracer.graph.output_graph import OutputGraph
+    from tracer.protocol.tracer import ValueCodegen
     from tracer.protocol.variable import VariableTracker
 
 _STATE_NODE = "torch_state"
@@ -133,7 +135,8 @@ def _no_saved_tensor_hooks() -> contextlib.AbstractContextManager[Any]:
     """The user's hooks on what autograd saves are not to see fakes."""
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is None:
         return contextlib.nullcontext()
-    return torch.autograd.graph.saved_tensors_hooks(_itself, _itself)
+    found: contextlib.AbstractContextManager[Any] = torch.autograd.graph.saved_tensors_hooks(_itself, _itself)
+    return found
 
 
 def _itself(tensor: torch.Tensor) -> torch.Tensor:
@@ -334,16 +337,16 @@ class TorchState:
 
     # -- code ------------------------------------------------------------------------------------------------------
 
-    def emit(self, cg: Any) -> None:
+    def emit(self, cg: ValueCodegen) -> None:
         """Emits code that brings the state to where the program left it."""
         if self._reopen or self._before != self._after:
             cg.start_over = None
         for context in self._reopen:
-            cg.call_object(context.kind.manager_enter, lambda manager=context.manager: cg.load(manager))
+            cg.call_object(context.kind.manager_enter, functools.partial(cg.load, context.manager))
             cg.asm.pop()
         for setting, before, after in zip(SETTINGS, self._before, self._after):
             if before != after or self._reopen:
-                cg.call_object(setting.write, *(lambda value=value: cg.load_const(value) for value in after))
+                cg.call_object(setting.write, *(functools.partial(cg.load_const, value) for value in after))
                 cg.asm.pop()
 
 

@@ -30,7 +30,7 @@ def laid_out_as_asked(function: Callable[..., Any], args: Sequence[Any], kwargs:
     """A result of the function, with the strides that it gives when it runs."""
     if type(result) is not FakeTensor:
         return result
-    return with_asked_strides(_Asker(result.fake_mode), function, args, kwargs, result)  # type: ignore[arg-type]
+    return with_asked_strides(_Asker(result.fake_mode), function, args, kwargs, result)
 
 
 class _Asker(AskerOfTrace):
@@ -38,7 +38,7 @@ class _Asker(AskerOfTrace):
         """Gradients pass."""
         if not fake.requires_grad:
             return super().lay_out((), fake, strides)
-        return _Moved.apply(super().lay_out, fake, strides)  # type: ignore[no-untyped-call]
+        return _Moved.apply(super().lay_out, fake, strides)
 
 
 class _Moved(torch.autograd.Function):

@@ -224,7 +224,7 @@ class AskerOfTrace:
         if self._mode.asks_layout or not any(low in (0, 1) for low in lows):
             adapter.decide(value)
         else:
-            self._mode.layout_guessed = True
+            self._mode.note_layout_guessed()
 
     def lay_out(self, args: Sequence[Any], fake: FakeTensor, strides: Sequence[Any]) -> Any:
         return laid_out(self._mode, args, fake, tuple(strides))

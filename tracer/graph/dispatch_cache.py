@@ -94,7 +94,8 @@ class CallKey:
 
 def dispatch_keys(tensor: torch.Tensor) -> int:
     """Conj, neg, quantized, inference and autograd state in one number."""
-    return torch._C._dispatch_keys(tensor).raw_repr()
+    number: int = torch._C._dispatch_keys(tensor).raw_repr()
+    return number
 
 
 def symbols_of(env: TorchShapeEnv, tensor: torch.Tensor) -> set[Symbol]:
@@ -188,7 +189,7 @@ class CachedResult:
                     raise NotCacheable("another dispatch key")
                 made.append(tensor)
             else:
-                made.append(args[output.position] if type(output) is SameArgument else output.value)  # type: ignore[union-attr]
+                made.append(args[output.position] if type(output) is SameArgument else output.value)  # type: ignore[union-attr]  # NewTensor was above
         return tuple(made) if self.is_tuple else made[0]
 
 

@@ -27,7 +27,7 @@ def may_refuse(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> boo
 def _is_of_backward(func: Any) -> bool:
     """Whether autograd calls an operator with what its forward operator gave. It trusts that: one element of a workspace where it
     reads more ends the process."""
-    return func._opname.endswith("_backward")  # type: ignore[no-any-return]
+    return bool(func._opname.endswith("_backward"))
 
 
 def is_pointwise(func: Any) -> bool:

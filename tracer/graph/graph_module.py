@@ -21,7 +21,7 @@ def build_graph_module(output: OutputGraph, name: str) -> fx.GraphModule:
     for attribute, value in output.attributes.items():
         setattr(root, attribute, value)
     gm = module_of(output.graph, root)
-    gm.compile_subgraph_name = name  # type: ignore[assignment]
+    gm.compile_subgraph_name = name
     gm.meta["name"] = name
     return gm
 
@@ -56,7 +56,7 @@ def with_graph(gm: fx.GraphModule, graph: fx.Graph) -> fx.GraphModule:
     """A graph with the attributes and the meta of a module whose own graph it was made from."""
     made = fx.GraphModule(gm, graph)
     made.meta.update(gm.meta)
-    made.compile_subgraph_name = getattr(gm, "compile_subgraph_name", "")  # type: ignore[assignment]
+    made.compile_subgraph_name = getattr(gm, "compile_subgraph_name", "")
     _release_source_with(type(made).forward.__code__)
     return made
 

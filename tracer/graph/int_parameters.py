@@ -157,6 +157,6 @@ def with_int_parameters(rules: dict[Any, Callable[..., Any]]) -> dict[Any, Calla
         3: (F.avg_pool3d, (F.max_pool3d, torch.max_pool3d)),
     }
     for dims, (average, maxima) in pools.items():
-        found |= of([average], lambda function, dims=dims: _avg_pool(dims, function))  # type: ignore[misc]
-        found |= of(maxima, lambda function, dims=dims: _max_pool(dims, function))  # type: ignore[misc]
+        found |= of([average], lambda function, dims=dims: _avg_pool(dims, function))  # type: ignore[misc]  # mypy reads no defaults of lambdas
+        found |= of(maxima, lambda function, dims=dims: _max_pool(dims, function))  # type: ignore[misc]  # mypy reads no defaults of lambdas
     return found

@@ -9,7 +9,7 @@ import torch
 
 class _Made(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, like: torch.Tensor, *read: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def forward(ctx: Any, like: torch.Tensor, *read: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(*read)
         return fresh(like)
 
@@ -25,4 +25,4 @@ def fresh(like: torch.Tensor) -> torch.Tensor:
 
 def result_of(like: torch.Tensor, read: list[torch.Tensor]) -> torch.Tensor:
     """A new tensor; autograd sees that it depends on `read`."""
-    return _Made.apply(like.detach(), *read)  # type: ignore[no-any-return]
+    return _Made.apply(like.detach(), *read)

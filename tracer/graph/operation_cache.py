@@ -7,8 +7,9 @@ that a result shares with an argument, no gradients. Equal keys mean equal setti
 
 from __future__ import annotations
 
+import contextlib
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -38,6 +39,15 @@ class OperationCache:
         self.bypassed = False  # below autograd, where results do not require the gradients that they would elsewhere
         self._aliasing: set[Any] = set()  # operations that gave memory of their arguments
 
+    @contextlib.contextmanager
+    def bypass(self) -> Iterator[None]:
+        """Within, nothing is remembered, nor taken from what is."""
+        outer, self.bypassed = self.bypassed, True
+        try:
+            yield
+        finally:
+            self.bypassed = outer
+
     def run(self, operation: Any, run: Callable[[], Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What `run` gives, `operation` (a function, or the name of a method) on these arguments."""
         mode = self.mode
@@ -57,7 +67,7 @@ class OperationCache:
             if known.may_fail:
                 mode.note_may_fail()
             return made
-        mode.repeatable, mode.met_failing = True, False
+        mode.watch_effects()
         result = run()
         if parts not in cache:  # None stands for what cannot be remembered
             is_repeatable = mode.repeatable and _is_key_still(key, operation, args, kwargs)

@@ -8,7 +8,7 @@ import itertools
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import fx
@@ -17,6 +17,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.fx.node import map_arg
 
 from tracer import config
+from tracer.graph.attempt import AttemptOptions
 from tracer.graph.fake_rules import fake_form, fake_method
 from tracer.graph.fakes.exchanged_data import exchanged_at
 from tracer.graph.fakes.fake_tensors import FakeWorld, expr_of, is_leaf, symbols_in
@@ -32,6 +33,7 @@ from tracer.protocol.variable import ObservedException, VariableTracker
 if TYPE_CHECKING:
     from shapes.domain import Domain
     from tracer.guards import Guard
+    from tracer.locations import UserLocation
     from tracer.sources import Source
 
 EXAMPLE = "example_value"
@@ -58,38 +60,67 @@ class Refusal(NamedTuple):
     value: str
 
 
+class Recorder(Protocol):
+    """Who records a graph: what the graph asks of the trace."""
+
+    def location(self) -> UserLocation | None:
+        """The traced program's present line."""
+
+    def module_stack(self) -> dict[str, tuple[str, type]]:
+        """The modules whose code runs, outermost first: name -> (path, class)."""
+
+    def break_step(self) -> int | None:
+        """Where to break the graph, now."""
+
+    def check_time(self) -> None:
+        """Raises when the trace has taken too long."""
+
+    def wrap_result(self, node: fx.Node, example: Any) -> VariableTracker:
+        """The tracked form of what a node gives."""
+
+    def hold_leaf(self, leaf: VariableTracker) -> None:
+        """Makes a leaf outside of the graph, where it would be lost in it."""
+
+    def dispatched(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: list[WrapperFake]) -> Any:
+        """What the `__torch_dispatch__` gives that an operator on wrappers comes to."""
+
+
 class OutputGraph:
     """What one trace produces. Knows FX and fake tensors; nothing of bytecode."""
 
-    def __init__(self, world: FakeWorld, wrap_result: Callable[[OutputGraph, fx.Node, Any], VariableTracker]) -> None:
+    def __init__(self, world: FakeWorld, recorder: Recorder, options: AttemptOptions) -> None:
         self.graph = fx.Graph()
         self.world = world
+        self.options = options
+        self._recorder: Recorder | None = recorder  # None when the graph is made
+        world.fake_mode.answer_wrappers_with(recorder.dispatched)
         self.guards: dict[Guard, None] = {}
         self.inputs: dict[Source, GraphInput] = {}
-        self.memory: InputMemory | None = None  # of the inputs, where a backend may compute in another order
+        self.memory = None if options.runs_as_written else InputMemory()  # of the inputs; a backend may compute in another order
         self.attributes: dict[str, Any] = {}  # constants of the graph module
         self.runtime_asserts = RuntimeAsserts(self)
-        self.check_time: Callable[[], None] = lambda: None  # raises when the trace has taken too long
-        self.runs_as_written = True  # by the backend
-        self.loops_carry_only_tensors = False  # as the backend wants it
-        self.location: Callable[[], Any] = lambda: None  # the traced program's present line
-        self.break_step: Callable[[], int | None] = lambda: None  # to break at, now
-        self.module_stack: Callable[[], Any] = lambda: None  # the modules whose code that is in
-        self._wrap_result = wrap_result
         self._tracked_fakes: dict[int, tuple[Any, VariableTracker]] = {}
         self._symbol_nodes: dict[Any, fx.Node] = {}
         self._last_placeholder: fx.Node | None = None
         self.own_leaves: list[tuple[torch.Tensor, int | None]] = []  # that require gradients, with the step that made each so
         self.function_views = FunctionViews()
-        self.hold_leaf: Callable[[Any], None] | None = None  # makes them outside of the graph, where they would be lost in it
         self._written: frozenset[int] = frozenset()  # storages that the nodes so far write to
         self._kept: set[Source] = set()  # inputs that are written to by what does not name them
         self._failing = 0  # how often one of them may fail
         self.parts: dict[int, tuple[Any, dict[str, VariableTracker]]] = {}  # of wrappers made by operations, by id of the fake
         self.modules_of_wrappers: set[str] = set()  # where classes are defined of which a `__torch_dispatch__` was traced
         self.traces_wrapper = False  # while a `__torch_dispatch__` is looked at
-        self.failure_in_dispatch: BaseException | None = None
+        self._failure_in_dispatch: BaseException | None = None
         self.on_trial: Refusal | None = None  # while what runs is only looked at, and must not become part of the graph
+
+    @property
+    def recorder(self) -> Recorder:
+        assert self._recorder is not None, "the graph is made"
+        return self._recorder
+
+    @property
+    def runs_as_written(self) -> bool:
+        return self.options.runs_as_written
 
     # -- inputs --------------------------------------------------------------------------------------------------
 
@@ -155,6 +186,29 @@ class OutputGraph:
         if self.on_trial is not None:
             unsupported(self.on_trial.id, value=self.on_trial.value)
 
+    @contextlib.contextmanager
+    def trial(self, refusal: Refusal) -> Iterator[None]:
+        """Within, code is run to see what it would do: it must not become part of the graph."""
+        outer, self.on_trial = self.on_trial, refusal
+        try:
+            yield
+        finally:
+            self.on_trial = outer
+
+    @contextlib.contextmanager
+    def tracing_wrapper(self) -> Iterator[None]:
+        """Within, a `__torch_dispatch__` is looked at, below autograd: what operations give then is not to be remembered."""
+        outer, self.traces_wrapper = self.traces_wrapper, True
+        try:
+            with self.world.operations.bypass():
+                yield
+        finally:
+            self.traces_wrapper = outer
+
+    def note_failure_in_dispatch(self, error: BaseException) -> None:
+        """A `__torch_dispatch__` has failed so. C++, which called the tracer, may make another error of it."""
+        self._failure_in_dispatch = error
+
     def call_function(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> VariableTracker:
         """Records `target(*args, **kwargs)`; arguments are FX arguments (nodes and constants)."""
         return self._call("call_function", target, target, args, kwargs)
@@ -176,16 +230,16 @@ class OutputGraph:
         rest = fake_args[1:] if op == "call_method" else fake_args
         example = self.world.operations.run(target, lambda: self.run_fake(run, rest, fake_kwargs, target), fake_args, fake_kwargs)
         node = self.create_node(op, target, args, kwargs, example)
-        result = self._wrap_result(self, node, example)
+        result = self.wrap(node, example)
         self.runtime_asserts.place_new()
-        if self.hold_leaf is not None and isinstance(example, torch.Tensor) and example.requires_grad and is_leaf(example):
-            self.hold_leaf(result)
+        if self.options.holds_leaves and isinstance(example, torch.Tensor) and example.requires_grad and is_leaf(example):
+            self.recorder.hold_leaf(result)
         return result
 
     def run_fake(self, function: Callable[..., Any], args: Any, kwargs: Any, what: object) -> Any:
         """Runs an operation on fake tensors; whatever cannot be known without data breaks the graph."""
         if not self.traces_wrapper:
-            self.failure_in_dispatch = None
+            self._failure_in_dispatch = None
         try:
             if not self.world.concerns_wrappers(function, args, kwargs):
                 function = fake_form(function)
@@ -195,11 +249,11 @@ class OutputGraph:
         except (ObservedException, RecursionError):
             raise
         except Exception as error:
-            if self.failure_in_dispatch is not None:
-                raise self.failure_in_dispatch from None
+            if self._failure_in_dispatch is not None:
+                raise self._failure_in_dispatch from None
             unsupported("operator-failed-in-trace", operator=_target_name(what), error=f"{type(error).__name__}: {error}")
-        if self.failure_in_dispatch is not None:  # which C++ or torch's Python code has caught
-            raise self.failure_in_dispatch
+        if self._failure_in_dispatch is not None:  # which C++ or torch's Python code has caught
+            raise self._failure_in_dispatch
         return result
 
     def symbolic_result(
@@ -208,7 +262,7 @@ class OutputGraph:
         """Arithmetic on symbolic numbers whose result is already known; a constant leaves no node."""
         known = self._symbol_nodes.get(expr_of(example)) if isinstance(example, torch.SymInt) else None
         node = known or self.create_node("call_function", function, args, kwargs, example, pure=True)
-        return self._wrap_result(self, node, example)
+        return self.wrap(node, example)
 
     def measure(self, tensor: fx.Node, method: str, dim: int, example: torch.SymInt) -> VariableTracker:
         """A symbolic size or stride of a tensor of the graph."""
@@ -217,7 +271,7 @@ class OutputGraph:
         if node is None:
             node = self.create_node("call_method", method, (tensor, dim), {}, example, pure=True)
             self._symbol_nodes[expr] = node
-        return self._wrap_result(self, node, example)
+        return self.wrap(node, example)
 
     def item(self, node: fx.Node, index: int, example: Any) -> fx.Node:
         """One of the results of a node."""
@@ -225,7 +279,7 @@ class OutputGraph:
 
     def wrap(self, node: fx.Node, example: Any) -> VariableTracker:
         """The tracked form of what a node gives."""
-        return self._wrap_result(self, node, example)
+        return self.recorder.wrap_result(node, example)
 
     def create_node(
         self, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], example: Any, pure: bool = False
@@ -233,7 +287,8 @@ class OutputGraph:
         if not pure:
             self.refuse_on_trial()
             self._refuse_to_fail()
-        self.check_time()
+        recorder = self.recorder
+        recorder.check_time()
         if self.world.fake_mode.met_wrapper:
             self._refuse_to_compile(target, (args, kwargs))
         if target is operator.pow and isinstance(args[0], (int, float)):
@@ -241,9 +296,9 @@ class OutputGraph:
         node = self.graph.create_node(op, target, args, kwargs)
         node.meta[EXAMPLE] = example
         if isinstance(example, torch.Tensor) and example.requires_grad and is_leaf(example):
-            self.own_leaves.append((example, self.break_step()))
-        node.meta["location"] = self.location()
-        modules = self.module_stack()
+            self.own_leaves.append((example, recorder.break_step()))
+        node.meta["location"] = recorder.location()
+        modules = recorder.module_stack()
         if modules:
             node.meta["nn_module_stack"] = modules
         if pure:
@@ -360,15 +415,15 @@ class OutputGraph:
 
     def close(self) -> None:
         """The graph is made: lets go of real values, and of whoever knows the program's present line."""
-        self.location = self.module_stack = self.break_step = self.world.env.where = _nowhere
+        self._recorder = None
+        self.world.close()
         self.inputs.clear()
         self.memory = None
         self.own_leaves.clear()
-        self.hold_leaf = None
         self.function_views.clear()
         self._tracked_fakes.clear()
         self.parts.clear()
-        self.failure_in_dispatch = self.world.fake_mode.dispatched = None
+        self._failure_in_dispatch = None
 
     def operation_count(self) -> int:
         return sum(node.op not in ("placeholder", "output") for node in self.graph.nodes)
@@ -388,10 +443,6 @@ def _writes(node: fx.Node) -> bool:
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     plain = name.partition(".")[0].strip("_") if name.startswith("__") else name.partition(".")[0]
     return plain.endswith("_") or plain in _WRITING or "out" in node.kwargs
-
-
-def _nowhere() -> None:
-    return None
 
 
 def example_of(node: fx.Node) -> Any:

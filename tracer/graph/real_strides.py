@@ -90,7 +90,7 @@ def _by_rule(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str
         if strides is None or _same(mode, strides, result.stride()):
             return result
     except _Undecided:
-        mode.layout_guessed = True
+        mode.note_layout_guessed()
         return result
     return laid_out(mode, args, result, strides)
 
@@ -117,7 +117,7 @@ def _with_suggested(mode: FakeMode, packet: Any, args: Sequence[Any], result: An
         order = None if contiguous else _channels_last(mode, args[0])
         laid = [_in_order(mode, args, each, order) for each in results[:concerned]]
     except _Undecided:
-        mode.layout_guessed = True
+        mode.note_layout_guessed()
         return result
     if all(map(operator.is_, laid, results)):
         return result

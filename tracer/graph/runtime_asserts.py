@@ -147,7 +147,7 @@ class RuntimeAsserts:
         node = self.output.symbol_node(name) or self._found(expr)
         if node is None:
             unsupported("data-dependent-value", value=f"{name}, which no operation of the graph gives")
-        if node.target is operator.getitem and isinstance(node.args[0].target, torch._ops.HigherOrderOperator):  # type: ignore[union-attr]
+        if node.target is operator.getitem and isinstance(node.args[0].target, torch._ops.HigherOrderOperator):
             unsupported("data-dependent-value", value=f"{name}, an int that a loop carries, in an assumption")
         self.output.remember_symbol_node(name, node)
         return node

@@ -42,7 +42,7 @@ def fakes_of(gm: fx.GraphModule, rename: Rename) -> list[Any]:
 
 def sizes_of_outputs(gm: fx.GraphModule) -> list[tuple[Any, ...]]:
     """The sizes of each tensor that the graph gives, over the symbols of its trace."""
-    examples = [item.meta.get(EXAMPLE) for item in gm.graph.output_node().args[0] if isinstance(item, fx.Node)]  # type: ignore[union-attr]
+    examples = [item.meta.get(EXAMPLE) for item in gm.graph.output_node().args[0] if isinstance(item, fx.Node)]
     return [
         tuple([expr_of(size) if is_symbolic(size) else sympy.Integer(int(size)) for size in example.shape])
         for example in examples
@@ -67,7 +67,7 @@ def _read(graph: fx.Graph, inputs: bool) -> list[fx.Node]:
 
 def _same_target(a: fx.Node, b: fx.Node, one: fx.GraphModule, other: fx.GraphModule) -> bool:
     if a.op == "placeholder":  # named after where it is found, but for sizes, which are told apart by what reads them
-        return a.target == b.target
+        return bool(a.target == b.target)
     if a.op == "get_attr":
         return _same_attribute(getattr(one, str(a.target), None), getattr(other, str(b.target), None))
     return a.target is b.target or (type(a.target) is str and a.target == b.target)
@@ -91,5 +91,5 @@ def _same(a: Any, b: Any, pairs: dict[fx.Node, fx.Node]) -> bool:
     if isinstance(a, slice):
         return all(_same(x, y, pairs) for x, y in zip((a.start, a.stop, a.step), (b.start, b.stop, b.step)))
     if type(a) is float:
-        return a.hex() == b.hex()
+        return bool(a.hex() == b.hex())
     return bool(a == b) if type(a) in _PLAIN else a is b

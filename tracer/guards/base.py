@@ -46,7 +46,7 @@ _G = TypeVar("_G", bound=type[_C.Value])
 def guard_kind(cls: _G) -> _G:
     """Makes a class a kind of guard: a dataclass with slots, compared as `Guard` says. Type checkers see that nobody
     changes one; at run time that would make each dearer."""
-    return dataclass(slots=True, eq=False)(cls)  # type: ignore[return-value]
+    return dataclass(slots=True, eq=False)(cls)  # type: ignore[return-value]  # slots make another class
 
 
 @guard_kind

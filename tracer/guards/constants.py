@@ -43,7 +43,7 @@ def is_guardable_constant(value: object) -> bool:
     if cls in _SINGLETONS or cls in _SCALARS or is_enum_member(value):
         return True
     if cls in _SEQUENCES:
-        return all(is_guardable_constant(item) for item in value)  # type: ignore[attr-defined]
+        return all(is_guardable_constant(item) for item in value)  # type: ignore[attr-defined]  # a sequence
     if cls is slice:
         return all(is_guardable_constant(part) for part in _slice_parts(value))
     if cls in LIBRARY_VALUES:  # a time zone may be an object of the program
@@ -102,8 +102,10 @@ def _value_parts(value: Any) -> tuple[Any, ...]:
         case datetime.timedelta():
             return value.days, value.seconds, value.microseconds
         case datetime.timezone():
-            return value.__getinitargs__()  # type: ignore[attr-defined,no-any-return]
-    return value.__reduce_ex__(4)[1]  # type: ignore[no-any-return]
+            given: tuple[Any, ...] = value.__getinitargs__()  # type: ignore[attr-defined]  # has one, by its class
+            return given
+    found: tuple[Any, ...] = value.__reduce_ex__(4)[1]
+    return found
 
 
 def constant_key(value: Any) -> Any:

@@ -98,7 +98,7 @@ class DictKeysMatch(Guard):
     @classmethod
     def of(cls, source: Source, mapping: dict[Any, Any], **where: Any) -> DictKeysMatch:
         if collections.OrderedDict in type_mro(type(mapping)):
-            in_order: Any = collections.OrderedDict.keys(mapping)  # type: ignore[arg-type]
+            in_order: Any = collections.OrderedDict.keys(mapping)  # type: ignore[arg-type]  # an OrderedDict
             return cls(source, tuple(in_order), ordered_dict=True, **where)
         return cls(source, tuple(dict.keys(mapping)), **where)
 

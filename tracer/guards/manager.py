@@ -148,7 +148,7 @@ class CheckFunctionManager:
             for index, guard in enumerate(guards):
                 same = known.get(guard, guard)
                 if same.where == guard.where:
-                    guards[index] = same  # type: ignore[call-overload]
+                    guards[index] = same  # type: ignore[call-overload]  # one list of guards or the other
 
     @property
     def exec_text(self) -> str:

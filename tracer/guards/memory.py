@@ -77,7 +77,7 @@ class MemoryShared(Guard):
 
 def fills_storage(tensor: torch.Tensor) -> bool:
     """Whether a contiguous tensor is all that its storage holds."""
-    return tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize  # type: ignore[no-any-return]
+    return bool(tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize)
 
 
 @guard_kind

@@ -94,7 +94,7 @@ def readable(source: Source) -> bool:
         cls = type(step)
         if cls in _ROOTS:
             return True
-        if cls is not AttrSource and not (cls is ItemSource and type(step.key) in PLAIN_KEYS):  # type: ignore[attr-defined]
+        if cls is not AttrSource and not (cls is ItemSource and type(step.key) in PLAIN_KEYS):  # type: ignore[attr-defined]  # an ItemSource
             return False
         step = step.base
     return False

@@ -76,9 +76,11 @@ class_name = type.__dict__["__qualname__"].__get__  # class -> its qualified nam
 
 def _own_name(obj: Any) -> str | None:
     if is_class(obj):
-        return class_name(obj)  # type: ignore[no-any-return]
+        found: str | None = class_name(obj)
+        return found
     if type(obj) in (FunctionType, BuiltinFunctionType):
-        return obj.__qualname__  # type: ignore[no-any-return]
+        text: str | None = obj.__qualname__
+        return text
     if type(obj) is not ModuleType:
         return None
     name = (ModuleType.__getattribute__(obj, "__dict__") or {}).get("__name__")  # some have none
@@ -88,7 +90,7 @@ def _own_name(obj: Any) -> str | None:
 def lasts(obj: object) -> bool:
     """Whether the object lives as long as the process: static types, and what the standard library and torch define."""
     if is_class(obj):
-        if not is_heap_type(obj):  # type: ignore[arg-type]
+        if not is_heap_type(obj):  # type: ignore[arg-type]  # called with classes
             return True
     elif type(obj) is ModuleType:
         return sys.modules.get(ModuleType.__getattribute__(obj, "__name__")) is obj and _root_package(obj) in _LASTING

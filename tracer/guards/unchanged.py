@@ -161,10 +161,10 @@ def _is_still(value: Any, held: Any) -> bool:
     if cls is property:
         return [id(value.fget), id(value.fset), id(value.fdel)] == [part.id for part in parts]
     if cls in (staticmethod, classmethod):
-        return id(value.__func__) == parts[0].id
+        return bool(id(value.__func__) == parts[0].id)
     field = field_index(value)
     if field is not None:
-        return field == parts[0]  # type: ignore[no-any-return]
+        return bool(field == parts[0])
     if parts and type(parts[0]) is ObjectRef:
         return id(value) == parts[0].id
     return not parts or same_constant(value, parts[0])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import TupleVariable
-from tracer.variables.functions.python_functions import FunctionVariable, UserFunctionVariable
+from tracer.variables.functions.python_functions import FunctionVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -85,24 +85,17 @@ def _fail(tx: Tracer, function: FunctionVariable, args: list[VariableTracker], k
         co_varnames=names,
         co_flags=body.co_flags | (code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)),
         co_name=code.co_name,
-        co_qualname=_qualname(function),
+        co_qualname=function.qualname,
     )
     stand_in = types.FunctionType(signature, {})
     stand_in.__qualname__ = signature.co_qualname
     stand_in.__defaults__ = tuple(function.defaults(tx))
-    stand_in.__kwdefaults__ = function.kwdefaults(tx)  # type: ignore[assignment]
+    stand_in.__kwdefaults__ = function.kwdefaults(tx)
     try:
         stand_in(*args, **kwargs)
     except TypeError as error:
         tx.raise_error(TypeError, *error.args)
     raise AssertionError("the call was expected to fail")
-
-
-def _qualname(function: FunctionVariable) -> str:
-    """The name that the function object has, which may be another than that of its code."""
-    if isinstance(function, UserFunctionVariable):
-        return function.value.__qualname__
-    return getattr(function, "qualname", function.code.co_qualname)
 
 
 def _slot_count(code: types.CodeType) -> int:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.opcodes.names import read_global
 from tracer.protocol.lookups import has_from_python, lookup, rely_on_bases
+from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import ObservedException, VariableTracker
 from tracer.variables.classes.class_making import bare_class, run_metaclass
 from tracer.variables.classes.classes import ClassVariable, SuperVariable
@@ -28,194 +29,187 @@ from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.values.constant import ConstantVariable
 
 # Metaclasses that are run while tracing, on prototypes, and again when the class is made.
-RUN_AS_THEY_ARE: frozenset[type] = frozenset([type(torch.autograd.Function), typing.NamedTupleMeta, typing._TypedDictMeta])  # type: ignore[attr-defined]
+RUN_AS_THEY_ARE: frozenset[type] = frozenset([type(torch.autograd.Function), typing.NamedTupleMeta, typing._TypedDictMeta])  # type: ignore[attr-defined]  # private in typing
 NAMED_BASES = (typing.NamedTuple, typing.TypedDict)
 Values = list[VariableTracker]
 Keywords = dict[str, VariableTracker]
 
 
-class ClassMaking:
-    """Mixed into the translator."""
+def build_class(tx: Tracer, body: VariableTracker, name: VariableTracker, given: Values, kwargs: Keywords) -> VariableTracker:
+    """builtins.__build_class__"""
+    if not isinstance(body, NestedFunctionVariable):
+        refuse(f"A class statement with {body.describe()} for a body")
+    bases = _resolved(tx, given)
+    metaclass = _metaclass(tx, kwargs.pop("metaclass", None), bases)
+    namespace = _prepared(tx, metaclass, name, bases, kwargs)
+    cell = _run_class_body(tx, body, namespace)
+    if any(base is not of for base, of in zip(bases, given, strict=False)) or len(bases) != len(given):
+        namespace.set_item(tx, ConstantVariable("__orig_bases__"), TupleVariable(given))
+    if isinstance(metaclass, ClassVariable) and metaclass.value in RUN_AS_THEY_ARE:
+        made: VariableTracker = _made_by_library(tx, metaclass, name.constant(), bases, _copied(tx, namespace), kwargs)
+    else:
+        made = metaclass.call(tx, [name, TupleVariable(bases), namespace], kwargs)
+    if cell is not None and isinstance(made, ClassVariable) and cell.contents is not made:
+        refuse("A class statement whose metaclass does not pass __classcell__ on")
+    return made
 
-    def build_class(self, body: VariableTracker, name: VariableTracker, given: Values, kwargs: Keywords) -> VariableTracker:
-        """builtins.__build_class__"""
-        tx: Any = self
-        if not isinstance(body, NestedFunctionVariable):
-            refuse(f"A class statement with {body.describe()} for a body")
-        bases = self._resolved(given)
-        metaclass = self._metaclass(kwargs.pop("metaclass", None), bases)
-        namespace = self._prepared(metaclass, name, bases, kwargs)
-        cell = self._run_class_body(body, namespace)
-        if any(base is not of for base, of in zip(bases, given, strict=False)) or len(bases) != len(given):
-            namespace.set_item(tx, ConstantVariable("__orig_bases__"), TupleVariable(given))
-        if isinstance(metaclass, ClassVariable) and metaclass.value in RUN_AS_THEY_ARE:
-            made: VariableTracker = self._made_by_library(metaclass, name.constant(), bases, self._copied(namespace), kwargs)
+
+def _resolved(tx: Tracer, given: Values) -> Values:
+    """The bases, where those that are no classes say for themselves what stands for them."""
+    bases: Values = []
+    for base in given:
+        if isinstance(base, ClassVariable):
+            bases.append(base)
+        elif isinstance(base, TypeFormVariable):
+            bases += mro_entries(tx, base, given)
+        elif isinstance(base, CallableVariable) and base.value in NAMED_BASES:
+            bases += mro_entries(tx, base, given)
+        elif isinstance(base, (FunctionVariable, UserObjectVariable)):
+            bases += base.get_attr(tx, "__mro_entries__").call(tx, [TupleVariable(given)], {}).unpack(tx)
         else:
-            made = metaclass.call(tx, [name, TupleVariable(bases), namespace], kwargs)
-        if cell is not None and isinstance(made, ClassVariable) and cell.contents is not made:
-            refuse("A class statement whose metaclass does not pass __classcell__ on")
-        return made
+            refuse(f"A class statement with {base.describe()} for a base")
+    return bases
 
-    def _resolved(self, given: Values) -> Values:
-        """The bases, where those that are no classes say for themselves what stands for them."""
-        tx: Any = self
-        bases: Values = []
-        for base in given:
-            if isinstance(base, ClassVariable):
-                bases.append(base)
-            elif isinstance(base, TypeFormVariable):
-                bases += mro_entries(tx, base, given)
-            elif isinstance(base, CallableVariable) and base.value in NAMED_BASES:
-                bases += mro_entries(tx, base, given)
-            elif isinstance(base, (FunctionVariable, UserObjectVariable)):
-                bases += base.get_attr(tx, "__mro_entries__").call(tx, [TupleVariable(given)], {}).unpack(tx)
-            else:
-                refuse(f"A class statement with {base.describe()} for a base")
-        return bases
 
-    def _metaclass(self, explicit: VariableTracker | None, bases: Values) -> VariableTracker:
-        tx: Any = self
-        if explicit is None:
-            explicit = tx.class_variable(bases[0].python_type(), bases[0]) if bases else tx.class_variable(type)
-        return self._most_derived(explicit, bases) if isinstance(explicit, ClassVariable) else explicit
+def _metaclass(tx: Tracer, explicit: VariableTracker | None, bases: Values) -> VariableTracker:
+    if explicit is None:
+        explicit = tx.class_variable(bases[0].python_type(), bases[0]) if bases else tx.class_variable(type)
+    return _most_derived(tx, explicit, bases) if isinstance(explicit, ClassVariable) else explicit
 
-    def _most_derived(self, metaclass: ClassVariable, bases: Values) -> ClassVariable:
-        tx: Any = self
-        winner = metaclass
-        for base in bases:
-            kind = tx.class_variable(base.python_type(), base)
-            rely_on_bases(kind.value)
-            if issubclass_plainly(winner.value, kind.value):
-                continue
-            if not issubclass_plainly(kind.value, winner.value):
-                tx.raise_error(TypeError, (
-                    "metaclass conflict: the metaclass of a derived class must be a (non-strict) subclass of the metaclasses "
-                    "of all its bases"
-                ))  # fmt: skip
-            winner = kind
-        return winner
 
-    def _prepared(self, metaclass: VariableTracker, name: VariableTracker, bases: Values, kwargs: Keywords) -> VariableTracker:
-        tx: Any = self
-        if isinstance(metaclass, ClassVariable):
-            owner, _ = lookup(metaclass.value, "__prepare__")
-            if owner is type or metaclass.value in RUN_AS_THEY_ARE:
-                return DictVariable({})
-            return metaclass.get_attr(tx, "__prepare__").call(tx, [name, TupleVariable(bases)], kwargs)
-        if isinstance(metaclass, FunctionVariable):
+def _most_derived(tx: Tracer, metaclass: ClassVariable, bases: Values) -> ClassVariable:
+    winner = metaclass
+    for base in bases:
+        kind = tx.class_variable(base.python_type(), base)
+        rely_on_bases(kind.value)
+        if issubclass_plainly(winner.value, kind.value):
+            continue
+        if not issubclass_plainly(kind.value, winner.value):
+            tx.raise_error(TypeError, (
+                "metaclass conflict: the metaclass of a derived class must be a (non-strict) subclass of the metaclasses "
+                "of all its bases"
+            ))  # fmt: skip
+        winner = kind
+    return winner
+
+
+def _prepared(tx: Tracer, metaclass: VariableTracker, name: VariableTracker, bases: Values, kwargs: Keywords) -> VariableTracker:
+    if isinstance(metaclass, ClassVariable):
+        owner, _ = lookup(metaclass.value, "__prepare__")
+        if owner is type or metaclass.value in RUN_AS_THEY_ARE:
             return DictVariable({})
-        refuse(f"A class statement with {metaclass.describe()} for a metaclass")
+        return metaclass.get_attr(tx, "__prepare__").call(tx, [name, TupleVariable(bases)], kwargs)
+    if isinstance(metaclass, FunctionVariable):
+        return DictVariable({})
+    refuse(f"A class statement with {metaclass.describe()} for a metaclass")
 
-    def _run_class_body(self, body: FunctionVariable, namespace: VariableTracker) -> CellVariable | None:
-        """Runs the code of a class statement, which fills the namespace. -> the cell of `__class__`, if there is one"""
-        tx: Any = self
-        cells = dict(zip(body.code.co_freevars, body.closure(tx)))
-        for name in body.code.co_cellvars:
-            cells[name] = CellVariable()
-        frame = type(tx)(tx.trace, body.code, body.globals, {}, cells, body, tx)
-        frame.namespace = namespace
-        cell = frame.run()
-        return cell if isinstance(cell, CellVariable) else None
 
-    # -- type.__new__ --------------------------------------------------------------------------------------------------
+def _run_class_body(tx: Tracer, body: FunctionVariable, namespace: VariableTracker) -> CellVariable | None:
+    """Runs the code of a class statement, which fills the namespace. -> the cell of `__class__`, if there is one"""
+    cells = dict(zip(body.code.co_freevars, body.closure(tx)))
+    for name in body.code.co_cellvars:
+        cells[name] = CellVariable()
+    cell = tx.inner_frame(body, {}, cells, namespace=namespace).run()
+    return cell if isinstance(cell, CellVariable) else None
 
-    def new_class(self, metaclass: ClassVariable, args: Values, kwargs: Keywords) -> VariableTracker:
-        """type.__new__(metaclass, name, bases, namespace, **kwargs)"""
-        tx: Any = self
-        if len(args) != 3 or not args[0].is_constant() or args[1].python_type() is not tuple:
-            refuse(f"{metaclass.value.__qualname__} with such arguments")
-        name, given, mapping = args
-        bases = given.unpack(tx)
-        namespace = self._copied(mapping)
-        if not all(isinstance(base, ClassVariable) for base in bases):
-            refuse("type() with a base that is no class")
-        winner = self._most_derived(metaclass, bases)
-        if metaclass.value in RUN_AS_THEY_ARE:
-            refuse(f"A call of {metaclass.value.__qualname__}")
-        if winner.value in RUN_AS_THEY_ARE:
-            return self._made_by_library(winner, name.constant(), bases, namespace, kwargs)
-        if winner is not metaclass and lookup(winner.value, "__new__")[0] is not type:
-            return winner.get_attr(tx, "__new__").call(tx, [winner, *args], kwargs)
-        if lookup(winner.value, "mro")[0] is not type:
-            refuse(f"A class with the metaclass {winner.value.__qualname__}, which has its own mro(),")
-        made = self._with_prototype(winner, name.constant(), bases, namespace)
-        self._set_names(made, namespace)
-        self._init_subclass(made, kwargs)
-        return made
 
-    def _copied(self, mapping: VariableTracker) -> dict[str, VariableTracker]:
-        tx: Any = self
-        held = mapping.storage if isinstance(mapping, UserObjectVariable) else mapping
-        if not isinstance(held, DictVariable):
-            refuse(f"A class with {mapping.describe()} for a namespace")
-        pairs = held.pairs(tx)
-        if not all(key.is_constant() and type(key.constant()) is str for key, _ in pairs):
-            refuse("A class with a name that is no string")
-        return {key.constant(): value for key, value in pairs}
+def new_class(tx: Tracer, metaclass: ClassVariable, args: Values, kwargs: Keywords) -> VariableTracker:
+    """type.__new__(metaclass, name, bases, namespace, **kwargs)"""
+    if len(args) != 3 or not args[0].is_constant() or args[1].python_type() is not tuple:
+        refuse(f"{metaclass.value.__qualname__} with such arguments")
+    name, given, mapping = args
+    bases = given.unpack(tx)
+    namespace = _copied(tx, mapping)
+    if not all(isinstance(base, ClassVariable) for base in bases):
+        refuse("type() with a base that is no class")
+    winner = _most_derived(tx, metaclass, bases)
+    if metaclass.value in RUN_AS_THEY_ARE:
+        refuse(f"A call of {metaclass.value.__qualname__}")
+    if winner.value in RUN_AS_THEY_ARE:
+        return _made_by_library(tx, winner, name.constant(), bases, namespace, kwargs)
+    if winner is not metaclass and lookup(winner.value, "__new__")[0] is not type:
+        return winner.get_attr(tx, "__new__").call(tx, [winner, *args], kwargs)
+    if lookup(winner.value, "mro")[0] is not type:
+        refuse(f"A class with the metaclass {winner.value.__qualname__}, which has its own mro(),")
+    made = _with_prototype(tx, winner, name.constant(), bases, namespace)
+    _set_names(tx, made, namespace)
+    _init_subclass(tx, made, kwargs)
+    return made
 
-    def _made_by_library(
-        self, metaclass: ClassVariable, name: str, bases: Values, namespace: dict[str, VariableTracker], kwargs: Keywords
-    ) -> VariableTracker:
-        if kwargs:
-            refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and keywords")
-        for base in bases:
-            if has_from_python(base.value, "__init_subclass__"):  # type: ignore[attr-defined]
-                refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and {base.describe()} for a base")
-        for value in namespace.values():
-            if has_from_python(value.python_type(), "__set_name__"):
-                refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and {value.describe()} in it")
-        made = self._with_prototype(metaclass, name, bases, namespace, run_metaclass)
-        made.adopt(self, {})  # type: ignore[arg-type]
-        return made
 
-    def _with_prototype(
-        self,
-        metaclass: ClassVariable,
-        name: str,
-        bases: Values,
-        namespace: dict[str, VariableTracker],
-        make: Callable[..., type] = bare_class,
-    ) -> MadeClassVariable:
-        tx: Any = self
-        cell = namespace.pop("__classcell__", None)
-        if cell is not None and make is not bare_class and metaclass.value is not type(torch.autograd.Function):
-            refuse("A class statement whose metaclass does not pass __classcell__ on")
-        if "__module__" not in namespace and "__name__" in tx.globals:
-            namespace["__module__"] = read_global(tx, "__name__")
-        if "__qualname__" not in namespace:
-            namespace["__qualname__"] = ConstantVariable(name)
-        known = {key: prototype(tx, key, value) for key, value in namespace.items()}
+def _copied(tx: Tracer, mapping: VariableTracker) -> dict[str, VariableTracker]:
+    held = mapping.storage if isinstance(mapping, UserObjectVariable) else mapping
+    if not isinstance(held, DictVariable):
+        refuse(f"A class with {mapping.describe()} for a namespace")
+    pairs = held.pairs(tx)
+    if not all(key.is_constant() and type(key.constant()) is str for key, _ in pairs):
+        refuse("A class with a name that is no string")
+    return {key.constant(): value for key, value in pairs}
+
+
+def _made_by_library(
+    tx: Tracer, metaclass: ClassVariable, name: str, bases: Values, namespace: dict[str, VariableTracker], kwargs: Keywords
+) -> VariableTracker:
+    if kwargs:
+        refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and keywords")
+    for base in bases:
+        if has_from_python(base.identity(), "__init_subclass__"):
+            refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and {base.describe()} for a base")
+    for value in namespace.values():
+        if has_from_python(value.python_type(), "__set_name__"):
+            refuse(f"A class statement with the metaclass {metaclass.value.__qualname__} and {value.describe()} in it")
+    made = _with_prototype(tx, metaclass, name, bases, namespace, run_metaclass)
+    made.adopt(tx, {})
+    return made
+
+
+def _with_prototype(
+    tx: Tracer,
+    metaclass: ClassVariable,
+    name: str,
+    bases: Values,
+    namespace: dict[str, VariableTracker],
+    make: Callable[..., type] = bare_class,
+) -> MadeClassVariable:
+    cell = namespace.pop("__classcell__", None)
+    if cell is not None and make is not bare_class and metaclass.value is not type(torch.autograd.Function):
+        refuse("A class statement whose metaclass does not pass __classcell__ on")
+    if "__module__" not in namespace and "__name__" in tx.globals:
+        namespace["__module__"] = read_global(tx, "__name__")
+    if "__qualname__" not in namespace:
+        namespace["__qualname__"] = ConstantVariable(name)
+    known = {key: prototype(tx, key, value) for key, value in namespace.items()}
+    try:
+        cls = make(metaclass.value, name, tuple(base.identity() for base in bases), known)
+    except Exception as error:
+        refuse(f"A class statement that fails ({error})")
+    tx.trace.findings.made[id(cls)] = cls
+    made = tx.trace.builder.remember(cls, MadeClassVariable(cls, metaclass, bases, namespace, make))
+    if isinstance(cell, CellVariable):
+        cell.write(tx, made)
+    return made
+
+
+def _set_names(tx: Tracer, made: MadeClassVariable, namespace: dict[str, VariableTracker]) -> None:
+    for name, value in namespace.items():
+        if not has_from_python(value.python_type(), "__set_name__"):
+            continue
+        if not isinstance(value, UserObjectVariable):
+            refuse(f"A class statement with {value.describe()} in it")
         try:
-            cls = make(metaclass.value, name, tuple(base.value for base in bases), known)  # type: ignore[attr-defined]
-        except Exception as error:
-            refuse(f"A class statement that fails ({error})")
-        tx.trace.findings.made[id(cls)] = cls
-        made = tx.trace.builder.remember(cls, MadeClassVariable(cls, metaclass, bases, namespace, make))
-        if isinstance(cell, CellVariable):
-            cell.write(tx, made)
-        return made  # type: ignore[no-any-return]
+            value.call_special(tx, "__set_name__", made, ConstantVariable(name))
+        except ObservedException:
+            refuse("A class statement in which __set_name__ raises")
 
-    def _set_names(self, made: MadeClassVariable, namespace: dict[str, VariableTracker]) -> None:
-        tx: Any = self
-        for name, value in namespace.items():
-            if not has_from_python(value.python_type(), "__set_name__"):
-                continue
-            if not isinstance(value, UserObjectVariable):
-                refuse(f"A class statement with {value.describe()} in it")
-            try:
-                value.call_special(tx, "__set_name__", made, ConstantVariable(name))
-            except ObservedException:
-                refuse("A class statement in which __set_name__ raises")
 
-    def _init_subclass(self, made: MadeClassVariable, kwargs: Keywords) -> None:
-        tx: Any = self
-        cls = made.value
-        owner, _ = lookup(cls, "__init_subclass__", cls)
-        if owner is object or owner is None:
-            if kwargs:
-                tx.raise_error(TypeError, f"{cls.__qualname__}.__init_subclass__() takes no keyword arguments")
-            return
-        SuperVariable(cls, made).get_attr(tx, "__init_subclass__").call(tx, [], kwargs)
+def _init_subclass(tx: Tracer, made: MadeClassVariable, kwargs: Keywords) -> None:
+    cls = made.value
+    owner, _ = lookup(cls, "__init_subclass__", cls)
+    if owner is object or owner is None:
+        if kwargs:
+            tx.raise_error(TypeError, f"{cls.__qualname__}.__init_subclass__() takes no keyword arguments")
+        return
+    SuperVariable(cls, made).get_attr(tx, "__init_subclass__").call(tx, [], kwargs)
 
 
 def issubclass_plainly(cls: type, base: type) -> bool:

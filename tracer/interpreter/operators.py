@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import collections
 import types
-from typing import Any
 
 import numpy as np
 
 from tracer import guards
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import lookup
+from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import VariableTracker
 from tracer.sources.reading import is_heap_type
 from tracer.variables.builders.weak_references import WeakReferenceVariable
@@ -27,131 +27,119 @@ _REPEATED = (str, bytes, bytearray, list, tuple, collections.deque)
 
 
 class _SortKey:
-    def __init__(self, tx: Any, key: VariableTracker, item: VariableTracker) -> None:
+    def __init__(self, tx: Tracer, key: VariableTracker, item: VariableTracker) -> None:
         self.tx = tx
         self.key = key
         self.item = item
 
     def __lt__(self, other: _SortKey) -> bool:
-        return self.tx.binary_truth("<", self.key, other.key)  # type: ignore[no-any-return]
+        return self.tx.binary_truth("<", self.key, other.key)
 
 
-class Operators:
-    """Binary, comparison and identity operators. Where CPython would raise TypeError because no operand knows the
-    operator, the graph breaks instead and CPython itself raises: a missing model must never look like an error."""
-
-    def binary(self, op: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-        tx: Any = self
-        if _asks_right_first(op, left, right):
-            result = right.binary(tx, op, left, True) or left.binary(tx, op, right, False)
-        elif left.python_type() is right.python_type() and is_heap_type(left.python_type()):  # then C asks the left one alone
-            result = left.binary(tx, op, right, False)
-        else:
-            result = left.binary(tx, op, right, False) or right.binary(tx, op, left, True)
-        if result is None:
-            unsupported("unsupported-operator", left=left.describe(), op=op, right=right.describe())
-        return result
-
-    def inplace(self, op: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-        tx: Any = self
-        if op == "*" and _is_repeated(left, right):
-            return self.binary(op, left, right)
-        return left.inplace(tx, op, right) or self.binary(op, left, right)
-
-    def compare(self, op: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-        tx: Any = self
-        if _prefers_right(left, right):
-            result = right.compare(tx, _MIRROR[op], left) or left.compare(tx, op, right)
-        else:
-            result = left.compare(tx, op, right) or right.compare(tx, _MIRROR[op], left)
-        if result is not None:
-            return result
-        if op in ("==", "!=") and not _has_equality_of_its_own(left, right):
-            if tx.effects.kept.may_be(left, right):
-                unsupported("identity-of-a-cached-result", left=left.describe(), right=right.describe())
-            return boolean(self._is_one(left, right) is (op == "=="))
+def binary(tx: Tracer, op: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    if _asks_right_first(op, left, right):
+        result = right.binary(tx, op, left, True) or left.binary(tx, op, right, False)
+    elif left.python_type() is right.python_type() and is_heap_type(left.python_type()):  # then C asks the left one alone
+        result = left.binary(tx, op, right, False)
+    else:
+        result = left.binary(tx, op, right, False) or right.binary(tx, op, left, True)
+    if result is None:
         unsupported("unsupported-operator", left=left.describe(), op=op, right=right.describe())
+    return result
 
-    def binary_truth(self, op: str, left: VariableTracker, right: VariableTracker) -> bool:
-        tx: Any = self
-        return self.compare(op, left, right).truth(tx)
 
-    def same_or_equal(self, left: VariableTracker, right: VariableTracker) -> bool:
-        """`left is right or left == right`, as containers compare their items."""
-        return self._is_one(left, right) or self.binary_truth("==", left, right)
+def inplace(tx: Tracer, op: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    if op == "*" and _is_repeated(left, right):
+        return binary(tx, op, left, right)
+    return left.inplace(tx, op, right) or binary(tx, op, left, right)
 
-    def _is_one(self, left: VariableTracker, right: VariableTracker) -> bool:
-        """Whether both are one object now, which stays so."""
-        tx: Any = self
-        if left is right:
-            return True
-        for side in (left, right):
-            if isinstance(side, UserFunctionVariable):
-                tx.guard_identity(side)
-        if left.is_constant() and right.is_constant() and is_nan(left.constant()) and is_nan(right.constant()):
-            return constants_are_one(tx, left, right)
-        if left.identity() is right.identity():
-            return True
-        if isinstance(left, WeakReferenceVariable) and isinstance(right, WeakReferenceVariable):
-            if left.source is None or right.source is None:
-                return left.is_one(tx, right)
-        if might_be_one(tx, left, right):
-            tx.guard(guards.Distinct((left.source, right.source)))  # type: ignore[arg-type]
-        return False
 
-    def is_same(self, left: VariableTracker, right: VariableTracker) -> bool:
-        """`left is right`"""
-        tx: Any = self
-        if left is right:
-            return True
+def compare(tx: Tracer, op: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    if _prefers_right(left, right):
+        result = right.compare(tx, _MIRROR[op], left) or left.compare(tx, op, right)
+    else:
+        result = left.compare(tx, op, right) or right.compare(tx, _MIRROR[op], left)
+    if result is not None:
+        return result
+    if op in ("==", "!=") and not _has_equality_of_its_own(left, right):
         if tx.effects.kept.may_be(left, right):
             unsupported("identity-of-a-cached-result", left=left.describe(), right=right.describe())
-        if isinstance(left, SymNodeVariable) or isinstance(right, SymNodeVariable):
-            other = right if isinstance(left, SymNodeVariable) else left
-            if not issubclass(other.python_type(), (int, float)):
-                return False
+        return boolean(_is_one(tx, left, right) is (op == "=="))
+    unsupported("unsupported-operator", left=left.describe(), op=op, right=right.describe())
+
+
+def binary_truth(tx: Tracer, op: str, left: VariableTracker, right: VariableTracker) -> bool:
+    return compare(tx, op, left, right).truth(tx)
+
+
+def same_or_equal(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    """`left is right or left == right`, as containers compare their items."""
+    return _is_one(tx, left, right) or binary_truth(tx, "==", left, right)
+
+
+def _is_one(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    """Whether both are one object now, which stays so."""
+    if left is right:
+        return True
+    for side in (left, right):
+        if isinstance(side, UserFunctionVariable):
+            side.guard_identity(tx)
+    if left.is_constant() and right.is_constant() and is_nan(left.constant()) and is_nan(right.constant()):
+        return constants_are_one(tx, left, right)
+    if left.identity() is right.identity():
+        return True
+    if isinstance(left, WeakReferenceVariable) and isinstance(right, WeakReferenceVariable):
+        if left.source is None or right.source is None:
+            return left.is_one(tx, right)
+    if left.source is not None and right.source is not None and might_be_one(tx, left, right):
+        tx.guard(guards.Distinct((left.source, right.source)))
+    return False
+
+
+def is_same(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    """`left is right`"""
+    if left is right:
+        return True
+    if tx.effects.kept.may_be(left, right):
+        unsupported("identity-of-a-cached-result", left=left.describe(), right=right.describe())
+    if isinstance(left, SymNodeVariable) or isinstance(right, SymNodeVariable):
+        other = right if isinstance(left, SymNodeVariable) else left
+        if not issubclass(other.python_type(), (int, float)):
+            return False
+        unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
+    if issubclass(left.python_type(), np.generic) and left.python_type() is right.python_type():
+        unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
+    if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
+        return constants_are_one(tx, left, right)
+    if _is_one(tx, left, right):
+        return True
+    if left.is_constant() and right.is_constant():  # of which no object is at hand
+        mine, theirs = left.constant(), right.constant()
+        if type(mine) is type(theirs) and isinstance(mine, COPIED) and not isinstance(mine, bool) and mine == theirs:
             unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
-        if issubclass(left.python_type(), np.generic) and left.python_type() is right.python_type():
-            unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
-        if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
-            return constants_are_one(tx, left, right)
-        if self._is_one(left, right):
-            return True
-        if left.is_constant() and right.is_constant():  # of which no object is at hand
-            mine, theirs = left.constant(), right.constant()
-            if type(mine) is type(theirs) and isinstance(mine, COPIED) and not isinstance(mine, bool) and mine == theirs:
-                unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
-        return False
+    return False
 
-    def unary(self, op: str, value: VariableTracker) -> VariableTracker:
-        tx: Any = self
-        result = value.unary(tx, op)
-        if result is None:
-            unsupported("unsupported-operator", left=op, op="", right=value.describe())
-        return result
 
-    def contains(self, container: VariableTracker, item: VariableTracker) -> VariableTracker:
-        tx: Any = self
-        return container.contains(tx, item)
+def unary(tx: Tracer, op: str, value: VariableTracker) -> VariableTracker:
+    result = value.unary(tx, op)
+    if result is None:
+        unsupported("unsupported-operator", left=op, op="", right=value.describe())
+    return result
 
-    def dunder(self, op: str, prefix: str = "") -> str:
-        return f"__{prefix}{DUNDER[op]}__"
 
-    def sorted(self, items: list[VariableTracker], key: VariableTracker, reverse: VariableTracker) -> list[VariableTracker]:
-        """The items in the order that CPython's own sort finds, by the comparisons that it makes."""
-        tx: Any = self
-        plain = key.is_none()
-        keys = items if plain else [key.call(tx, [item], {}) for item in items]
-        rows = [_SortKey(tx, key, item) for key, item in zip(keys, items)]
-        rows.sort(reverse=reverse.truth(tx))
-        return [row.item for row in rows]
+def dunder(tx: Tracer, op: str, prefix: str = "") -> str:
+    return f"__{prefix}{DUNDER[op]}__"
 
-    # -- exceptions of the traced program --------------------------------------------------------------------------
 
-    def is_exception(self, value: VariableTracker, cls: type[BaseException] | tuple[type[BaseException], ...]) -> bool:
-        classes = cls if isinstance(cls, tuple) else (cls,)
-        mro = value.python_type().__mro__
-        return any(each in mro for each in classes)  # whatever the hooks of their metaclasses say
+def sort_values(
+    tx: Tracer, items: list[VariableTracker], key: VariableTracker, reverse: VariableTracker
+) -> list[VariableTracker]:
+    """The items in the order that CPython's own sort finds, by the comparisons that it makes."""
+    plain = key.is_none()
+    keys = items if plain else [key.call(tx, [item], {}) for item in items]
+    rows = [_SortKey(tx, key, item) for key, item in zip(keys, items)]
+    rows.sort(reverse=reverse.truth(tx))
+    return [row.item for row in rows]
 
 
 def _prefers_right(left: VariableTracker, right: VariableTracker) -> bool:

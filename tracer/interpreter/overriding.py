@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +13,7 @@ from tracer.graph.fakes.override_probes import in_order_of_precedence, object_st
 from tracer.graph_breaks import unsupported
 from tracer.operators.graph_functions import graph_operations
 from tracer.protocol.lookups import MISSING, lookup
+from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import VariableTracker
 from tracer.sources import ObjectSource
 from tracer.sources.reading import is_a
@@ -40,135 +40,124 @@ _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 _OF_TENSORS = (torch.Tensor, torch._C.TensorBase)
 
 
-class Overriding:
-    """Mixed into the translator."""
+def overridden(
+    tx: Tracer, function: Callable[..., Any], args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+) -> VariableTracker | None:
+    """What the overrides of the arguments, or of a mode, make of a call of torch; None where they have no say."""
+    state = tx.trace.overrides
+    under_mode = state.asks_modes()
+    if not under_mode and not any(state.is_overriding(value) for value in _parts([*args, *kwargs.values()])):
+        return None
+    stand_ins = _StandIns(tx)
+    fake_args = [stand_ins.of(arg) for arg in args]
+    fake_kwargs = {key: stand_ins.of(value) for key, value in kwargs.items()}
+    try:
+        call = overridden_call(function, fake_args, fake_kwargs, under_mode)
+    except Exception as error:
+        unsupported("tensor-subclass", cls=", ".join(stand_ins.class_names()), source=f"{_name(function)}: {error}")
+    if call is None:
+        return None
+    if isinstance(function, types.FunctionType) and call[0] is not function:  # something that it calls
+        return tx.inline(as_written(function), args, kwargs)
+    return _ask(tx, call, stand_ins)
 
-    def overridden(
-        self, function: Callable[..., Any], args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker | None:
-        """What the overrides of the arguments, or of a mode, make of a call of torch; None where they have no say."""
-        tx: Any = self
-        state = tx.trace.overrides
-        under_mode = state.asks_modes()
-        if not under_mode and not any(state.is_overriding(value) for value in _parts([*args, *kwargs.values()])):
-            return None
-        stand_ins = _StandIns(tx)
-        fake_args = [stand_ins.of(arg) for arg in args]
-        fake_kwargs = {key: stand_ins.of(value) for key, value in kwargs.items()}
-        try:
-            call = overridden_call(function, fake_args, fake_kwargs, under_mode)
-        except Exception as error:
-            unsupported("tensor-subclass", cls=", ".join(stand_ins.class_names()), source=f"{_name(function)}: {error}")
-        if call is None:
-            return None
-        if isinstance(function, types.FunctionType) and call[0] is not function:  # something that it calls
-            return tx.inline(as_written(function), args, kwargs)  # type: ignore[no-any-return]
-        return self._ask(call, stand_ins)
 
-    def _ask(self, call: tuple[Any, ...], stand_ins: _StandIns) -> VariableTracker:
-        function, kinds, *rest = call
-        return self.ask_overrides(
-            stand_ins.original(function),
-            in_order_of_precedence(*stand_ins.overriding(kinds)),
-            [stand_ins.original(value) for value in rest],
-        )
+def _ask(tx: Tracer, call: tuple[Any, ...], stand_ins: _StandIns) -> VariableTracker:
+    function, kinds, *rest = call
+    return ask_overrides(
+        tx,
+        stand_ins.original(function),
+        in_order_of_precedence(*stand_ins.overriding(kinds)),
+        [stand_ins.original(value) for value in rest],
+    )
 
-    def ask_overrides(
-        self, function: VariableTracker, overriding: list[VariableTracker], arguments: list[VariableTracker]
-    ) -> VariableTracker:
-        """The first answer that is not NotImplemented; the mode is asked before the arguments."""
-        tx: Any = self
-        kinds = TupleVariable([tx.class_variable(value.python_type(), value) for value in overriding])
-        state = tx.trace.overrides
-        if state.asks_modes():
-            with state.without_top_mode() as mode:
-                result = self._ask_mode(mode, function, kinds, arguments)
-            if not _is_not_implemented(result):
-                return result
-        for value in overriding:
-            result = self.torch_function_of(value).call(tx, [function, kinds, *arguments], {})
-            if not _is_not_implemented(result):
-                return result
-        unsupported("call-arguments", error=f"no implementation found for {function.describe()}")
 
-    def _ask_mode(
-        self, mode: VariableTracker, function: VariableTracker, kinds: VariableTracker, arguments: list[VariableTracker]
-    ) -> VariableTracker:
-        tx: Any = self
-        if mode.python_type() is DeviceContext:  # as its __torch_function__ does, which would be traced again and again
-            args, kwargs = arguments[0].unpack(tx), _keywords(tx, arguments[1:])
-            device = kwargs.get("device")
-            if function.identity() in _device_constructors() and (device is None or device.is_none()):
-                kwargs["device"] = mode.get_attr(tx, "device")
-            return function.call(tx, args, kwargs)
-        return mode.get_attr(tx, "__torch_function__").call(tx, [function, kinds, *arguments], {})
+def ask_overrides(
+    tx: Tracer, function: VariableTracker, overriding: list[VariableTracker], arguments: list[VariableTracker]
+) -> VariableTracker:
+    """The first answer that is not NotImplemented; the mode is asked before the arguments."""
+    kinds = TupleVariable([tx.class_variable(value.python_type(), value) for value in overriding])
+    state = tx.trace.overrides
+    if state.asks_modes():
+        with state.without_top_mode() as mode:
+            result = _ask_mode(tx, mode, function, kinds, arguments)
+        if not _is_not_implemented(result):
+            return result
+    for value in overriding:
+        result = override_of(tx, value, "__torch_function__").call(tx, [function, kinds, *arguments], {})
+        if not _is_not_implemented(result):
+            return result
+    unsupported("call-arguments", error=f"no implementation found for {function.describe()}")
 
-    def torch_function_of(self, value: VariableTracker) -> VariableTracker:
-        return self.override_of(value, "__torch_function__")
 
-    def override_of(self, value: VariableTracker, name: str) -> VariableTracker:
-        """The `__torch_function__` or `__torch_dispatch__` of a value's class."""
-        tx: Any = self
-        cls = value.python_type()
-        owner, static = lookup(cls, name)
-        if is_a(static, classmethod):
-            function = tx.class_attr(owner, name, value, part="__func__")
-            return BoundMethodVariable(function, tx.class_variable(cls, value))
-        if is_a(static, staticmethod):
-            return tx.class_attr(owner, name, value, part="__func__")
-        unsupported("tensor-subclass", cls=cls.__qualname__, source=f"a {name} that is no class method")
+def _ask_mode(
+    tx: Tracer, mode: VariableTracker, function: VariableTracker, kinds: VariableTracker, arguments: list[VariableTracker]
+) -> VariableTracker:
+    if mode.python_type() is DeviceContext:  # as its __torch_function__ does, which would be traced again and again
+        args, kwargs = arguments[0].unpack(tx), _keywords(tx, arguments[1:])
+        device = kwargs.get("device")
+        if function.identity() in _device_constructors() and (device is None or device.is_none()):
+            kwargs["device"] = mode.get_attr(tx, "device")
+        return function.call(tx, args, kwargs)
+    return mode.get_attr(tx, "__torch_function__").call(tx, [function, kinds, *arguments], {})
 
-    def overridden_method(
-        self, tensor: VariableTracker, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker | None:
-        """As `overridden`, of `tensor.name(*args, **kwargs)`, a method of torch's own classes."""
-        static = lookup(torch.Tensor, name)[1]
-        if is_a(static, types.FunctionType):
-            return self.overridden(static, [tensor, *args], kwargs)
-        if not is_a(static, (types.MethodDescriptorType, types.WrapperDescriptorType)):
-            return None
-        return self.overridden(static, [tensor, *args], kwargs)
 
-    def may_override(self, function: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> bool:
-        """Whether the overrides have to be asked at a call of a library function."""
-        tx: Any = self
-        if not is_overridable(function):
-            return False
-        state = tx.trace.overrides
-        return state.active or any(map(_has_overrides, _parts([*args, *kwargs.values()])))
+def override_of(tx: Tracer, value: VariableTracker, name: str) -> VariableTracker:
+    """The `__torch_function__` or `__torch_dispatch__` of a value's class."""
+    cls = value.python_type()
+    owner, static = lookup(cls, name)
+    if is_a(static, classmethod):
+        function = tx.class_attr(owner, name, value, part="__func__")
+        return BoundMethodVariable(function, tx.class_variable(cls, value))
+    if is_a(static, staticmethod):
+        return tx.class_attr(owner, name, value, part="__func__")
+    unsupported("tensor-subclass", cls=cls.__qualname__, source=f"a {name} that is no class method")
 
-    def as_subclass(self, tensor: VariableTracker, cls: VariableTracker) -> VariableTracker:
-        tx: Any = self
-        if not isinstance(tensor, TensorVariable) or not isinstance(cls, ClassVariable):
-            unsupported("call-arguments", error="as_subclass takes a class")
-        return as_subclass(tx, tensor, cls.value)
 
-    def new_tensor(self, cls: type, args: list[VariableTracker]) -> VariableTracker:
-        """cls(*args), as the old constructor of tensors makes it."""
-        tx: Any = self
-        if torch._C._len_torch_function_stack() or tx.trace.overrides.modes:
-            unsupported("tensor-subclass", cls=cls.__qualname__, source="a constructor call under a mode")
-        if len(args) == 1 and isinstance(args[0], TensorVariable):
-            return as_subclass(tx, args[0], cls)
-        dtype: VariableTracker = ConstantVariable(torch.get_default_dtype())
-        if len(args) == 1 and type(args[0]) in (ListVariable, TupleVariable):
-            plain = tx.call_library(CallableVariable(torch.tensor), args, {"dtype": dtype})
-        elif all(is_number(arg) and arg.python_type() is int for arg in args):
-            plain = tx.call_library(CallableVariable(torch.empty), args or [ConstantVariable(0)], {"dtype": dtype})
-        else:
-            unsupported("tensor-subclass", cls=cls.__qualname__, source="a constructor call")
-        return plain if cls is torch.Tensor else as_subclass(tx, plain, cls)
+def overridden_method(
+    tx: Tracer, tensor: VariableTracker, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+) -> VariableTracker | None:
+    """As `overridden`, of `tensor.name(*args, **kwargs)`, a method of torch's own classes."""
+    static = lookup(torch.Tensor, name)[1]
+    if is_a(static, types.FunctionType):
+        return overridden(tx, static, [tensor, *args], kwargs)
+    if not is_a(static, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+        return None
+    return overridden(tx, static, [tensor, *args], kwargs)
 
-    @contextlib.contextmanager
-    def without_overrides(self) -> Iterator[None]:
-        """torch._C.DisableTorchFunctionSubclass"""
-        tx: Any = self
-        state = tx.trace.overrides
-        before, state.disabled = state.disabled, max(state.disabled, 1)
-        try:
-            yield
-        finally:
-            state.disabled = before
+
+def may_override(tx: Tracer, function: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> bool:
+    """Whether the overrides have to be asked at a call of a library function."""
+    if not is_overridable(function):
+        return False
+    state = tx.trace.overrides
+    return state.active or any(map(_has_overrides, _parts([*args, *kwargs.values()])))
+
+
+def tensor_as_subclass(tx: Tracer, tensor: VariableTracker, cls: VariableTracker) -> VariableTracker:
+    """tensor.as_subclass(cls)"""
+    if not isinstance(tensor, TensorVariable) or not isinstance(cls, ClassVariable):
+        unsupported("call-arguments", error="as_subclass takes a class")
+    return as_subclass(tx, tensor, cls.value)
+
+
+def new_tensor(tx: Tracer, cls: type, args: list[VariableTracker]) -> VariableTracker:
+    """cls(*args), as the old constructor of tensors makes it."""
+    if torch._C._len_torch_function_stack() or tx.trace.overrides.modes:
+        unsupported("tensor-subclass", cls=cls.__qualname__, source="a constructor call under a mode")
+    if len(args) == 1 and isinstance(args[0], TensorVariable):
+        return as_subclass(tx, args[0], cls)
+    dtype: VariableTracker = ConstantVariable(torch.get_default_dtype())
+    if len(args) == 1 and type(args[0]) in (ListVariable, TupleVariable):
+        plain = tx.call_library(CallableVariable(torch.tensor), args, {"dtype": dtype})
+    elif all(is_number(arg) and arg.python_type() is int for arg in args):
+        plain = tx.call_library(CallableVariable(torch.empty), args or [ConstantVariable(0)], {"dtype": dtype})
+    else:
+        unsupported("tensor-subclass", cls=cls.__qualname__, source="a constructor call")
+    if cls is torch.Tensor:
+        return plain
+    assert isinstance(plain, TensorVariable)
+    return as_subclass(tx, plain, cls)
 
 
 def is_overridable(function: Any) -> bool:
@@ -181,7 +170,7 @@ def is_overridable(function: Any) -> bool:
 class _StandIns:
     """The arguments of one call, exchanged for what torch can be called with, and back."""
 
-    def __init__(self, tx: Any) -> None:
+    def __init__(self, tx: Tracer) -> None:
         self.tx = tx
         self.state = tx.trace.overrides
         self._originals: dict[int, tuple[Any, VariableTracker]] = {}
@@ -227,10 +216,10 @@ class _StandIns:
         if type(value) is list:
             return ListVariable([self.original(item) for item in value])
         if type(value) is dict:
-            return self.tx.new_dict({key: self.original(item) for key, item in value.items()})  # type: ignore[no-any-return]
+            return self.tx.new_dict({key: self.original(item) for key, item in value.items()})
         if callable(value):
-            return self.tx.wrap(value, ObjectSource(value, _name(value)))  # type: ignore[no-any-return]
-        return self.tx.literal(value)  # type: ignore[no-any-return]
+            return self.tx.wrap(value, ObjectSource(value, _name(value)))
+        return self.tx.literal(value)
 
     def overriding(self, kinds: Any) -> tuple[list[VariableTracker], list[type]]:
         """The arguments whose classes are `kinds`; torch's own Python functions name plain tensors too."""
@@ -256,7 +245,7 @@ def _has_overrides(value: VariableTracker) -> bool:
     return lookup(value.cls, "__torch_function__")[1] is not MISSING
 
 
-def _keywords(tx: Any, rest: list[VariableTracker]) -> dict[str, VariableTracker]:
+def _keywords(tx: Tracer, rest: list[VariableTracker]) -> dict[str, VariableTracker]:
     if not rest or rest[0].is_none():
         return {}
     assert isinstance(rest[0], DictVariable)

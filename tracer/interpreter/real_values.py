@@ -28,7 +28,7 @@ def real_value(tx: Tracer, value: VariableTracker, what: str) -> Any:
     if isinstance(value, TensorVariable):
         return _tensor(tx, value, what)
     if type(value) in (ListVariable, TupleVariable):
-        items = [real_value(tx, item, what) for item in value.items(tx)]  # type: ignore[attr-defined]
+        items = [real_value(tx, item, what) for item in value.unpack(tx)]
         return tuple(items) if isinstance(value, TupleVariable) else items
     if isinstance(value, DictVariable) and value.cls is dict:
         return {real_value(tx, key, what): real_value(tx, item, what) for key, item in value.pairs(tx)}
@@ -69,5 +69,5 @@ def _run(node: fx.Node, known: dict[fx.Node, Any]) -> Any:
         return getattr(args[0], str(node.target))(*args[1:], **kwargs)
     if node.op != "call_function":
         unsupported("not-a-constant", value=f"what {node} computes")
-    function: Callable[..., Any] = node.target  # type: ignore[assignment]
+    function: Callable[..., Any] = node.target
     return function(*args, **kwargs)

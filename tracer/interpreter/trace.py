@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tracer import config, user_marks
 from tracer.effects.log import Effects
 from tracer.effects.torch_state import TorchState
 from tracer.errors import TraceAnew
+from tracer.graph.attempt import AttemptOptions
 from tracer.graph.fakes.fake_tensors import FakeWorld
-from tracer.graph.fakes.input_memory import InputMemory
 from tracer.graph.output_graph import EXAMPLE, OutputGraph, Refusal
 from tracer.graph_breaks import unsupported
 from tracer.guards import Findings, MemoryApart, MemoryShared, TensorMatch
@@ -35,11 +34,14 @@ from tracer.variables.tensors.tensor import TensorVariable
 if TYPE_CHECKING:
     from torch import fx
 
+    from tracer.graph.fakes.wrapper_fakes import WrapperFake
     from tracer.graph.output_graph import GraphInput
     from tracer.guards import Guard
     from tracer.interpreter.translator import InstructionTranslator
+    from tracer.protocol.tracer import Tracer
     from tracer.runtime.frame_state import DynamismPolicy
     from tracer.sources import Source
+    from tracer.variables.iterators.generators import GeneratorVariable
 
 
 class BreakHere(Exception):
@@ -55,28 +57,28 @@ class Trace:
     step at which to stop, runs up to it; nothing has to be undone because no user object is ever touched."""
 
     def __init__(
-        self, policy: DynamismPolicy, world: FakeWorld, break_at: int | None = None, *, runs_as_written: bool = True
+        self,
+        policy: DynamismPolicy,
+        world: FakeWorld,
+        options: AttemptOptions,
+        break_at: int | None = None,
+        check_time: Callable[[], None] = lambda: None,
     ) -> None:
         self.policy = policy
-        self.output = OutputGraph(world, wrap_result)
-        self.output.location = self.location
-        self.output.module_stack = self.module_stack
-        self.output.break_step = self.break_step
-        self.output.runs_as_written = runs_as_written
-        self.output.memory = None if runs_as_written else InputMemory()
-        world.fake_mode.dispatched = self._dispatched
+        self.options = options
+        self.check_time = check_time  # raises when the trace has taken too long
+        self.output = OutputGraph(world, self, options)
         self.effects = Effects(self.user_location)
         self.torch_state = TorchState(self.output)
         self.overrides = OverrideState()
         self.builder = VariableBuilder(self)
         self.break_at = break_at
         self.steps = 0
-        self.keeps_branches = True  # of a `torch.cond` on sizes, both; otherwise the one that this call takes
         self.frame: InstructionTranslator | None = None  # the innermost one
         self.handled_at_entry = sys.exception()
         self.handled: VariableTracker = HandledOutsideVariable()  # sys.exception()
-        self.generators: list[tuple[Any, int]] = []  # those started, with the step that called the frame that did it
-        self.row_iterators: dict[VariableTracker, tuple[Any, int]] = {}  # over tensors: the frame, and the step
+        self.generators: list[tuple[GeneratorVariable, int]] = []  # those started, with the step of the call behind it
+        self.row_iterators: dict[VariableTracker, tuple[Tracer, int]] = {}  # over tensors: the frame, and the step
         self.torch_calls = 0  # of functions of torch's that are no Python code
         self.enumerating = 0  # how many enumerates that existed before are taking an item
         self.input_tensors: list[TensorVariable] = []
@@ -93,9 +95,66 @@ class Trace:
         self.ids_are_keys = False  # whether id() was called
         self.marks_counted = user_marks.changes.count
 
-    def hold_leaves(self) -> None:
-        """Leaves that require gradients are made by the output code."""
-        self.output.hold_leaf = functools.partial(hold_leaf, self)  # type: ignore[arg-type]
+    # -- where the trace stands ------------------------------------------------------------------------------------
+
+    def enter(self, frame: InstructionTranslator | None) -> InstructionTranslator | None:
+        """The innermost frame is `frame` from now on. -> which it was before"""
+        before, self.frame = self.frame, frame
+        return before
+
+    def next_step(self) -> int:
+        """Counts an instruction, which is about to run."""
+        step = self.steps = self.steps + 1
+        return step
+
+    def go_back_to(self, frame: InstructionTranslator) -> None:
+        """The trace stands in an outer frame, at the instruction that this one is in."""
+        self.frame, self.steps = frame, frame.step
+
+    def handle(self, value: VariableTracker) -> None:
+        """sys.exception() is `value` from now on."""
+        self.handled = value
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Within, code of the program is traced that the frame does not run here: the trace stands then where it stood."""
+        before = self.frame, self.handled, self.steps, self.break_at
+        self.break_at = None
+        try:
+            yield
+        finally:
+            self.frame, self.handled, self.steps, self.break_at = before
+
+    @contextlib.contextmanager
+    def trial(self, refusal: Refusal) -> Iterator[None]:
+        """Within, code of the program can be run to see what it would do: an effect, or an operation of the graph, breaks."""
+
+        def refuse(target: VariableTracker | None) -> None:
+            self.output.refuse_on_trial()
+
+        with self.aside(), self.effects.observed_by(refuse), self.output.trial(refusal):
+            yield
+
+    # -- what was met ----------------------------------------------------------------------------------------------
+
+    def count_torch_call(self) -> None:
+        """A function of torch's is called that is no Python code."""
+        self.torch_calls += 1
+
+    def note_id_read(self) -> None:
+        """The program has called id()."""
+        self.ids_are_keys = True
+
+    @contextlib.contextmanager
+    def taking_item(self) -> Iterator[None]:
+        """Within, an enumerate that existed before takes an item."""
+        self.enumerating += 1
+        try:
+            yield
+        finally:
+            self.enumerating -= 1
+
+    # -- the end -----------------------------------------------------------------------------------------------------
 
     def close(self, root: InstructionTranslator) -> None:
         """Lets go of the frame's values at once: what stays of a trace, the graph's fakes above all, must not lead to
@@ -131,7 +190,7 @@ class Trace:
         which keeps its gradient only outside of the graph, and a view that has a rule of its own for gradients."""
         step = self.output.leaf_that_shows(results, inputs)
         if step is not None:
-            if self.output.hold_leaf is None:
+            if not self.options.holds_leaves:
                 raise TraceAnew(holds_leaves=True)
             unsupported("autograd-in-trace", break_step=step, name="a leaf that requires a gradient and is returned")
         if not self.output.runs_as_written:
@@ -146,24 +205,7 @@ class Trace:
             if self.break_at is not None or cell.contents is not value:
                 unsupported("autograd-in-trace", break_step=step, name="a hook on a tensor that reads what may change")
 
-    @contextlib.contextmanager
-    def trial(self, refusal: Refusal) -> Iterator[None]:
-        """Within, code of the program can be run to see what it would do: an effect, or an operation of the graph, breaks."""
-        before = self.frame, self.handled, self.steps, self.break_at
-        outer = self.effects.observer, self.output.on_trial
-        self.break_at = None
-        self.effects.observer, self.output.on_trial = self._refuse, refusal
-        try:
-            yield
-        finally:
-            self.effects.observer, self.output.on_trial = outer
-            self.frame, self.handled, self.steps, self.break_at = before
-
-    def _dispatched(self, *arguments: Any) -> Any:
-        return dispatched(self, *arguments)
-
-    def _refuse(self, target: VariableTracker | None) -> None:
-        self.output.refuse_on_trial()
+    # -- guards ------------------------------------------------------------------------------------------------------
 
     def guard(self, guard: Guard) -> None:
         guards = self.output.guards
@@ -197,6 +239,19 @@ class Trace:
                 found.append(MemoryShared.of(sources, tuple([item.real for item in group])))
         return found
 
+    # -- what the graph asks of it (Recorder) ------------------------------------------------------------------------
+
+    def wrap_result(self, node: fx.Node, example: Any) -> VariableTracker:
+        return wrap_result(self.output, node, example)
+
+    def hold_leaf(self, leaf: VariableTracker) -> None:
+        assert self.frame is not None and isinstance(leaf, TensorVariable)
+        hold_leaf(self.frame, leaf)
+
+    def dispatched(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: list[WrapperFake]) -> Any:
+        assert self.frame is not None
+        return dispatched(self.frame, func, args, kwargs, met)
+
     def location(self) -> UserLocation | None:
         return None if self.frame is None else self.frame.location()
 
@@ -215,9 +270,4 @@ class Trace:
         return {} if self.frame is None else self.frame.module_stack()
 
     def user_stack(self) -> tuple[UserLocation, ...]:
-        stack: list[Any] = []
-        frame = self.frame
-        while frame is not None:
-            stack.append(frame.location())
-            frame = frame.parent
-        return tuple(reversed(stack))
+        return () if self.frame is None else tuple(frame.location() for frame in self.frame.frames())

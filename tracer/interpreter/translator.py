@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 import types
@@ -14,16 +15,29 @@ from tracer import logs
 from tracer.bytecode import Instruction, Program, program
 from tracer.errors import forget_frames
 from tracer.graph_breaks import unsupported
-from tracer.interpreter import opcodes
+from tracer.interpreter import (
+    base_methods,
+    calls,
+    class_making,
+    constructors,
+    instantiation,
+    module_calls,
+    object_model,
+    opcodes,
+    operators,
+    overriding,
+    raising,
+)
 from tracer.interpreter.callers import Callers
 from tracer.interpreter.handlers import Handler
-from tracer.interpreter.operations import Operations
 from tracer.interpreter.trace import BreakHere, Trace
 from tracer.locations import UserLocation
 from tracer.protocol.inlining import is_polyfill_module
 from tracer.protocol.lazy import Unwrapped
+from tracer.protocol.tracer import Tracer
 from tracer.protocol.variable import ObservedException, VariableTracker
-from tracer.variables.exceptions.exceptions import LeftAt
+from tracer.variables.classes import type_forms
+from tracer.variables.exceptions.exceptions import ExceptionVariable, LeftAt
 from tracer.variables.functions.python_functions import CellVariable, FunctionVariable
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.values.constant import ConstantVariable
@@ -36,11 +50,69 @@ def _handlers() -> list[Handler]:
     return opcodes.load()
 
 
-class InstructionTranslator(Operations):
+class InstructionTranslator:
     """One frame: stack, locals, cells and the position in its bytecode.
 
     `direct` says that the parent's current instruction does nothing but push this frame's result, so that a graph break
-    in here can resume in here."""
+    in here can resume in here.
+
+    It is the `variables.protocol.Tracer` of its frame: what that promises beyond the frame are the functions bound here."""
+
+    wrap = constructors.wrap
+    literal = constructors.literal
+    new_dict = constructors.new_dict
+    tuple_of = constructors.tuple_of
+    guard = constructors.guard
+    guard_absent = object_model.guard_absent
+    raise_error = raising.raise_error
+    new_exception = raising.new_exception
+    raise_value = raising.raise_value
+    link_to_handled = raising.link_to_handled
+    handled_exception = raising.handled_exception
+    exception_instance = raising.exception_instance
+    binary = operators.binary
+    inplace = operators.inplace
+    unary = operators.unary
+    compare = operators.compare
+    binary_truth = operators.binary_truth
+    same_or_equal = operators.same_or_equal
+    is_same = operators.is_same
+    sorted = operators.sort_values
+    dunder = operators.dunder
+    inline = calls.inline
+    call_library = calls.call_library
+    call_unbound_model = calls.call_unbound_model
+    call_in_graph = calls.call_in_graph
+    as_graph_arg = calls.as_graph_arg
+    call_builtin_method = base_methods.call_builtin_method
+    call_base_method = base_methods.call_base_method
+    module_call = module_calls.module_call
+    read_attribute = raising.read_attribute
+    instance_attr = object_model.instance_attr
+    delete_attribute = object_model.delete_attribute
+    instance_dict = constructors.instance_dict
+    bound_builtin_method = constructors.bound_builtin_method
+    class_variable = object_model.class_variable
+    class_attr = object_model.class_attr
+    class_text = object_model.class_text
+    class_getitem = object_model.class_getitem
+    class_tuple = constructors.class_tuple
+    iterate_class = constructors.iterate_class
+    union_of = type_forms.union_of
+    named_tuple_attr = object_model.named_tuple_attr
+    instantiate = instantiation.instantiate
+    type_call = instantiation.type_call
+    new_object = instantiation.new_object
+    new_class = class_making.new_class
+    build_class = class_making.build_class
+    as_mapping = constructors.as_mapping
+    getitem_iterator = constructors.getitem_iterator
+    array_of = constructors.array_of
+    overridden = overriding.overridden
+    overridden_method = overriding.overridden_method
+    ask_overrides = overriding.ask_overrides
+    as_subclass = overriding.tensor_as_subclass
+    new_tensor = overriding.new_tensor
 
     def __init__(
         self,
@@ -52,6 +124,7 @@ class InstructionTranslator(Operations):
         function: FunctionVariable | None = None,
         parent: InstructionTranslator | None = None,
         direct: bool = False,
+        namespace: VariableTracker | None = None,
     ) -> None:
         self.trace = trace
         self.output = trace.output
@@ -76,7 +149,7 @@ class InstructionTranslator(Operations):
         self.result: VariableTracker | None = None
         self.yielded = False
         self.handled_outside: VariableTracker | None = None  # by whoever resumed this frame, a generator's
-        self.namespace: VariableTracker | None = None  # of a class body
+        self.namespace = namespace  # of a class body
         self._module_stack: dict[str, tuple[str, type]] | None = None
         self.is_polyfill: bool = is_polyfill_module(globals_.get("__name__"))
         self.depth: int = 0 if parent is None else parent.depth + 1
@@ -100,18 +173,18 @@ class InstructionTranslator(Operations):
         """Runs until the frame returns (or, for a generator, yields) and gives the value. `thrown` is raised where the
         frame stands."""
         trace = self.trace
-        outer, trace.frame = trace.frame, self
+        outer = trace.enter(self)
         handlers = _handlers()
         instructions = self.program.instructions
-        break_at = trace.break_at
+        break_at, next_step = trace.break_at, trace.next_step
         log_steps = logs.is_on("trace")
         if thrown is not None:
             self.unwind(thrown)
         while True:
             inst = self.inst = instructions[self.pc]
             self.pc += 1
-            trace.steps = self.step = trace.steps + 1
-            if self.step == break_at:
+            self.step = step = next_step()
+            if step == break_at:
                 raise BreakHere(self)
             if log_steps:
                 self._log_step(inst)
@@ -120,10 +193,10 @@ class InstructionTranslator(Operations):
                     break
             except ObservedException as raised:
                 forget_frames(raised)
-                trace.frame = self
+                trace.enter(self)
                 self.unwind(raised)
         self.left_at.index = self.inst.index
-        trace.frame = outer
+        trace.enter(outer)
         assert self.result is not None
         return self.result
 
@@ -133,12 +206,13 @@ class InstructionTranslator(Operations):
     def unwind(self, raised: ObservedException) -> None:
         """Continues at the handler of the current instruction, or lets the exception out of this frame."""
         if not (raised.again or self.is_polyfill):
-            raised.value.passes(self)  # type: ignore[attr-defined]
+            assert isinstance(raised.value, ExceptionVariable)
+            raised.value.passes(self)
         raised.again = False
         standing = self.left_at.index = self._standing()
         handler = self.inst.handler
         if handler is None:
-            self.trace.frame = self.parent
+            self.trace.enter(self.parent)
             raise raised
         del self.stack[handler.depth :]
         if handler.lasti:
@@ -178,9 +252,10 @@ class InstructionTranslator(Operations):
     # -- names ---------------------------------------------------------------------------------------------------
 
     def load_local(self, name: str) -> VariableTracker:
-        value = self.locals.get(name)
-        if type(value) is Unwrapped:
-            value = self.locals[name] = self.wrap(value.value, value.source)
+        found = self.locals.get(name)
+        if type(found) is Unwrapped:
+            found = self.locals[name] = self.wrap(found.value, found.source)
+        value: VariableTracker | None = found
         if value is None:
             self.raise_error(UnboundLocalError, f"cannot access local variable {name!r} where it is not associated with a value")
         return value
@@ -202,12 +277,12 @@ class InstructionTranslator(Operations):
     def location(self) -> UserLocation:
         """One object for one place: most guards and nodes come from few lines, and several from one instruction."""
         inst, location = self._located
-        if inst is not self.inst:
+        if location is None or inst is not self.inst:
             line = self.inst.positions.lineno or self.code.co_firstlineno
             location = UserLocation(self.code.co_filename, line, self.code.co_name)
             location = self.trace.locations.setdefault(location, location)
             self._located = self.inst, location
-        return location  # type: ignore[return-value]
+        return location
 
     def callers(self) -> Callers:
         return Callers(self)
@@ -220,6 +295,31 @@ class InstructionTranslator(Operations):
             frames.append(frame)
             frame = frame.parent
         return frames[::-1]
+
+    def inner_frame(
+        self,
+        function: FunctionVariable,
+        locals_: dict[str, Any],
+        cells: dict[str, CellVariable],
+        direct: bool = False,
+        namespace: VariableTracker | None = None,
+    ) -> InstructionTranslator:
+        """A frame of `function` that this one calls."""
+        return InstructionTranslator(
+            self.trace, function.code, function.globals, locals_, cells, function, self, direct, namespace
+        )
+
+    def resumed_by(self, caller: Tracer, handled: VariableTracker) -> None:
+        """Of a generator: who asks for its next item, and the exception that is handled there."""
+        assert isinstance(caller, InstructionTranslator)
+        self.parent, self.depth = caller, caller.depth + 1
+        self.handled_outside = handled
+
+    def double(self) -> InstructionTranslator:
+        """A frame that stands where this one does, to be run on trial."""
+        double = copy.copy(self)
+        double.stack, double.locals = list(self.stack), dict(self.locals)
+        return double
 
     def forget(self) -> None:
         """Lets go of its values: generators among them lead back to the frame that made them."""

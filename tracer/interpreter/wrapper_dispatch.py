@@ -20,6 +20,7 @@ from tracer.graph.fakes.override_probes import in_order_of_precedence
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.symbols.proxies import SYM_TYPES
 from tracer.graph_breaks import unsupported
+from tracer.interpreter.overriding import override_of
 from tracer.library.structures import containers_of, fakes_of, tracked
 from tracer.library.subgraphs import Part, argument_of_function, recording
 from tracer.protocol.variable import VariableTracker
@@ -33,34 +34,36 @@ from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
     from tracer.interpreter.trace import Trace
+    from tracer.protocol.tracer import Tracer
 
 
-def dispatched(trace: Trace, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: list[WrapperFake]) -> Any:
+def dispatched(tx: Tracer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: list[WrapperFake]) -> Any:
     """What `func` gives on fakes, some of which (`met`) are of wrappers."""
     name = f"{met[0].wrapper.__qualname__}.__torch_dispatch__ of {func}"
     if not isinstance(func, torch._ops.OpOverload):
         unsupported("tensor-subclass", cls=met[0].wrapper.__qualname__, source=f"{func}")
+    trace = tx.trace
     mode = trace.output.world.fake_mode
     written = len(mode.writes)
     try:
         refuse_pending_changes(trace, name)
-        with trace.output.world.called_back(), looked_at(trace, name, met):
-            result = fakes_of(containers_of(trace.frame, _answer(trace.frame, func, args, kwargs, met)))  # type: ignore[arg-type]
+        with trace.output.world.called_back(), looked_at(tx, name, met):
+            result = fakes_of(containers_of(tx, _answer(tx, func, args, kwargs, met)))
         trace.output.keep_inputs(mode.writes[written:])
         mode.note_may_fail()  # code of the program may raise whatever it likes
         return result
     except BaseException as error:
-        trace.output.failure_in_dispatch = error  # C++ may make another of it
+        trace.output.note_failure_in_dispatch(error)
         raise
 
 
-def _answer(tx: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: list[WrapperFake]) -> VariableTracker:
+def _answer(tx: Tracer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: list[WrapperFake]) -> VariableTracker:
     def leaf(value: Any) -> VariableTracker:
         if isinstance(value, torch.Tensor):
-            return tx.output.tracked(value) or tx.output.wrap(_stand_in(tx, value), value)  # type: ignore[no-any-return]
+            return tx.output.tracked(value) or tx.output.wrap(_stand_in(tx, value), value)
         if isinstance(value, SYM_TYPES):
-            return tx.output.wrap(_stand_in(tx, value), value)  # type: ignore[no-any-return]
-        return tx.literal(value)  # type: ignore[no-any-return]
+            return tx.output.wrap(_stand_in(tx, value), value)
+        return tx.literal(value)
 
     values = [leaf(fake) for fake in met]
     ordered = in_order_of_precedence(values, [value.python_type() for value in values])
@@ -68,14 +71,14 @@ def _answer(tx: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], m
     given = [tx.wrap(func, ObjectSource(func, str(func))), kinds, tracked(tx, args, leaf), tracked(tx, kwargs, leaf)]
     for value in ordered:
         tx.output.modules_of_wrappers.add(value.python_type().__module__)
-        answer: VariableTracker = tx.override_of(value, "__torch_dispatch__").call(tx, given, {})
+        answer: VariableTracker = override_of(tx, value, "__torch_dispatch__").call(tx, given, {})
         if not (isinstance(answer, ConstantVariable) and answer.value is NotImplemented):
             return answer
     unsupported("tensor-subclass", cls=met[0].wrapper.__qualname__, source=f"{func}, which is not implemented")
 
 
-def _stand_in(tx: Any, example: Any) -> fx.Node:
-    return tx.output.create_node("call_function", argument_of_function, (), {}, example, pure=True)  # type: ignore[no-any-return]
+def _stand_in(tx: Tracer, example: Any) -> fx.Node:
+    return tx.output.create_node("call_function", argument_of_function, (), {}, example, pure=True)
 
 
 def refuse_pending_changes(trace: Trace, name: str) -> None:
@@ -92,27 +95,21 @@ def _is_unchanged(target: VariableTracker) -> bool:
 
 
 @contextlib.contextmanager
-def looked_at(trace: Trace, name: str, wrappers: Sequence[WrapperFake] = ()) -> Iterator[None]:
+def looked_at(tx: Tracer, name: str, wrappers: Sequence[WrapperFake] = ()) -> Iterator[None]:
     """Within, code of the program is traced that the graph will run as a whole: what it records is dropped, and it may change
     nothing but tensors."""
-    tx: Any = trace.frame
-    output, operations, env = trace.output, trace.output.world.operations, trace.output.world.env
+    trace = tx.trace
+    output, env = trace.output, trace.output.world.env
     _refuse_surroundings(trace, name, wrappers)
-    before = trace.frame, trace.handled, trace.steps, trace.break_at, output.traces_wrapper, operations.bypassed
     asserts, leaves, asked = len(env.runtime_asserts), len(output.own_leaves), len(trace.effects.kept.calls)
-    draws, overriding = len(trace.effects.draws), trace.overrides.refused
-    trace.break_at = None
-    output.traces_wrapper = operations.bypassed = True
-    trace.overrides.refused = overriding or trace.overrides.disabled == 0
+    draws = len(trace.effects.draws)
     try:
-        with recording(tx, name, writable=None) as part:
-            yield
+        with trace.aside(), output.tracing_wrapper(), trace.overrides.refusing():
+            with recording(tx, name, writable=None) as part:
+                yield
     except Unsupported as error:
         error.break_step = None  # the whole operation is left to CPython
         raise
-    finally:
-        trace.frame, trace.handled, trace.steps, trace.break_at, output.traces_wrapper, operations.bypassed = before
-        trace.overrides.refused = overriding
     if len(env.runtime_asserts) > asserts or len(trace.effects.kept.calls) > asked or len(trace.effects.draws) > draws:
         unsupported("effect-in-subgraph", name=name, value="it assumes something of data, or does more than compute")
     _keep_parts(trace, part, name)
@@ -152,7 +149,13 @@ def _refuse_new_symbols(part: Part, name: str) -> None:
             unsupported("effect-in-subgraph", name=name, value="it makes a size that depends on data")
 
 
-def made_wrapper(tx: Any, cls: type, run: Callable[[], VariableTracker], args: Any, kwargs: Mapping[str, Any]) -> VariableTracker:
+def made_wrapper(
+    tx: Tracer,
+    cls: type,
+    run: Callable[[], VariableTracker],
+    args: Sequence[VariableTracker],
+    kwargs: Mapping[str, VariableTracker],
+) -> VariableTracker:
     """cls(*args, **kwargs), as one operation of the graph; `run` traces it."""
     if tx.output.traces_wrapper:
         return run()
@@ -161,15 +164,15 @@ def made_wrapper(tx: Any, cls: type, run: Callable[[], VariableTracker], args: A
     graph_args = tuple(_argument(tx, cls, arg) for arg in args)
     graph_kwargs = {key: _argument(tx, cls, arg) for key, arg in kwargs.items()}
     tx.output.modules_of_wrappers.add(cls.__module__)
-    with looked_at(tx.trace, name):
+    with looked_at(tx, name):
         made = run()
     if not isinstance(made, WrapperVariable) or made.python_type() is not cls or made.source is not None:
         unsupported("tensor-subclass", cls=cls.__qualname__, source="a constructor that gives something else")
     node = tx.output.create_node("call_function", constructor(cls), graph_args, graph_kwargs, made.fake)
-    return tx.output.wrap(node, made.fake)  # type: ignore[no-any-return]
+    return tx.output.wrap(node, made.fake)
 
 
-def _argument(tx: Any, cls: type, value: VariableTracker) -> Any:
+def _argument(tx: Tracer, cls: type, value: VariableTracker) -> Any:
     """What a constructor may keep: a list would be another one in the graph."""
     if isinstance(value, SequenceVariable) and value.cls in (tuple, torch.Size):
         return tuple(_argument(tx, cls, item) for item in value.items(tx))

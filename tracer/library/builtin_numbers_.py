@@ -107,7 +107,7 @@ def _round(tx: Tracer, number: Value, ndigits: Value = NONE) -> Value:
         unsupported("unsupported-builtin", function="round of a tensor")
     if isinstance(number, UserObjectVariable):
         digits = () if ndigits is NONE else (ndigits,)
-        return _special(tx, number, "__round__", *digits)  # type: ignore[return-value]
+        return number.call_special(tx, "__round__", *digits) or unsupported("unsupported-builtin", function="__round__")
     if isinstance(number, SymNodeVariable) and ndigits.is_constant():
         if number.python_type() is float:
             return symbolic.apply(tx, round, number, *(() if ndigits is NONE else (ndigits,)))

@@ -38,8 +38,8 @@ _CALLABLES = (
 @models(type)
 def _type(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     if len(args) != 1 or kwargs:
-        return tx.new_class(tx.class_variable(type), list(args), kwargs)  # type: ignore[no-any-return]
-    return tx.class_variable(args[0].python_type(), args[0])  # type: ignore[attr-defined,no-any-return]
+        return tx.new_class(tx.class_variable(type), list(args), kwargs)
+    return tx.class_variable(args[0].python_type(), args[0])
 
 
 @models(callable)
@@ -91,20 +91,21 @@ def _delattr(tx: Tracer, obj: Value, name: Value, /) -> Value:
 def _id(tx: Tracer, value: Value, /) -> Value:
     if value in tx.effects.kept.parts:
         unsupported("identity-of-a-cached-result", left=value.describe(), right="another object")
-    tx.trace.ids_are_keys = True  # from here on dicts and sets take care of ints
+    tx.trace.note_id_read()  # from here on dicts and sets take care of ints
     return IdVariable(value)
 
 
 @models(super)
 def _super(tx: Tracer, *args: Value) -> Value:
+    cls: Value | None
     if args:
         if len(args) != 2:
             unsupported("unsupported-builtin", function="super with one argument")
         cls, owner = args
     else:
-        cell = tx.cells.get("__class__")  # type: ignore[attr-defined]
-        cls = None if cell is None else cell.read(tx)  # type: ignore[assignment]
-        owner = tx.first_argument()  # type: ignore[attr-defined]
+        cell = tx.cells.get("__class__")
+        cls = None if cell is None else cell.read(tx)
+        owner = tx.first_argument()
     if not isinstance(cls, ClassVariable):
         unsupported("unsupported-builtin", function="super outside of a method")
     of_class = isinstance(owner, ClassVariable) and issubclass(owner.value, cls.value)
@@ -171,7 +172,7 @@ def _new(base: type) -> Any:
             unsupported("unsupported-builtin", function=f"{base.__name__}.__new__")
         if base is tuple and hasattr(cls.value, "_fields") and acts_as_tuple(cls.value):
             return NamedTupleVariable(args[0].unpack(tx), cls.value)
-        return tx.new_object(cls, list(args), kwargs)  # type: ignore[attr-defined,no-any-return]
+        return tx.new_object(cls, list(args), kwargs)
 
     return model
 

@@ -140,7 +140,8 @@ def _reversed(tx: Tracer, obj: Value, /) -> Value:
         unsupported("unsupported-builtin", function=f"reversed of {obj.describe()}")
     backwards = getattr(obj, "reverse_iterate", None)
     if backwards is not None:
-        return backwards(tx)  # type: ignore[no-any-return]
+        result: Value = backwards(tx)
+        return result
     if obj.is_constant() and isinstance(obj.constant(), (str, bytes)):
         return TupleVariable([ConstantVariable(item) for item in obj.constant()]).reverse_iterate(tx)
     if obj.is_constant() or isinstance(obj, (IteratorVariable, SetVariable)):
@@ -180,14 +181,14 @@ def _sum(tx: Tracer, iterable: Value, /, start: Value = ZERO) -> Value:
         tx.raise_error(TypeError, f"sum() can't sum {kind} [use {prefix}''.join(seq) instead]")
     iterator = iterable.iterate(tx)
     total = start
-    numbers: list[Any] = []
+    numbers: list[Any] | None = []
     while (item := iterator.next(tx)) is not None:
         if numbers is not None and _is_plain_number(item) and _is_plain_number(start):
             numbers.append(item.constant())
             continue
         if numbers:
             total = fold(tx, sum, numbers, start.constant())
-        numbers = None  # type: ignore[assignment]
+        numbers = None
         total = tx.binary("+", total, item)
     return fold(tx, sum, numbers, start.constant()) if numbers else total
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tracer import config
 from tracer.effects.cached_results import Asked, Part
-from tracer.effects.log import DELETED, Effects
+from tracer.effects.log import Effects
 from tracer.graph.fakes.fake_tensors import expr_of
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph.symbols.proxies import SYM_TYPES
@@ -114,11 +114,8 @@ def _changes_noted(effects: Effects) -> Iterator[list[Any]]:
         if outer is not None:
             outer(target)
 
-    effects.observer = note
-    try:
+    with effects.observed_by(note):
         yield changes
-    finally:
-        effects.observer = outer
 
 
 def _is_arithmetic(node: Any) -> bool:
@@ -226,17 +223,18 @@ def _is_any_copy(value: Value) -> bool:
 
 def _parts(tx: Tracer, callee: Value, value: Value) -> Iterator[tuple[Any, Value]]:
     if type(value) in (ListVariable, TupleVariable) and value.python_type() in (list, tuple):
-        yield from enumerate(value.items(tx))  # type: ignore[attr-defined]
+        yield from enumerate(value.unpack(tx))
         return
     if type(value) is DictVariable and value.cls is dict and all(type(key) is str for key in value.entries):
         yield from ((key, value.value(tx, key)) for key in value.entries)
         return
     if type(value) is UserObjectVariable and value.value is value.storage is value.made_class is None:
         attributes = tx.effects.attributes(value)
-        plain = all(item is not DELETED and not tx.effects.is_set_again(value, name) for name, item in attributes.items())
+        stored = [(name, item) for name, item in attributes.items() if isinstance(item, Value)]
+        plain = len(stored) == len(attributes) and not any(tx.effects.is_set_again(value, name) for name in attributes)
         slots = any(isinstance(lookup(value.cls, name)[1], types.MemberDescriptorType) for name in attributes)
         if plain and not slots:
-            yield from attributes.items()  # type: ignore[misc]
+            yield from stored
             return
     _refuse(callee, f"a cache that keeps {value.describe()}")
 

@@ -17,7 +17,7 @@ from tracer import guards
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import lookup, rely_on_answer, rely_on_bases
 from tracer.protocol.models import models
-from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.sources.reading import is_a
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.classes.type_forms import made
@@ -36,7 +36,7 @@ _BY_CLASS = frozenset(
     + tuple(type(cls).__instancecheck__ for cls in (torch.nn.Parameter, torch.nn.Buffer, torch.Tensor))
 )
 _UNSUBSCRIPTED: type = typing._SpecialGenericAlias  # type: ignore[attr-defined]  # typing.List and the like
-_UNIONS = (types.UnionType, typing._UnionGenericAlias)  # type: ignore[attr-defined]
+_UNIONS = (types.UnionType, typing._UnionGenericAlias)  # type: ignore[attr-defined]  # private in typing
 _PROTOCOL_CHECK = type(typing.Protocol).__instancecheck__
 
 
@@ -66,11 +66,11 @@ def is_instance(tx: Tracer, value: Value, cls: ClassVariable) -> bool:
             attribute = find_attr(tx, value, flag)
             if attribute is not None and attribute.truth(tx):
                 return True
-        return is_subclass(tx, tx.class_variable(kind, value), cls)  # type: ignore[attr-defined]
+        return is_subclass(tx, tx.class_variable(kind, value), cls)
     if not isinstance(check, types.FunctionType):
         unsupported("unsupported-builtin", function=f"isinstance with {cls.describe()}")
-    function = tx.class_attr(owner, "__instancecheck__", None)  # type: ignore[attr-defined]
-    return function.call(tx, [cls, value], {}).truth(tx)  # type: ignore[no-any-return]
+    function = tx.class_attr(owner, "__instancecheck__", None)
+    return function.call(tx, [cls, value], {}).truth(tx)
 
 
 def is_of(value: Value, kinds: type | tuple[type, ...]) -> bool:
@@ -101,8 +101,8 @@ def is_subclass(tx: Tracer, cls: ClassVariable, base: ClassVariable) -> bool:
         return _is_registered(tx, cls.value, base.value)
     if not isinstance(check, types.FunctionType):
         unsupported("unsupported-builtin", function=f"issubclass with {base.describe()}")
-    function = tx.class_attr(owner, "__subclasscheck__", None)  # type: ignore[attr-defined]
-    return function.call(tx, [base, cls], {}).truth(tx)  # type: ignore[no-any-return]
+    function = tx.class_attr(owner, "__subclasscheck__", None)
+    return function.call(tx, [base, cls], {}).truth(tx)
 
 
 def _is_registered(tx: Tracer, cls: type, base: type) -> bool:
@@ -135,7 +135,7 @@ def _has_protocol(tx: Tracer, value: Value, kind: type, cls: ClassVariable) -> b
         return _is_registered(tx, kind, protocol)
     if not getattr(protocol, "_is_runtime_protocol", False):
         tx.raise_error(TypeError, "Instance and class checks can only be used with @runtime_checkable protocols")
-    names = typing._get_protocol_attrs(protocol)  # type: ignore[attr-defined]
+    names = typing._get_protocol_attrs(protocol)  # type: ignore[attr-defined]  # private in typing
     for name in names if id(protocol) in tx.trace.findings.made else ():
         if isinstance(lookup(type(lookup(protocol, name)[1]), "__get__")[1], types.FunctionType):
             unsupported("unsupported-builtin", function=f"isinstance with {cls.describe()}, which has a descriptor")
@@ -156,7 +156,7 @@ def find_attr(tx: Tracer, obj: Value, name: str) -> Value | None:
     try:
         return obj.get_attr(tx, name)
     except ObservedException as raised:
-        if tx.is_exception(raised.value, AttributeError):
+        if is_exception(raised.value, AttributeError):
             return None
         raise
 
@@ -168,10 +168,10 @@ def _classes(tx: Tracer, value: Value) -> list[ClassVariable]:
         return [cls for item in value.items(tx) for cls in _classes(tx, item)]
     alias: Any = getattr(value, "value", None)
     if type(alias) in _UNIONS:
-        parts = [tx.class_variable(part) if is_a(part, type) else made(part) for part in typing.get_args(alias)]  # type: ignore[attr-defined]
+        parts = [tx.class_variable(part) if is_a(part, type) else made(part) for part in typing.get_args(alias)]
         return [cls for part in parts for cls in _classes(tx, part)]
     if is_a(alias, _UNSUBSCRIPTED):
-        return [tx.class_variable(alias.__origin__)]  # type: ignore[attr-defined]
+        return [tx.class_variable(alias.__origin__)]
     unsupported("unsupported-builtin", function=f"isinstance with {value.describe()}")
 
 

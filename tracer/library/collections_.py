@@ -24,7 +24,7 @@ from tracer.variables.values.constant import NONE, ConstantVariable, is_constant
 from tracer.variables.values.text import plain_form
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 Value = VariableTracker
 
@@ -79,7 +79,7 @@ def _existing_deque(builder: VariableBuilder, tx: Tracer, value: Any, source: So
     builder.guard(guards.LengthMatch(source, len(value)))
     builder.guard(guards.EqualsMatch(GenericAttrSource(source, "maxlen"), value.maxlen))
     items = [Unwrapped(item, ItemSource(source, index)) for index, item in enumerate(value)]
-    return builder.remember(value, DequeVariable(items, source, value.maxlen))  # type: ignore[no-any-return]
+    return builder.remember(value, DequeVariable(items, source, value.maxlen))
 
 
 @models(types.MappingProxyType)
@@ -98,14 +98,14 @@ def _namedtuple(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
     try:
         plain_args = [arg.constant() if arg.is_constant() else plain_form(tx, arg) for arg in args]
         plain = {key: plain_form(tx, value) for key, value in kwargs.items()}
-        plain.setdefault("module", tx.globals.get("__name__", "__main__"))  # type: ignore[attr-defined]
+        plain.setdefault("module", tx.globals.get("__name__", "__main__"))
         cls: Any = _make_class(*plain_args, **plain)
     except (TypeError, ValueError) as error:
         unsupported("call-arguments", error=str(error))
     if not all(map(is_constant_value, cls._field_defaults.values())):
         unsupported("unsupported-call", value="collections.namedtuple with defaults that are no constants")
     tx.trace.findings.made[id(cls)] = cls
-    return tx.trace.builder.remember(cls, MadeNamedTupleClass(cls, cls._fields))  # type: ignore[no-any-return]
+    return tx.trace.builder.remember(cls, MadeNamedTupleClass(cls, cls._fields))
 
 
 class MadeNamedTupleClass(ClassVariable):
@@ -115,7 +115,7 @@ class MadeNamedTupleClass(ClassVariable):
         super().__init__(cls)
         self.fields = fields
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cls: Any = self.value
         arguments: dict[str, Any] = {"defaults": tuple(cls._field_defaults.values()), "module": cls.__module__}
         loads = {name: functools.partial(cg.load_const, value) for name, value in arguments.items()}

@@ -20,7 +20,7 @@ from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 Value = VariableTracker
 Options = tuple[tuple[str, Any], ...]
@@ -60,7 +60,7 @@ class SlottedDataclassVariable(MadeClassVariable):
     def children(self) -> Iterable[VariableTracker]:
         return (self.of, *super().children())
 
-    def _load_made(self, cg: Any) -> None:
+    def _load_made(self, cg: ValueCodegen) -> None:
         cg.call_object(apply, lambda: cg.load(self.of), lambda: cg.load_object(self.options))
 
 

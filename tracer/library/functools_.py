@@ -14,7 +14,7 @@ from tracer.variables.functions.callables import PartialVariable
 from tracer.variables.values.constant import ZERO
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 Value = VariableTracker
 _KEY_WRAPPER: type = type(functools.cmp_to_key(lambda left, right: 0))
@@ -64,7 +64,7 @@ class KeyWrapperVariable(VariableTracker):
             unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
         return tx.compare(op, self.function.call(tx, [self.obj, other.obj], {}), ZERO)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(functools.cmp_to_key, lambda: cg.load(self.function))
         if self.obj is not None:
             obj = self.obj

@@ -11,7 +11,7 @@ from tracer.protocol.variable import VariableTracker
 from tracer.variables.values.constant import NONE, ConstantVariable
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 Value = VariableTracker
 _NAMES = "md5 sha1 sha224 sha256 sha384 sha512 sha3_224 sha3_256 sha3_384 sha3_512".split()
@@ -54,7 +54,7 @@ class HashVariable(VariableTracker):
             return HashVariable(self.function, self.options, self.data)
         unsupported("unsupported-method", value=self.describe(), name=name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         options = {name: lambda value=value: cg.load_const(value) for name, value in self.options.items()}
         cg.call_object(self.function, lambda: cg.load_const(self.data), **options)
 
@@ -62,7 +62,8 @@ class HashVariable(VariableTracker):
 def _known(value: Value) -> bytes:
     if not value.is_constant() or type(value.constant()) is not bytes:
         unsupported("unsupported-builtin", function=f"a hash of {value.describe()}")
-    return value.constant()  # type: ignore[no-any-return]
+    found: bytes = value.constant()
+    return found
 
 
 def _model_of(function: Any) -> Any:

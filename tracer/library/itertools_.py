@@ -180,4 +180,5 @@ def _permutations(tx: Tracer, iterable: Value, r: Value = NONE) -> Value:
     pool = iterable.unpack(tx)
     if r.is_none():
         return _pooled(itertools.permutations, [pool], {}, itertools.permutations(pool))
-    return _choosing(itertools.permutations)(tx, TupleVariable(pool), r)  # type: ignore[no-any-return]
+    result: Value = _choosing(itertools.permutations)(tx, TupleVariable(pool), r)
+    return result

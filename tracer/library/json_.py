@@ -49,4 +49,4 @@ def _loads(tx: Tracer, text: VariableTracker, /) -> VariableTracker:
         value = json.loads(text.value)
     except (ValueError, RecursionError):
         unsupported("unsupported-builtin", function="json.loads, which fails,")
-    return tx.literal(value)  # type: ignore[no-any-return]
+    return tx.literal(value)

@@ -33,7 +33,7 @@ Value = VariableTracker
 _METHODS = ("debug", "info", "warning", "error", "critical", "log")
 
 
-_SKIPPED = str(logging._srcfile)  # type: ignore[attr-defined]
+_SKIPPED = str(logging._srcfile)
 
 
 def _user_place(callers: Any, stacklevel: Value, skipped: str, instead: tuple[Any, Any]) -> Any:
@@ -78,14 +78,14 @@ def _catch_warnings(tx: Tracer, **options: Value) -> Value:
     if not record.is_constant() or record.constant():
         unsupported("with-block", value="catch_warnings, which records them,")
     options.setdefault("module", tx.wrap(warnings, ModuleSource("warnings")))
-    return tx.type_call(tx.class_variable(warnings.catch_warnings), [], options)  # type: ignore[no-any-return]
+    return tx.type_call(tx.class_variable(warnings.catch_warnings), [], options)
 
 
-@models(warnings._filters_mutated)  # type: ignore[attr-defined]
+@models(warnings._filters_mutated)  # type: ignore[attr-defined]  # private in the library
 def _filters_mutated(tx: Tracer) -> Value:
     if any(action == "error" for action, *_ in _filters(tx) if (action, *_) not in warnings.filters):
         unsupported("side-effect-call", name="a filter of warnings", value="that makes errors of them")
-    tx.effects.defer(DeferredCall(warnings._filters_mutated, (), ()))  # type: ignore[attr-defined]
+    tx.effects.defer(DeferredCall(warnings._filters_mutated, (), ()))  # type: ignore[attr-defined]  # private in the library
     return NONE
 
 
@@ -151,10 +151,10 @@ def _warns_from(callers: Any) -> Callable[..., None]:
     return warn
 
 
-def _is_told_at_once(tx: Any) -> bool:
+def _is_told_at_once(tx: Tracer) -> bool:
     """What the program shows warnings with is to run where they are given out, and so is what it reads of a list of them."""
     shown = tx.wrap(warnings, ModuleSource("warnings")).get_attr(tx, "showwarning")
-    replaced = shown.identity() is not warnings._showwarning_orig  # type: ignore[attr-defined]
+    replaced = shown.identity() is not warnings._showwarning_orig  # type: ignore[attr-defined]  # private in the library
     recorded = tx.trace.builder.known(deferred_calls.list_of_warnings())
     return replaced or (isinstance(recorded, ListVariable) and (recorded.is_read() or recorded in tx.effects.mutated))
 
@@ -164,7 +164,7 @@ def _action(filters: list[tuple[Any, ...]], text: str, category: type[Warning], 
     for action, message, kind, pattern, number in filters:
         fits = message is None or _matches(message, text)
         if fits and issubclass(category, kind) and (pattern is None or _matches(pattern, module)) and number in (0, line):
-            return action
+            return str(action)
     return getattr(warnings, "defaultaction", "default")
 
 
@@ -230,12 +230,12 @@ def _logs_from(callers: Any) -> Callable[..., None]:
 
 _STEPS = ("handle", "makeRecord", "filter", "callHandlers")
 _WRITERS = (
-    logging.NullHandler, logging.StreamHandler, logging.FileHandler, logging._StderrHandler,  # type: ignore[attr-defined]
+    logging.NullHandler, logging.StreamHandler, logging.FileHandler, logging._StderrHandler,  # type: ignore[attr-defined]  # private in the library
     logging.handlers.RotatingFileHandler, logging.handlers.TimedRotatingFileHandler, logging.handlers.WatchedFileHandler,
 )  # fmt: skip
 
 
-def _runs_the_programs_code(tx: Any, logger: Value) -> bool:
+def _runs_the_programs_code(tx: Tracer, logger: Value) -> bool:
     """Whether a record meets code of the program's own, or is kept where the program reads it: it is to meet them at once."""
     cls = logger.python_type()
     made = tx.wrap(logging, ModuleSource("logging")).get_attr(tx, "_logRecordFactory")
@@ -252,11 +252,11 @@ def _runs_the_programs_code(tx: Any, logger: Value) -> bool:
     return False
 
 
-def _has_filters(tx: Any, filterer: Value) -> bool:
+def _has_filters(tx: Tracer, filterer: Value) -> bool:
     return any(item.python_type() is not logging.Filter for item in filterer.get_attr(tx, "filters").unpack(tx))
 
 
-def _only_writes(tx: Any, handler: Value) -> bool:
+def _only_writes(tx: Tracer, handler: Value) -> bool:
     """Whether a handler is one of the library that writes to a file of C."""
     cls = handler.python_type()
     if cls not in _WRITERS or _has_filters(tx, handler):

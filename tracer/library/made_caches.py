@@ -15,7 +15,7 @@ from tracer.variables.functions.python_functions import as_written
 if TYPE_CHECKING:
     from typing import Any
 
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 Value = VariableTracker
 _CACHE_OF = as_written(cache_of)
@@ -46,9 +46,9 @@ class MadeCacheVariable(VariableTracker):
         if stored is not None:
             return stored
         if name == "__dict__":
-            return tx.instance_dict(self, None)  # type: ignore[no-any-return]
+            return tx.instance_dict(self, None)
         if name in _METHODS:
-            return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+            return tx.bound_builtin_method(self, name)
         return super().get_attr(tx, name)
 
     def set_attr(self, tx: Tracer, name: str, value: Value) -> None:
@@ -62,7 +62,7 @@ class MadeCacheVariable(VariableTracker):
     def call(self, tx: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.methods["__call__"].call(tx, args, kwargs)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         unsupported("cannot-reconstruct", break_step=self.made_at, value="a cache that was made inside")
 
 

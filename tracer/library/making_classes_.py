@@ -36,7 +36,7 @@ Value = VariableTracker
 
 @models(builtins.__build_class__)
 def _build_class(tx: Tracer, body: Value, name: Value, /, *bases: Value, **kwargs: Value) -> Value:
-    return tx.build_class(body, name, list(bases), kwargs)  # type: ignore[no-any-return]
+    return tx.build_class(body, name, list(bases), kwargs)
 
 
 @models(_abc._abc_init)
@@ -71,12 +71,12 @@ def _refuse_own_abstractness(tx: Tracer, value: Value) -> None:
         unsupported("makes-a-class", function=f"An abstract class with {value.describe()}, which may be abstract itself,")
 
 
-@models(typing.Generic.__init_subclass__.__func__)  # type: ignore[attr-defined]
+@models(typing.Generic.__init_subclass__.__func__)  # type: ignore[attr-defined]  # a class method
 def _init_generic(tx: Tracer, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
     return _init_by_typing(tx, typing.Generic, cls, *args, **kwargs)
 
 
-@models(typing.Protocol.__init_subclass__.__func__)  # type: ignore[attr-defined]
+@models(typing.Protocol.__init_subclass__.__func__)  # type: ignore[attr-defined]  # a class method
 def _init_protocol(tx: Tracer, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
     return _init_by_typing(tx, typing.Protocol, cls, *args, **kwargs)
 

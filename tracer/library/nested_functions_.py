@@ -62,7 +62,7 @@ def _dispatch(tx: Tracer, callee: CallableVariable, cls: Value) -> Value:
     if type(cache) is not weakref.WeakKeyDictionary:  # which could see that it is not asked
         unsupported("unsupported-call", value=callee.describe())
     try:
-        found = functools._find_impl(cls.value, registry)  # type: ignore[attr-defined]
+        found = functools._find_impl(cls.value, registry)  # type: ignore[attr-defined]  # private in functools
     except RuntimeError as error:  # an ambiguous dispatch
         tx.raise_error(RuntimeError, *error.args)
     key = next(key for key in registry if registry[key] is found)

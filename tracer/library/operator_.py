@@ -20,7 +20,7 @@ from tracer.variables.values.constant import NONE, ConstantVariable, boolean, is
 from tracer.variables.values.special_results import int_given
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 Value = VariableTracker
 
@@ -47,7 +47,8 @@ for _table, _make in ((BINARY, _binary), (INPLACE, _inplace), (COMPARE, _compare
 
 
 for _name in ("getitem", "setitem", "delitem"):
-    models(getattr(operator, _name))(SLOTS[f"__{_name}__"].call)
+    _slot: Any = SLOTS[f"__{_name}__"].call  # none of the three gives NotImplemented
+    models(getattr(operator, _name))(_slot)
 
 
 @models(operator.not_)
@@ -72,7 +73,7 @@ def _is_not(tx: Tracer, left: Value, right: Value, /) -> Value:
 
 @models(operator.contains)
 def _contains(tx: Tracer, container: Value, item: Value, /) -> Value:
-    return boolean(tx.contains(container, item).truth(tx))
+    return boolean(container.contains(tx, item).truth(tx))
 
 
 @models(operator.concat)
@@ -163,7 +164,7 @@ class GetterVariable(VariableTracker):
             obj = tx.read_attribute(obj, name)
         return obj
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(self.cls, *(lambda part=part: cg.load(part) for part in self.parts))
 
 
@@ -190,7 +191,7 @@ class MethodCallerVariable(VariableTracker):
             unsupported("call-arguments", error=f"methodcaller expected 1 argument, got {len(args)}")
         return args[0].get_attr(tx, self.name).call(tx, list(self.args), dict(self.kwargs))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         loads = [lambda: cg.load_const(self.name), *(lambda arg=arg: cg.load(arg) for arg in self.args)]
         named = {name: (lambda value=value: cg.load(value)) for name, value in self.kwargs.items()}
         cg.call_object(operator.methodcaller, *loads, **named)
@@ -225,9 +226,9 @@ def _existing_getter(builder: VariableBuilder, tx: Tracer, value: Any, source: S
     if not isinstance(cls, type):  # a partial of methodcaller, which holds the keywords
         cls, parts, kwargs = cls.func, (*cls.args, *parts), cls.keywords
     if not all(map(is_constant_value, (*parts, *kwargs.values()))):
-        return builder.remember(value, CallableVariable(value, source))  # type: ignore[no-any-return]
+        return builder.remember(value, CallableVariable(value, source))
     values = [tx.literal(part) for part in parts]
     if cls is operator.methodcaller:
         named = {name: tx.literal(part) for name, part in kwargs.items()}
-        return builder.remember(value, MethodCallerVariable(parts[0], values[1:], named, source))  # type: ignore[no-any-return]
-    return builder.remember(value, GetterVariable(cls, values, source))  # type: ignore[no-any-return]
+        return builder.remember(value, MethodCallerVariable(parts[0], values[1:], named, source))
+    return builder.remember(value, GetterVariable(cls, values, source))

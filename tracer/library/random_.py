@@ -28,7 +28,7 @@ from tracer.variables.values.symbolic import SymNodeVariable
 if TYPE_CHECKING:
     from torch import fx
 
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 Value = VariableTracker
 
@@ -157,7 +157,7 @@ class DrawnNumberVariable(SymNodeVariable):
         self.number = number
         self.index = index  # in the list that was drawn
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_drawn(self.number)
         if self.index is not None:
             cg.load_const(self.index)
@@ -176,7 +176,7 @@ class DrawnStateVariable(VariableTracker):
     def truth(self, tx: Tracer) -> bool:
         return True
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_drawn(self.number)
 
 
@@ -198,10 +198,10 @@ class DrawnGeneratorVariable(UserObjectVariable):
     def del_attr(self, tx: Tracer, name: str) -> None:
         unsupported("unsupported-attribute-store", value="a generator of random numbers", name=name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_drawn(self.number)
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         """It is whole."""
 
 
@@ -222,7 +222,8 @@ def _draws_from(function: Any) -> Any:
     def model(tx: Tracer, generator: Value, seq: Value, *args: Value, **kwargs: Value) -> Value:
         weights = [_tuple_of(tx, arg) for arg in args]
         named = {name: _tuple_of(tx, value) for name, value in kwargs.items()}
-        return draw(tx, generator, _numbers(seq, tx, function.__name__), *weights, **named)  # type: ignore[no-any-return]
+        result: Value = draw(tx, generator, _numbers(seq, tx, function.__name__), *weights, **named)
+        return result
 
     return model
 

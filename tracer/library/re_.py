@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Value = VariableTracker
 
 
-@models(re._compile)  # type: ignore[attr-defined]
+@models(re._compile)  # type: ignore[attr-defined]  # private in re
 def _compile(tx: Tracer, pattern: Value, flags: Value) -> Value:
     if isinstance(pattern, PatternVariable) and flags.is_constant() and not flags.constant():
         return pattern
@@ -37,5 +37,5 @@ def _tells(pattern: Any, flags: Any) -> bool:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         with contextlib.suppress(Exception):
-            re._compiler.compile(pattern, int(flags))  # type: ignore[attr-defined]
+            re._compiler.compile(pattern, int(flags))  # type: ignore[attr-defined]  # private in re
     return bool(told)

@@ -147,16 +147,14 @@ def recording(
     frames or `holders` lead to, break the graph; so do writes to tensors, but to what is in the memory of `writable` (None: of
     any)."""
     part = Part(tx)
-    effects, before, state = tx.effects, tx.effects.observer, read_state()
-    effects.observer = part.observe
+    before, state = tx.effects.observer, read_state()
     mode = tx.output.world.fake_mode
     written = len(mode.writes)
     try:
-        yield part
+        with tx.effects.observed_by(part.observe):
+            yield part
     except ObservedException:
         unsupported("effect-in-subgraph", name=what, value="it raises")
-    finally:
-        effects.observer = before
     if before is not None:
         for target in part.changed:
             before(target)
@@ -189,7 +187,7 @@ def _refuse_visible_changes(tx: Tracer, part: Part, what: str, holders: Sequence
 
 
 def _held_by_frames(tx: Tracer) -> Iterator[VariableTracker]:
-    for frame in tx.trace.frame.frames():
+    for frame in tx.frames():
         for value in (*frame.stack, *frame.locals.values(), *frame.cells.values()):
             if isinstance(value, VariableTracker):
                 yield value

@@ -37,7 +37,7 @@ def _exc_info(tx: Tracer) -> VariableTracker:
 def _getframe(tx: Tracer, depth: VariableTracker | None = None, /) -> VariableTracker:
     """The frames that the trace has entered exist only where the graph breaks at the call in the root frame: that call
     then runs in CPython. Who asks for the root frame itself sees its locals, which output code has others of."""
-    frames = tx.frames()  # type: ignore[attr-defined]
+    frames = tx.frames()
     levels = 0 if depth is None else depth.constant() if depth.is_constant() else len(frames)
     of_root = levels == len(frames) - 1
     unsupported("frame-introspection", function="sys._getframe", break_step=0 if of_root else frames[0].step)

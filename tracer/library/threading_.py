@@ -10,7 +10,7 @@ from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 
 class MadeLockVariable(VariableTracker):
@@ -28,7 +28,7 @@ class MadeLockVariable(VariableTracker):
     def hash_key(self, tx: Tracer) -> Any:
         return self
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(self.make)
 
 

@@ -22,7 +22,7 @@ def _ref(tx: Tracer, target: VariableTracker, /, *callback: VariableTracker) -> 
         unsupported("unsupported-call", value=f"weakref.ref of {target.describe()}")
     known = tx.trace.weak_references.get(target)
     if known is not None:
-        return known  # type: ignore[no-any-return]
+        return known
     cls = target.python_type()
     if not type.__dict__["__weakrefoffset__"].__get__(cls):
         tx.raise_error(TypeError, f"cannot create weak reference to {type_name(cls)!r} object")

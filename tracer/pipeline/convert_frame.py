@@ -16,6 +16,7 @@ from shapes import emission
 from tracer import _C, config, errors, graph_breaks, guards, logs, metrics
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
 from tracer.effects.torch_state import plainly, restoring
+from tracer.graph.attempt import AttemptOptions
 from tracer.graph.fakes.fake_tensors import FakeWorld
 from tracer.graph.graph_module import build_graph_module
 from tracer.graph_breaks import unsupported
@@ -92,13 +93,12 @@ class FrameConversion:
         """Traces up to the first break, again with the place known for each break met, and makes the entry."""
         break_at: int | None = None
         reason: errors.Unsupported | None = None
-        keeps_branches, asks_layout, holds_leaves = True, False, False
+        backend = self.region.compiler_fn
+        options = AttemptOptions(
+            runs_as_written=backend.runs_as_written, loops_carry_only_tensors=backend.loops_carry_only_tensors
+        )
         for _ in range(_MAX_ATTEMPTS):
-            trace = self._new_trace(break_at)
-            trace.keeps_branches = keeps_branches
-            trace.output.world.fake_mode.asks_layout = asks_layout
-            if holds_leaves:
-                trace.hold_leaves()
+            trace = self._new_trace(options, break_at)
             root = root_frame(trace, self.function, self.args)
             try:
                 with recorded(trace.findings):
@@ -110,9 +110,7 @@ class FrameConversion:
                     entry.guarded_code.reason = "" if reason is None else str(reason)
                 return entry
             except errors.TraceAnew as anew:
-                keeps_branches &= anew.asks_layout or anew.holds_leaves
-                asks_layout |= anew.asks_layout
-                holds_leaves |= anew.holds_leaves
+                options = options.after(anew)
                 continue
             except errors.Unsupported as error:
                 break_at = self._next_break(trace, error, break_at)
@@ -131,7 +129,7 @@ class FrameConversion:
     def _make_resume(self, code: types.CodeType, globals_: dict[str, Any], innermost: bool) -> _C.Dispatcher:
         return self.region.make_resume(code, globals_, is_left=innermost and self._before_loop is not None)
 
-    def _new_trace(self, break_at: int | None) -> Trace:
+    def _new_trace(self, options: AttemptOptions, break_at: int | None) -> Trace:
         declared = self.declared
         current: weakref.ref[Trace]  # the world outlives the trace, in the graph's fake tensors
 
@@ -142,11 +140,15 @@ class FrameConversion:
         always = config.specialize_zero_one == "always"
         places = frozenset() if declared is None else declared.domain.places
         policy = DynamismPolicy(self.history, self.region.dynamic, places, self.state.classes)
-        world = FakeWorld(duck_shape=config.duck_shape, specialize_zero_one=always, where=where, past=self.state.past)
-        trace = Trace(policy, world, break_at, runs_as_written=self.region.compiler_fn.runs_as_written)
+        world = FakeWorld(
+            asks_layout=options.asks_layout,
+            duck_shape=config.duck_shape,
+            specialize_zero_one=always,
+            where=where,
+            past=self.state.past,
+        )
+        trace = Trace(policy, world, options, break_at, self.limit.check)
         current = weakref.ref(trace)
-        trace.output.check_time = self.limit.check
-        trace.output.loops_carry_only_tensors = self.region.compiler_fn.loops_carry_only_tensors
         if declared is not None:
             trace.output.declare_sizes(declared.domain, declared.sizes())
             for each in declared.ints.values():
@@ -158,7 +160,7 @@ class FrameConversion:
         try:
             body = builder.returning(root.run())
         except BreakHere as at:
-            trace.frame = at.frame
+            trace.enter(at.frame)
             if self.calls_instead is not None:
                 at.frame.stack[:] = [instead_of(value, *self.calls_instead) for value in at.frame.stack]
             for guard in self.relies_on:
@@ -357,8 +359,7 @@ def _half_way_out(trace: Trace) -> Trace:
     """The trace as seen from the middle of its open frames: so deep, the stack of the tracer itself is used up."""
     if trace.frame is not None:
         frames = trace.frame.frames()
-        trace.frame = frames[len(frames) // 2]
-        trace.steps = trace.frame.step
+        trace.go_back_to(frames[len(frames) // 2])
     return trace
 
 

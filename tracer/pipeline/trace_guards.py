@@ -69,7 +69,7 @@ def _distinct_keys(trace: Trace) -> list[guards.Guard]:
     return [guards.Distinct(sources) for sources in trace.hashed.apart(trace.builder.is_by_identity)]
 
 
-def _identified(source: Any) -> Any:
+def _identified(source: Source) -> Any:
     """What has an identity: the array, where a tensor only lies in its memory."""
     return source.base if isinstance(source, ArrayTensorSource) else source
 
@@ -89,5 +89,5 @@ def _marks(trace: Trace) -> list[guards.Guard]:
 
 
 def _shape_guards(texts: list[GuardText]) -> list[guards.Guard]:
-    lines = [guards.ShapeLine.of(text.executable, text.recorded, text.where) for text in texts]  # type: ignore[arg-type]
+    lines = [guards.ShapeLine.of(text.executable, text.recorded, text.where) for text in texts]
     return [guards.ShapeGuards(tuple(lines))] if lines else []

@@ -9,13 +9,16 @@ import functools
 import os
 import sys
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from tracer import user_marks
 from tracer.sources import BuiltinSource, ModuleGlobalsSource, ObjectSource
 from tracer.sources.reading import codes_in
+
+if TYPE_CHECKING:
+    from tracer.guards import Guard
 
 # Modules whose functions are never traced through: machinery whose effects the tracer could not replay.
 _OPAQUE_MODULES = (
@@ -38,7 +41,7 @@ def is_polyfill_module(name: Any) -> bool:
     return isinstance(name, str) and name.startswith(POLYFILLS)
 
 
-def is_own_guard(guard: Any) -> bool:
+def is_own_guard(guard: Guard) -> bool:
     """Whether all that a guard reads is what a polyfill itself refers to, which does not change."""
     for source in guard.sources():
         while source.base is not None:

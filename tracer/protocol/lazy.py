@@ -23,7 +23,7 @@ class Unwrapped:
 
 def realize(tx: Tracer, store: Any, key: Any) -> VariableTracker:
     """store[key], wrapped in place if it was not."""
-    item = store[key]
-    if type(item) is Unwrapped:
+    item: VariableTracker | Unwrapped = store[key]
+    if isinstance(item, Unwrapped):
         item = store[key] = tx.wrap(item.value, item.source)
     return item

@@ -11,12 +11,18 @@ import math
 import operator
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tracer.graph_breaks import unsupported
 from tracer.guards import LIBRARY_VALUES
 from tracer.operators.graph_functions import graph_operations
 from tracer.protocol.inlining import is_disabled_by_torch
+from tracer.protocol.variable import Model
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
+
+_M = TypeVar("_M", bound=Model)
 
 
 class Models:
@@ -26,11 +32,11 @@ class Models:
     def __init__(self, what: str, base: Models | None = None) -> None:
         self.what = what
         self.base = base
-        self.table: dict[Any, Callable[..., Any]] = {}
-        self._of_plain_tensors: set[Callable[..., Any]] = set()
+        self.table: dict[Any, Model] = {}
+        self._of_plain_tensors: set[Model] = set()
 
-    def __call__(self, *keys: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        def register(model: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, *keys: Any) -> Callable[[_M], _M]:
+        def register(model: _M) -> _M:
             for key in dict.fromkeys(keys):
                 if key in self.table:
                     raise ValueError(f"two models for {self.what} {key!r}")
@@ -39,20 +45,20 @@ class Models:
 
         return register
 
-    def of_plain_tensors(self, *keys: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def of_plain_tensors(self, *keys: Any) -> Callable[[_M], _M]:
         """As a call, for models that do more with tensors than to call operations of the graph. Whether that is right for
         tensors with a `__torch_dispatch__` of their own is not known: they break the graph."""
 
-        def register(model: Callable[..., Any]) -> Callable[..., Any]:
+        def register(model: _M) -> _M:
             self._of_plain_tensors.add(model)
             return self(*keys)(model)
 
         return register
 
-    def is_of_plain_tensors(self, model: Callable[..., Any]) -> bool:
+    def is_of_plain_tensors(self, model: Model) -> bool:
         return model in self._of_plain_tensors
 
-    def get(self, key: Any) -> Callable[..., Any] | None:
+    def get(self, key: Any) -> Model | None:
         if isinstance(key, type) and type(key).__hash__ is not type.__hash__:
             return None  # it would run in Python
         try:
@@ -81,7 +87,7 @@ def foldable(*functions: Any) -> None:
     _foldable.update(map(id, functions))
 
 
-def model_of(function: Any) -> Callable[..., Any] | None:
+def model_of(function: Any) -> Model | None:
     """The model of a callable: called with (tx, *tracked args, **tracked kwargs), gives a tracked value."""
     model = models.get(function)
     if model is not None or not isinstance(function, types.FunctionType):
@@ -93,17 +99,17 @@ def model_of(function: Any) -> Callable[..., Any] | None:
     return None
 
 
-def is_of_plain_tensors(model: Callable[..., Any]) -> bool:
+def is_of_plain_tensors(model: Model) -> bool:
     """Whether a model knows plain tensors alone, and none with a `__torch_dispatch__` of their own."""
     return models.is_of_plain_tensors(model) or named_models.is_of_plain_tensors(model)
 
 
-def code_model_of(function: Any) -> Callable[..., Any] | None:
+def code_model_of(function: Any) -> Model | None:
     """The model of a function that a function of the library made."""
     return code_models.table.get(function.__code__) if isinstance(function, types.FunctionType) else None
 
 
-def _disabled(tx: Any, *args: Any, **kwargs: Any) -> Any:
+def _disabled(tx: Tracer, *args: Any, **kwargs: Any) -> Any:
     unsupported("disabled-function", function="a function of torch that compilers are told to leave alone")
 
 

@@ -2,19 +2,19 @@
 
 A `VariableTracker` stands for one Python value of the traced program. The interpreter and the library never look
 inside one; they ask it for CPython's abstract object protocol (attributes, calls, operators, iteration), and whatever a
-family of values does not know breaks the graph. The order in which two operands are asked lives in `operations.py`.
+family of values does not know breaks the graph. The order in which two operands are asked lives in `interpreter/operators.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import defines, type_name
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
 
@@ -176,11 +176,11 @@ class VariableTracker:
 
     # -- code generation -----------------------------------------------------------------------------------------
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         """Emits code that pushes the value. Values with a source are loaded from it instead, unless `is_new`."""
         unsupported("cannot-reconstruct", value=self.describe())
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         """Emits what `reconstruct` left out because it may refer back to the value itself (list items, attributes)."""
 
     def children(self) -> Iterable[VariableTracker]:
@@ -195,7 +195,7 @@ class VariableTracker:
 class NullVariable(VariableTracker):
     """The NULL that CPython keeps on the stack below a callee."""
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.asm.push_null()
 
 
@@ -213,12 +213,23 @@ def whole(value: VariableTracker) -> VariableTracker:
     return value if value.holder is None else value.holder
 
 
+def is_exception(value: VariableTracker, cls: type[BaseException] | tuple[type[BaseException], ...]) -> bool:
+    """Whether an `except cls` catches it: by the MRO, whatever the hooks of metaclasses say."""
+    mro = value.python_type().__mro__
+    return any(each in mro for each in (cls if isinstance(cls, tuple) else (cls,)))
+
+
 def no_keywords(tx: Tracer, name: str, kwargs: dict[str, Any]) -> None:
     if kwargs:
         tx.raise_error(TypeError, f"{name}() takes no keyword arguments")
 
 
-def invoke(model: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:
+Model = Callable[..., VariableTracker]  # called with the tracer and tracked arguments
+_M = TypeVar("_M", bound=Model)
+_R = TypeVar("_R")
+
+
+def invoke(model: Callable[..., _R], args: Iterable[Any], kwargs: Mapping[str, Any]) -> _R:
     """model(*args, **kwargs). Arguments that do not fit its signature do not fit that of what it models either: CPython
     runs the call and raises its own TypeError."""
     try:

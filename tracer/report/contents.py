@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,6 +14,10 @@ from tracer.metrics import Event
 from tracer.runtime import log_texts
 from tracer.sources import ItemSource, LocalSource, Source
 from tracer.sources.tensors import TensorSizeSource
+
+if TYPE_CHECKING:
+    from tracer.runtime.guarded_code import GuardedCode
+    from tracer.runtime.region_state import RegionState
 
 MOST_GUARDS = 4000  # of one entry; what is beyond is counted
 MOST_LEAVES = 64  # tensors and ints of one call whose sizes are noted
@@ -25,7 +29,7 @@ Path = tuple[Any, ...]
 Sizes = tuple[tuple[Path, Any], ...]  # where a tensor or an int is found, and its shape, or itself
 
 
-def is_root(state: Any, code: types.CodeType) -> bool:
+def is_root(state: RegionState, code: types.CodeType) -> bool:
     """Whether a region's code is what the user decorated, and not a callee or what is behind a break."""
     return code in state.roots and code not in state.behind_breaks
 
@@ -126,7 +130,7 @@ def _failure(failure: GuardFailure) -> dict[str, Any]:
     return {**{name: text[:LONGEST] for name, text in told.items()}, "where": place(failure.where)}
 
 
-def _entry(guarded: Any) -> dict[str, Any]:
+def _entry(guarded: GuardedCode) -> dict[str, Any]:
     manager = guarded.manager
     described = manager.described()
     record: dict[str, Any] = {
@@ -139,7 +143,7 @@ def _entry(guarded: Any) -> dict[str, Any]:
     gm = guarded.graph
     if gm is not None:
         ops = sum(node.op.startswith("call_") for node in gm.graph.nodes)
-        code = log_texts.graph_code(gm.graph, guarded.graph_name)
+        code = log_texts.graph_code(gm.graph, guarded.graph_name or "")
         backend = gm.meta.get("backend_seconds", 0.0)
         record["graph"] = {"name": guarded.graph_name, "operations": ops, "code": code, "backend_seconds": backend}
     return record

@@ -97,7 +97,8 @@ class Function:
 
     @property
     def seconds(self) -> float:
-        return sum(entry.record["seconds"] for entry in self.entries)
+        found: float = sum(entry.record["seconds"] for entry in self.entries)
+        return found
 
     def count(self, kind: str) -> int:
         return sum(record["kind"] == kind for part in self.parts.values() for _, record in part.notes)

@@ -20,7 +20,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -29,6 +29,10 @@ from tracer.guards import argument_slots
 from tracer.metrics import Event
 from tracer.report import contents
 from tracer.report.records import SUFFIX, VERSION
+
+if TYPE_CHECKING:
+    from tracer.runtime.guarded_code import GuardedCode
+    from tracer.runtime.region_state import RegionState
 
 PERIOD = 1.0  # seconds between two records of the requests that hit, while there are any
 MOST_POINTS = 4096  # different calls of one entry that are told apart in that time
@@ -112,11 +116,12 @@ class Recorder:
                 self._known[thing] = next(self._numbers)
             return self._known[thing]
 
-    def _watched(self, state: Any, guarded: Any) -> Callable[..., Any]:
+    def _watched(self, state: RegionState, guarded: GuardedCode) -> Callable[..., Any]:
         """A check_fn that also notes the sizes of the calls for which it holds."""
-        check_fn, code = guarded.check_fn, guarded.manager.code
+        code = guarded.manager.code
+        check_fn: Callable[..., Any] = guarded.check_fn
         if not contents.is_root(state, code):
-            return check_fn  # type: ignore[no-any-return]
+            return check_fn
         number, names = self._number(guarded.manager), argument_slots(code)
 
         def watched(*slots: Any) -> Any:

@@ -7,9 +7,15 @@ import functools
 import types
 import weakref
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracer import _C, guards, metrics
+
+if TYPE_CHECKING:
+    from torch import fx
+
+    from tracer.guards import CheckFunctionManager
+    from tracer.runtime.region_state import RegionState
 
 
 @dataclasses.dataclass
@@ -18,8 +24,8 @@ class GuardedCode:
     left to CPython under these guards."""
 
     code: types.CodeType | None
-    manager: Any
-    graph: Any = None
+    manager: CheckFunctionManager
+    graph: fx.GraphModule | None = None
     graph_name: str | None = None
     shapes: Any = None  # shapes.regions.ShapeRecord: what its guards say of shapes, and where the symbols are found
     broken: bool = False  # the graph ends in a break, and there is more behind it
@@ -76,7 +82,7 @@ def decide(entries: tuple[_C.Entry, ...]) -> _C.Decision:
     return guards.decide(entries, tests, managers[0].code, managers[0].globals)
 
 
-def watched(state: Any, guarded: GuardedCode) -> Any:
+def watched(state: RegionState, guarded: GuardedCode) -> Any:
     """The check_fn for an entry of a RegionState, which tells whoever wants to see the calls that hit."""
     return guarded.check_fn if metrics.watch is None else metrics.watch(state, guarded)
 
@@ -91,7 +97,7 @@ def direct_call(guarded: GuardedCode, extras: tuple[types.CellType, ...]) -> Any
 
 
 def make_entry(
-    state: Any,
+    state: RegionState,
     function: types.FunctionType,
     guarded: GuardedCode,
     extras: dict[str, Any],
@@ -115,7 +121,7 @@ def make_entry(
     return joined(state, entry, guarded)
 
 
-def joined(state: Any, entry: _C.Entry, guarded: GuardedCode) -> _C.Entry:
+def joined(state: RegionState, entry: _C.Entry, guarded: GuardedCode) -> _C.Entry:
     """The entry with what it remembers. It ends when a guarded object dies, which does not keep it alive; the next recompile
     tells of it."""
     entry.guarded_code = guarded

@@ -6,7 +6,7 @@ import logging
 import types
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -20,10 +20,13 @@ from tracer.runtime.upkeep import has_room
 from tracer.sources import ItemSource, LocalSource, Source
 from tracer.sources.reading import is_a
 
+if TYPE_CHECKING:
+    from tracer.runtime.region_state import RegionState
+
 log = logging.getLogger("tracer")
 
 
-def is_answered(region: Any, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
+def is_answered(region: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
     """Whether the call of a missed frame is not to be traced: CPython runs it. Raises where a miss is an error.
 
     `region` is the RegionState.
@@ -44,7 +47,7 @@ def is_answered(region: Any, function: types.FunctionType, args: tuple[Any, ...]
     return _is_past_limit(region, function)
 
 
-def _is_past_limit(region: Any, function: types.FunctionType) -> bool:
+def _is_past_limit(region: RegionState, function: types.FunctionType) -> bool:
     """Whether it was said already that such calls run uncompiled: they wait for no trace of another thread then."""
     told_elsewhere = region.guard_fail_fn or logs.is_on("recompiles") or config.error_on_recompile
     if not region.frame_state(function).warned_of_limit or told_elsewhere or config.fail_on_recompile_limit_hit:
@@ -75,12 +78,14 @@ def _leaves(source: Source, value: Any) -> Iterator[tuple[Source, Any]]:
         yield source, value
 
 
-def reasons(region: Any, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]) -> list[GuardFailure]:
+def reasons(
+    region: RegionState, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]
+) -> list[GuardFailure]:
     """Why no entry serves a call: what ended those that there were since the last trace, and what fails in the others."""
     return [*map(gone, region.frame_state(function).died), *failures_of(existing, function, args)]
 
 
-def report_recompile(region: Any, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]) -> None:
+def report_recompile(region: RegionState, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]) -> None:
     """Says why no entry served a call that is about to be traced; RecompileError where the settings forbid it."""
     if not (logs.is_on("recompiles") or region.guard_fail_fn or config.error_on_recompile):
         return
@@ -93,7 +98,7 @@ def report_recompile(region: Any, function: types.FunctionType, args: tuple[Any,
         raise errors.RecompileError(text)
 
 
-def out_of_time(region: Any, function: types.FunctionType) -> bool:
+def out_of_time(region: RegionState, function: types.FunctionType) -> bool:
     """Whether nothing is to be traced because a compile of this frame took too long, or one that was given up still runs."""
     if region.frame_state(function).timed_out or time_limit.is_compiling():
         region.happened("limit", function, "compile_timeout")
@@ -101,7 +106,7 @@ def out_of_time(region: Any, function: types.FunctionType) -> bool:
     return False
 
 
-def timed_out(region: Any, function: types.FunctionType, error: errors.CompileTimeout) -> None:
+def timed_out(region: RegionState, function: types.FunctionType, error: errors.CompileTimeout) -> None:
     """Says that the frame runs in CPython from now on where no entry serves it."""
     code = function.__code__
     region.frame_state(function).timed_out = True
@@ -113,7 +118,7 @@ def timed_out(region: Any, function: types.FunctionType, error: errors.CompileTi
     warnings.warn(text, stacklevel=3)
 
 
-def limit_hit(region: Any, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]) -> None:
+def limit_hit(region: RegionState, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]) -> None:
     """Says once that calls that no entry serves run in CPython from now on."""
     state = region.frame_state(function)
     if state.warned_of_limit and not config.fail_on_recompile_limit_hit:

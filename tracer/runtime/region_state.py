@@ -210,7 +210,7 @@ class RegionState:
             raise errors.ConstraintViolationError.of(contradicted) from None
         finally:
             counters["frames"]["total"] += 1
-            counters["seconds"]["tracing"] += time.perf_counter() - started  # type: ignore[assignment]
+            counters["seconds"]["tracing"] += time.perf_counter() - started  # type: ignore[assignment]  # seconds are floats
 
     def entry_for(self, function: types.FunctionType, args: tuple[Any, ...]) -> Any:
         """As `make_entry`, for a call that nobody makes now; it is not installed."""
@@ -273,4 +273,5 @@ def _out_of_dynamo() -> Callable[..., Any]:
     def call(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return method(*args, **kwargs)
 
-    return torch.compiler.disable(call)  # type: ignore[no-any-return]
+    found: Callable[..., Any] = torch.compiler.disable(call)
+    return found

@@ -75,7 +75,8 @@ class TimeLimit:
         if given_up:
             raise self.exceeded("the backend")
         try:
-            return task.result()  # type: ignore[no-any-return]
+            found: T = task.result()
+            return found
         except _StaysHere:
             return work()
 

@@ -17,7 +17,7 @@ import logging
 import types
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sympy
 
@@ -33,6 +33,9 @@ from tracer.guards.implication import constants, implied_beside_shapes
 from tracer.runtime.guarded_code import GuardedCode, direct_call, entries_of, joined, watched
 from tracer.runtime.tracing_lock import TRACING
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
+
+if TYPE_CHECKING:
+    from tracer.runtime.region_state import RegionState
 
 MOST_PROOFS = 256  # pairs of entries for which it is tried to prove that they are one, in one go
 log = logging.getLogger("tracer")
@@ -50,7 +53,7 @@ class Eviction(NamedTuple):
 # -- when an entry was made --------------------------------------------------------------------------------------------
 
 
-def settle(region: Any, function: types.FunctionType, entry: _C.Entry, others: list[_C.Entry] | None = None) -> None:
+def settle(region: RegionState, function: types.FunctionType, entry: _C.Entry, others: list[_C.Entry] | None = None) -> None:
     """Makes room for a new entry of a RegionState: drops what it covers (of `others`, or of all), then, beyond the capacity,
     what was used last longest ago. Pinned entries stay."""
     with TRACING:
@@ -62,7 +65,7 @@ def settle(region: Any, function: types.FunctionType, entry: _C.Entry, others: l
             _bound(region, [other for other in beside if other.valid], region.capacity - 1)
 
 
-def is_there(region: Any, entry: _C.Entry, others: list[_C.Entry]) -> bool:
+def is_there(region: RegionState, entry: _C.Entry, others: list[_C.Entry]) -> bool:
     """Whether one of the others is proved to serve all that an entry, which is not installed, would; it is kept for both."""
     as_written = region.compiler_fn.runs_as_written
     known = next((other for other in others if other.valid and covers(other, entry, as_written=as_written)), None)
@@ -71,16 +74,16 @@ def is_there(region: Any, entry: _C.Entry, others: list[_C.Entry]) -> bool:
     return known is not None
 
 
-def _retire(region: Any, entry: _C.Entry, by: _C.Entry) -> None:
+def _retire(region: RegionState, entry: _C.Entry, by: _C.Entry) -> None:
     by.guarded_code.pinned |= entry.guarded_code.pinned
     drop(region, entry, "covered")
 
 
-def _others(region: Any, function: types.FunctionType, entry: _C.Entry) -> list[_C.Entry]:
+def _others(region: RegionState, function: types.FunctionType, entry: _C.Entry) -> list[_C.Entry]:
     return [each for each in entries_of(region.region, function.__code__, function.__globals__) if each is not entry]
 
 
-def _bound(region: Any, entries: list[_C.Entry], room: int) -> None:
+def _bound(region: RegionState, entries: list[_C.Entry], room: int) -> None:
     """`entries`: the last used first."""
     for entry in reversed([entry for entry in entries if not entry.guarded_code.pinned]):
         if sum(each.valid for each in entries) <= room:
@@ -88,14 +91,14 @@ def _bound(region: Any, entries: list[_C.Entry], room: int) -> None:
         drop(region, entry, "capacity")
 
 
-def has_room(region: Any, entries: list[_C.Entry]) -> bool:
+def has_room(region: RegionState, entries: list[_C.Entry]) -> bool:
     """Whether one more entry may be made: beyond a capacity if another one may go, else up to the recompile limit."""
     if region.capacity is None:
-        return len(entries) < region.limit()
+        return bool(len(entries) < region.limit())
     return len(entries) < region.capacity or not all(entry.guarded_code.pinned for entry in entries)
 
 
-def drop(region: Any, entry: _C.Entry, reason: str) -> None:
+def drop(region: RegionState, entry: _C.Entry, reason: str) -> None:
     """Takes an entry away and says so. Calls that are running it go on."""
     entry.valid = False
     eviction = Eviction(entry.qualname, reason, entry.guarded_code.guards_text, entry.hits)
@@ -111,7 +114,7 @@ def drop(region: Any, entry: _C.Entry, reason: str) -> None:
             log.exception("on_evict of %s failed", region.name)
 
 
-def _about(region: Any, entry: _C.Entry) -> dict[str, Any]:
+def _about(region: RegionState, entry: _C.Entry) -> dict[str, Any]:
     return {"state": region, "code": entry.guarded_code.manager.code, "entry": entry}
 
 
@@ -124,7 +127,7 @@ def _told(eviction: Eviction) -> str:
     return f"evicted an entry of {eviction.function} with {eviction.hits} hits: {why}. Its guards:\n{eviction.guards}"
 
 
-def compact(region: Any) -> int:
+def compact(region: RegionState) -> int:
     """Retires and merges what can be, of all functions of a region; returns how many entries there are less. What stands for a
     pinned entry is pinned. Nothing is traced meanwhile: what one thread takes for the reason to drop an entry, no other drops."""
     with TRACING:
@@ -142,7 +145,7 @@ def _by_globals(entries: list[_C.Entry]) -> Iterable[list[_C.Entry]]:
     return found.values()
 
 
-def _compact(region: Any, code: types.CodeType, entries: list[_C.Entry]) -> None:
+def _compact(region: RegionState, code: types.CodeType, entries: list[_C.Entry]) -> None:
     as_written = region.compiler_fn.runs_as_written
     for alike in _by_graph(entries, as_written):
         for one, other in itertools.permutations(alike, 2):
@@ -165,7 +168,7 @@ def _by_graph(entries: list[_C.Entry], as_written: bool) -> list[list[_C.Entry]]
     return [group for group in groups if len(group) > 1]
 
 
-def _merge(region: Any, code: types.CodeType, left: list[_C.Entry]) -> None:
+def _merge(region: RegionState, code: types.CodeType, left: list[_C.Entry]) -> None:
     """Merges what can be, two by two; a pair that cannot be merged now never can."""
     todo = deque(itertools.combinations(left, 2))
     proofs = MOST_PROOFS
@@ -227,7 +230,7 @@ def _same_graphs(one: GuardedCode, other: GuardedCode, as_written: bool) -> bool
     return as_written or layout_of(one.graph, _places(one)) == layout_of(other.graph, _places(other))
 
 
-def merged(one: _C.Entry, other: _C.Entry, region: Any) -> _C.Entry | None:
+def merged(one: _C.Entry, other: _C.Entry, region: RegionState) -> _C.Entry | None:
     """An entry that serves what either serves, and nothing else; None where there is no such, or it is not proved."""
     mine, theirs = one.guarded_code, other.guarded_code
     if not _same_code(one, other) or not _same_but_for_shapes(mine, theirs):
@@ -272,7 +275,7 @@ def _record(conditions: list[Condition], of: GuardedCode, labels: dict[Any, Any]
     return ShapeRecord(tuple(told), {name: label for name, label in labels.items() if name not in symbols} | places)
 
 
-def _with_guards(entry: _C.Entry, guarded: GuardedCode, region: Any) -> _C.Entry:
+def _with_guards(entry: _C.Entry, guarded: GuardedCode, region: RegionState) -> _C.Entry:
     """The entry under other guards."""
     assert entry.code is not None
     own = len(entry.code.co_freevars) - len(entry.extras)

@@ -163,7 +163,7 @@ def restored(data: bytes, target: Target) -> _C.Entry:
             compiled = _WRAPPERS[name](compiled)
         extras[found.graph_name] = compiled
     for index in found.originals:
-        _C.never_trace(found.code.co_consts[index])  # type: ignore[union-attr]
+        _C.never_trace(found.code.co_consts[index])  # type: ignore[union-attr]  # an entry with originals has code
     if found.direct is not None and found.code is not None:
         guarded.direct = found.direct, found.code.co_consts[found.originals[0]]
     return make_entry(state, function, guarded, extras, found.needs_hook, fetches=bool(found.fetched))
@@ -179,6 +179,6 @@ def _graph(nodes: tuple[tuple[Any, ...], ...], name: str) -> fx.GraphModule:
             node.meta["stack_trace"] = stack
         made.append(node)
     gm = module_of(graph, torch.nn.Module())
-    gm.compile_subgraph_name = name  # type: ignore[assignment]
+    gm.compile_subgraph_name = name
     gm.meta["name"] = name
     return gm

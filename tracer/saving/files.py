@@ -227,7 +227,7 @@ def _digest_of_tracer() -> str:
     for package in (tracer, shapes):
         for file in sorted(Path(package.__path__[0]).rglob("*.py")):
             found.update(str(file.relative_to(package.__path__[0])).encode() + file.read_bytes())
-    found.update(Path(_C.__file__).read_bytes())  # type: ignore[attr-defined]
+    found.update(Path(_C.__file__).read_bytes())
     return found.hexdigest()[:16]
 
 

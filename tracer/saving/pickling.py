@@ -232,8 +232,8 @@ class Pickler(pickle.Pickler):
         return "code", path, digest(code), code.co_qualname
 
     def _module(self, obj: types.ModuleType) -> Any:
-        name = vars(obj).get("__name__")
-        if sys.modules.get(name) is not obj:  # type: ignore[arg-type]
+        name: Any = vars(obj).get("__name__")
+        if sys.modules.get(name) is not obj:
             raise Refused(f"the module {name} is not found by its name")
         return "module", name
 

@@ -48,7 +48,7 @@ class Layout:
             raise TooLarge(f"there is no {shown(self.tensor.path)} of shape {sizes} here: {error}") from None
 
     def bytes_at(self, point: Point) -> int:
-        count = self.tensor.value.element_size()
+        count: int = self.tensor.value.element_size()
         for size in self.sizes:
             count *= int(evaluate(size, point))
         return count

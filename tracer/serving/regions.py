@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Container, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 
@@ -19,6 +19,10 @@ from tracer.guards import CheckFunctionManager, EqualsMatch, ShapeGuards, ShapeL
 from tracer.serving.calls import Calls, Layout
 from tracer.sources import Source
 from tracer.sources.tensors import StorageOffsetSource, TensorSizeSource, TensorStrideSource
+
+if TYPE_CHECKING:
+    from tracer.guards import Guard
+    from tracer.runtime.guarded_code import GuardedCode
 
 UNKNOWN = "the solver does not know whether its guards can hold"
 
@@ -82,7 +86,7 @@ def _of_twins(entry: _C.Entry, calls: Calls) -> str | None:
     return str(beside.explain(calls.slots, function.__closure__) or "its guards do not hold for the objects of the example")
 
 
-def _is_of_shapes(guard: Any, declared: set[Source], calls: Calls) -> bool:
+def _is_of_shapes(guard: Guard, declared: set[Source], calls: Calls) -> bool:
     if isinstance(guard, (ShapeLine, ShapeGuards)):
         return True
     if isinstance(guard, TensorMatch):
@@ -119,7 +123,7 @@ def _region(entry: _C.Entry, calls: Calls) -> tuple[Region, tuple[tuple[Any, ...
     return Region((*conditions, *over(record.conditions, found).conditions)), outputs, found
 
 
-def output_sizes(guarded: Any, found: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:
+def output_sizes(guarded: GuardedCode, found: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:
     """The sizes of each tensor that the graph gives, in terms of what the symbols of its trace are found to be."""
     known = guarded.outputs
     if known is None:

@@ -38,7 +38,7 @@ class Target:
 
     def slots(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """The arguments as the frame has them. Raises TypeError as the call would."""
-        slots = self.dispatcher.bind(*self.first, *args, **self.keywords, **kwargs)
+        slots: tuple[Any, ...] = self.dispatcher.bind(*self.first, *args, **self.keywords, **kwargs)
         if slots is None:
             raise UserError(
                 f"{self.function.__qualname__} cannot be called with {len(args)} arguments and {sorted(kwargs) or 'no keywords'}",

@@ -148,7 +148,7 @@ class RootSource(Source):
     root_kind = "constant"  # as lists of guards name it: local, global, ...
 
     @property
-    def base(self) -> None:  # type: ignore[override]
+    def base(self) -> None:  # type: ignore[override]  # a root has none
         return None
 
 
@@ -159,4 +159,4 @@ _S = TypeVar("_S", bound=type[Source])
 def source_kind(cls: _S) -> _S:
     """Makes a class a kind of source: a dataclass with slots, compared as `Source` says. Type checkers see that nobody
     changes one; at run time that would make each dearer."""
-    return dataclass(slots=True, eq=False, repr=False)(cls)  # type: ignore[return-value]
+    return dataclass(slots=True, eq=False, repr=False)(cls)  # type: ignore[return-value]  # slots make another class

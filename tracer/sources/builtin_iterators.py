@@ -46,7 +46,7 @@ def upcoming(iterator: Any, ahead: int) -> Any:
     cls, sequence, index, left = _rest_of(iterator)
     if ahead >= left:
         raise IndexError(ahead)
-    return cls.__getitem__(  # type: ignore[index]
+    return cls.__getitem__(  # type: ignore[index]  # one of the builtin sequences
         sequence, index - ahead if type(iterator) in BACKWARD_ITERATORS else index + ahead
     )
 
@@ -67,7 +67,8 @@ def iterator_parts(iterator: Any) -> tuple[Any, ...]:
     reduced = _reduced(iterator)
     if type(iterator) not in COMPOSED_ITERATORS or len(reduced) > 2:
         raise TypeError(f"{type(iterator)} has no parts, or more than those")
-    return reduced[1]  # type: ignore[no-any-return]
+    found: tuple[Any, ...] = reduced[1]
+    return found
 
 
 HELPERS = {"___upcoming": upcoming, "___items_left": items_left, "___iterator_parts": iterator_parts}

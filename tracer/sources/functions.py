@@ -131,7 +131,8 @@ class ClosureCellSource(Source):
         cg.getitem()
 
     def get(self, values: FrameValues) -> CellType:
-        return function_closure(self.base.get(values))[self.index]  # type: ignore[no-any-return]
+        found: CellType = function_closure(self.base.get(values))[self.index]
+        return found
 
 
 @source_kind

@@ -75,7 +75,7 @@ def item(container: Any, key: Any) -> Any:
     cls = type(container)
     for kind in (tuple, list, dict, collections.deque):
         if issubclass(cls, kind):
-            return kind.__getitem__(container, key)  # type: ignore[attr-defined]
+            return kind.__getitem__(container, key)
     raise TypeError(f"{cls.__name__} is not a container that can be read without running its code")
 
 
@@ -90,7 +90,7 @@ def size(container: Any) -> int:
     cls = type(container)
     for kind in (tuple, list, dict, str, bytes, set, frozenset, collections.deque, bytearray, range):
         if issubclass(cls, kind):
-            return kind.__len__(container)  # type: ignore[arg-type, no-any-return]
+            return kind.__len__(container)
     raise TypeError(f"{cls.__name__} is not a container whose size can be read without running its code")
 
 
@@ -123,7 +123,7 @@ def weak_target(reference: weakref.ref[Any]) -> Any:
 
 def tensor_grad(tensor: torch.Tensor) -> torch.Tensor | None:
     with torch._C.DisableTorchFunction():
-        return _tensor_grad(tensor)  # type: ignore[no-any-return]
+        return _tensor_grad(tensor)
 
 
 def tensor_of_array(array: Any) -> torch.Tensor:

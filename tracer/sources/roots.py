@@ -252,4 +252,4 @@ def namespace_source(namespace: dict[str, Any], of_root: dict[str, Any]) -> Glob
         return GlobalsSource()
     name = namespace.get("__name__")
     module = sys.modules.get(name) if isinstance(name, str) else None
-    return ModuleNamespaceSource(name) if module is not None and vars(module) is namespace else None  # type: ignore[arg-type]
+    return ModuleNamespaceSource(name) if module is not None and vars(module) is namespace else None  # type: ignore[arg-type]  # a module was found by it

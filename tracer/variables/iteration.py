@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import type_name
-from tracer.protocol.variable import ObservedException, VariableTracker, whole
+from tracer.protocol.variable import ObservedException, VariableTracker, is_exception, whole
 from tracer.variables.slots import BuiltinVariable
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
+    from tracer.variables.containers.sequence_base import SequenceVariable
 
 
 MOST_ITEMS = 1_000_000
@@ -79,12 +80,12 @@ class LazyIterator(IteratorVariable):
             elif part is not None:
                 yield part
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         """What is left of it, where a call of its class with all that it holds makes that."""
         cg.call_object(self.cls, *loads(cg, self.children()))
 
 
-def loads(cg: Any, values: Iterable[VariableTracker]) -> list[Callable[[], None]]:
+def loads(cg: ValueCodegen, values: Iterable[VariableTracker]) -> list[Callable[[], None]]:
     """What `call_object` takes to push the values."""
     return [functools.partial(cg.load, value) for value in values]
 
@@ -127,14 +128,14 @@ class ItemIterator(LazyIterator):
         try:
             item = self.owner.get_item(tx, tx.literal(self.position))
         except ObservedException as raised:
-            if tx.is_exception(raised.value, (IndexError, StopIteration)):
+            if is_exception(raised.value, (IndexError, StopIteration)):
                 self.exhausted = True
                 return None
             raise
         self.position += self.step
         return item
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.exhausted or self.step < 0:
             unsupported("cannot-reconstruct", value="an iterator over an object with __getitem__")
         cg.call_object(iter, lambda: cg.load(self.owner))
@@ -149,8 +150,8 @@ class _WithItems:
 class OverSequence(IteratorVariable):
     """An iterator over a list or a tuple: reads it as it is when an item is asked for, and forgets it at the end."""
 
-    def __init__(self, sequence: Any, position: int, of_list: type, of_tuple: type) -> None:
-        self.sequence: Any = sequence
+    def __init__(self, sequence: SequenceVariable, position: int, of_list: type, of_tuple: type) -> None:
+        self.sequence: SequenceVariable | None = sequence
         self.position = position
         self._is_of_list = issubclass(sequence.cls, list)
         self._type = of_list if self._is_of_list else of_tuple
@@ -159,18 +160,19 @@ class OverSequence(IteratorVariable):
         return self._type
 
     def container(self) -> VariableTracker | None:
-        return self.sequence  # type: ignore[no-any-return]
+        return self.sequence
 
     def children(self) -> Iterable[VariableTracker]:
         return () if self.sequence is None else (whole(self.sequence),)
 
-    def _rebuild(self, cg: Any, function: Any, of_subclass: Any, position: int | None) -> None:
+    def _rebuild(self, cg: ValueCodegen, function: Any, of_subclass: Any, position: int | None) -> None:
         """-> function(sequence), standing at `position` if one is given. `of_subclass` is called with an instance of a subclass
         of list, which may have a method of its own."""
         if self.sequence is None:
             cg.call_object(function, lambda: cg.asm.emit("BUILD_LIST" if self._is_of_list else "BUILD_TUPLE", 0))
             return
-        cg.call_object(function if self.sequence.holder is None else of_subclass, lambda: cg.load(whole(self.sequence)))
+        maker = function if self.sequence.holder is None else of_subclass
+        cg.call_object(maker, functools.partial(cg.load, whole(self.sequence)))
         if position is not None:
             set_state(cg, lambda: cg.load_const(position))
 
@@ -178,7 +180,7 @@ class OverSequence(IteratorVariable):
 class SequenceIterator(OverSequence):
     """iter(list or tuple)"""
 
-    def __init__(self, sequence: Any, position: int = 0) -> None:
+    def __init__(self, sequence: SequenceVariable, position: int = 0) -> None:
         super().__init__(sequence, position, type(iter([])), type(iter(())))
 
     def advance(self, tx: Tracer) -> VariableTracker | None:
@@ -188,14 +190,14 @@ class SequenceIterator(OverSequence):
         self.position += 1
         return self.sequence.item(tx, self.position - 1)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         self._rebuild(cg, iter, list.__iter__, self.position or None)
 
 
 class ReversedIterator(OverSequence):
     """reversed(list or tuple)"""
 
-    def __init__(self, sequence: Any) -> None:
+    def __init__(self, sequence: SequenceVariable) -> None:
         super().__init__(sequence, len(sequence._items), type(reversed([])), reversed)
 
     def advance(self, tx: Tracer) -> VariableTracker | None:
@@ -205,11 +207,11 @@ class ReversedIterator(OverSequence):
         self.position -= 1
         return self.sequence.item(tx, self.position)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         self._rebuild(cg, reversed, list.__reversed__, self.position - 1)
 
 
-def set_state(cg: Any, load: Callable[[], None]) -> None:
+def set_state(cg: ValueCodegen, load: Callable[[], None]) -> None:
     """iterator -> iterator, whose `__setstate__` was called with what `load` pushes"""
     cg.asm.emit("COPY", 1)
     cg.load_attr("__setstate__")
@@ -232,7 +234,7 @@ class EnumerateIterator(LazyIterator):
         self.count += 1
         return tx.tuple_of([tx.literal(self.count - 1), item])
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(enumerate, lambda: cg.load(self.iterator), lambda: cg.load_const(self.count))
 
 
@@ -264,7 +266,7 @@ class ZipIterator(LazyIterator):
                 others = "argument 1" if later == 1 else f"arguments 1-{later}"
                 tx.raise_error(ValueError, f"zip() argument {later + 1} is longer than {others}")
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         named = {"strict": lambda: cg.load_const(True)} if self.strict else {}
         cg.call_object(zip, *loads(cg, self.iterators), **named)
 
@@ -317,14 +319,14 @@ class SentinelIterator(LazyIterator):
         try:
             item = self.function.call(tx, [], {})
         except ObservedException as raised:
-            if tx.is_exception(raised.value, StopIteration):
+            if is_exception(raised.value, StopIteration):
                 self.exhausted = True
                 return None
             raise
         self.exhausted = tx.same_or_equal(self.sentinel, item)
         return None if self.exhausted else item
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.exhausted:
             unsupported("cannot-reconstruct", value="an exhausted iter(callable, sentinel)")
         cg.call_object(iter, *loads(cg, self.children()))

@@ -26,9 +26,11 @@ _TOLERANCE = {"float16": 2e-2, "float32": 2e-4, "complex64": 2e-4}
 def real_function(kind: str, name: str) -> Callable[..., Any]:
     """NumPy's own form of an operation."""
     if kind == "function":
-        return operator.attrgetter(name)(np)  # type: ignore[no-any-return]
+        given: Callable[..., Any] = operator.attrgetter(name)(np)
+        return given
     if kind == "operator":
-        return getattr(operator, name)  # type: ignore[no-any-return]
+        found: Callable[..., Any] = getattr(operator, name)
+        return found
     if kind == "attribute":
         return operator.attrgetter(name)
     return lambda array, *args, **kwargs: getattr(array, name)(*args, **kwargs)
@@ -70,18 +72,23 @@ class Twins:
         return np.ndarray(shape, dtype, buffer=buffer.data, offset=offset, strides=strides)
 
     def _filled(self, count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        drawn: np.ndarray[Any, Any] = self._drawn(count, dtype)
+        return drawn.astype(dtype)
+
+    def _drawn(self, count: int, dtype: np.dtype[Any]) -> Any:
         if dtype.kind == "b":
-            return self._random.integers(0, 2, count).astype(dtype)
+            return self._random.integers(0, 2, count)
         if dtype.kind in "iu":
-            return self._random.integers(0, self.integers, count).astype(dtype)
+            return self._random.integers(0, self.integers, count)
         real = self._random.uniform(-1.5, 1.5, count)
-        return (real + 1j * self._random.uniform(-1.5, 1.5, count) if dtype.kind == "c" else real).astype(dtype)
+        return real + 1j * self._random.uniform(-1.5, 1.5, count) if dtype.kind == "c" else real
 
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
     """NumPy's dtype for one of torch; breaks the graph where it has none."""
     try:
-        return torch.empty((), dtype=dtype, device="cpu").numpy().dtype
+        found: np.dtype[Any] = torch.empty((), dtype=dtype, device="cpu").numpy().dtype
+        return found
     except TypeError:
         unsupported("data-dependent-method", value=f"a tensor of {dtype}, which NumPy does not have,", name="numpy")
 

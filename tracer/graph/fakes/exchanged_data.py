@@ -12,18 +12,18 @@ from tracer import _C
 
 class _Exchanged(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def forward(ctx: Any, tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
         return data.detach()
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
         return gradient, None
 
 
 def exchanged(tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
     """In the memory of `data`, with the history of `tensor`: gradients go to what it was."""
     with torch.enable_grad():
-        return _Exchanged.apply(tensor, data)  # type: ignore[no-any-return]
+        return _Exchanged.apply(tensor, data)
 
 
 def data_for(tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

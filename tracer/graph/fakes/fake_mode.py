@@ -32,11 +32,11 @@ _SYMBOLS_OF_KERNELS = (torch.SymFloat, torch.SymBool)
 class FakeMode(FakeTensorMode):
     cache_of_static_sizes: dict[tuple[Any, ...], CachedResult | None] = {}  # of all traces: no symbol takes part
 
-    def __init__(self, shape_env: TorchShapeEnv) -> None:
-        super().__init__(shape_env=shape_env, allow_non_fake_inputs=False)  # type: ignore[arg-type]
+    def __init__(self, shape_env: TorchShapeEnv, asks_layout: bool = False) -> None:
+        super().__init__(shape_env=shape_env, allow_non_fake_inputs=False)
         self.torch_env = shape_env
-        self.asks_layout = False  # whether it is asked of sizes how a result lies in memory, which few programs look at
-        self.layout_guessed = False  # for want of asking: the strides of dims of size 0 or 1 may be others
+        self.asks_layout = asks_layout  # whether it is asked of sizes how a result lies in memory, which few programs look at
+        self.layout_guessed = False
         self.drew_random_numbers = False
         self.written_storages: set[int] = set()  # `_cdata` of what operators wrote to
         self.writes: list[int] = []  # the same, each time
@@ -46,7 +46,7 @@ class FakeMode(FakeTensorMode):
         self.met_failing = False  # whether one of them may fail on data
         self.failing = 0  # how many operators so far may fail
         self.met_wrapper = False
-        self.dispatched: Callable[..., Any] | None = None  # traces the `__torch_dispatch__` that an operator on wrappers comes to
+        self.dispatched: Callable[..., Any] | None = None
 
     def dispatch(
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
@@ -66,6 +66,22 @@ class FakeMode(FakeTensorMode):
         if (self.written_storages or not self.met_failing) and (refusable or may_fail_on_data(func)):
             self.note_may_fail()
         return self._dispatch(func, types, args, kwargs)
+
+    def note_layout_guessed(self) -> None:
+        """How a result lies in memory was not asked for: the strides of dims of size 0 or 1 may be others."""
+        self.layout_guessed = True
+
+    def note_wrapper(self) -> None:
+        """A fake of a wrapper exists, whose operations come to the program's `__torch_dispatch__`."""
+        self.met_wrapper = True
+
+    def answer_wrappers_with(self, dispatched: Callable[..., Any] | None) -> None:
+        """`dispatched` traces the `__torch_dispatch__` that an operator on wrappers comes to."""
+        self.dispatched = dispatched
+
+    def watch_effects(self) -> None:
+        """From here on `repeatable` and `met_failing` tell of the operators that follow."""
+        self.repeatable, self.met_failing = True, False
 
     def note_may_fail(self) -> None:
         """What stands here in the graph may raise when it runs, after all that was written so far."""

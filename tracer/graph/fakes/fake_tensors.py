@@ -36,15 +36,21 @@ from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 class FakeWorld:
     """The symbols, the fake tensors and the operators of one trace."""
 
-    def __init__(self, env: ShapeEnv | None = None, **options: Any) -> None:
+    def __init__(self, env: ShapeEnv | None = None, *, asks_layout: bool = False, **options: Any) -> None:
+        """`options` are those of a new ShapeEnv."""
         self.env = ShapeEnv(**options) if env is None else env
         self.torch_env = TorchShapeEnv(self.env)
-        self.fake_mode = FakeMode(self.torch_env)
+        self.fake_mode = FakeMode(self.torch_env, asks_layout)
         self.operations = OperationCache(self.fake_mode)
         self._memory = RealMemory()
         self._around: tuple[Any, Any] | None = None  # what the thread includes and excludes around the operation that runs
         self._below: Any = None  # what operations exclude besides, where the dispatcher called the tracer
         self._rules: dict[Any, Callable[..., Any]] = {}  # what runs on fakes in place of a function
+
+    def close(self) -> None:
+        """The trace has ended: lets go of whoever knows the program's present line."""
+        self.env.where = _nowhere
+        self.fake_mode.answer_wrappers_with(None)
 
     # -- inputs --------------------------------------------------------------------------------------------------
 
@@ -260,7 +266,8 @@ def _excluding(keys: Any) -> contextlib.AbstractContextManager[Any]:
     if keys is None:
         return contextlib.nullcontext()
     include, exclude = dispatch_state()
-    return torch._C._ForceDispatchKeyGuard(include, exclude | keys)
+    found: contextlib.AbstractContextManager[Any] = torch._C._ForceDispatchKeyGuard(include, exclude | keys)
+    return found
 
 
 def dispatch_state() -> tuple[Any, Any]:
@@ -277,13 +284,14 @@ def mode_of(fake: Any) -> Iterator[None]:
 
 def mark_as_parameter(fake: torch.Tensor) -> None:
     """From now on it is an instance of torch.nn.Parameter."""
-    fake._is_param = True  # type: ignore[attr-defined]
+    fake._is_param = True
 
 
 def is_leaf(fake: torch.Tensor) -> bool | None:
     """None where autograd refuses to say: of a view made in no_grad whose base was written to since."""
     try:
-        return fake.is_leaf
+        found: bool | None = fake.is_leaf
+        return found
     except RuntimeError:
         return None
 
@@ -292,7 +300,8 @@ def storage_of(tensor: torch.Tensor) -> int:
     """What tells storages apart; transforms of torch.func wrap tensors that have one."""
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
-    return tensor.untyped_storage()._cdata
+    number: int = tensor.untyped_storage()._cdata
+    return number
 
 
 def is_symbolic(value: Any) -> bool:
@@ -334,3 +343,7 @@ def _collect(value: Any, into: list[Any]) -> None:
                 _collect(item, into)
     elif isinstance(value, dict):
         _collect(list(value.values()), into)
+
+
+def _nowhere() -> None:
+    return None

@@ -26,7 +26,7 @@ class WrapperFake(torch.Tensor):
     wrapper: type
     fake_mode: FakeMode
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = torch._C._disabled_torch_function_impl
 
     @classmethod
     def __torch_dispatch__(
@@ -38,7 +38,7 @@ class WrapperFake(torch.Tensor):
             unsupported("tensor-subclass", cls=met[0].wrapper.__qualname__, source=f"{func}, which the program does not call")
         return dispatched(func, tuple(args), dict(kwargs or {}), met)
 
-    def __repr__(self) -> str:  # type: ignore[override]
+    def __repr__(self) -> str:
         return f"WrapperFake({self.wrapper.__qualname__}, size={tuple(self.shape)})"
 
 
@@ -81,26 +81,26 @@ def wrappers_in(structure: Any) -> list[WrapperFake]:
 
 def wrapper_fake(mode: FakeMode, cls: type, sizes: Sequence[Any], **metadata: Any) -> WrapperFake:
     """`metadata` as `torch.Tensor._make_wrapper_subclass` takes them."""
-    made = torch.Tensor._make_wrapper_subclass(WrapperFake, sizes, **metadata)  # type: ignore[attr-defined]
+    made: WrapperFake = torch.Tensor._make_wrapper_subclass(WrapperFake, sizes, **metadata)
     made.wrapper, made.fake_mode = cls, mode
-    mode.met_wrapper = True
-    return made  # type: ignore[no-any-return]
+    mode.note_wrapper()
+    return made
 
 
 class _Derived(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, leaf: torch.Tensor, made: Any) -> torch.Tensor:  # type: ignore[override]
-        return made()  # type: ignore[no-any-return]
+    def forward(ctx: Any, leaf: torch.Tensor, made: Any) -> torch.Tensor:
+        return made()
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         unsupported("autograd-in-trace", name="a gradient of what was computed before")
 
 
 def with_history(make: Any) -> torch.Tensor:
     """A fake that requires a gradient and is no leaf, as one that was computed before the trace."""
     with torch.enable_grad():
-        return _Derived.apply(torch.empty(0, requires_grad=True), make)  # type: ignore[no-any-return]
+        return _Derived.apply(torch.empty(0, requires_grad=True), make)
 
 
 class _Asked(Exception):

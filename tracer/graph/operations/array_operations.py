@@ -89,7 +89,8 @@ def _as_wide(value: Any, other: Any) -> Any:
 
 
 def _function(path: str) -> Callable[..., Any]:
-    return operator.attrgetter(path)(torch_numpy())  # type: ignore[no-any-return]
+    found: Callable[..., Any] = operator.attrgetter(path)(torch_numpy())
+    return found
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -101,7 +102,8 @@ def _attribute(name: str) -> Callable[..., Any]:
 
 
 def _operator(name: str) -> Callable[..., Any]:
-    return getattr(operator, name)  # type: ignore[no-any-return]
+    found: Callable[..., Any] = getattr(operator, name)
+    return found
 
 
 _KINDS: dict[str, Callable[[str], Callable[..., Any]]] = {

@@ -44,11 +44,11 @@ class TracedFunction(torch.autograd.Function):
     """Runs the graphs as PyTorch runs the program's own function."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, forward: fx.GraphModule, backwards: tuple[Any, ...], layout: Layout, captured: tuple[Any, ...], *inputs: Any
     ) -> tuple[Any, ...]:
         results = forward(*inputs, *captured)
-        outputs = results[: layout.outputs]
+        outputs: tuple[Any, ...] = results[: layout.outputs]
         values = (*inputs, *captured, *results)
         ctx.save_for_backward(*(values[index] for index in layout.saved))
         read = {index for _, indices, _ in layout.backwards for index in indices}
@@ -100,7 +100,7 @@ class TransformedTracedFunction(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(plan: Plan, *values: Any) -> tuple[Any, ...]:  # type: ignore[override]
+    def forward(plan: Plan, *values: Any) -> tuple[Any, ...]:
         return tuple(plan.forward(*values))
 
     @staticmethod

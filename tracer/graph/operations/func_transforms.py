@@ -60,7 +60,7 @@ class Transformed(torch.nn.Module):
         self.graphs.extend([graph for graph, _ in graphs])
         self.gives = [gives for _, gives in graphs]
 
-    def apply(self, function: Function, leaves: list[Any]) -> Any:  # type: ignore[override]
+    def apply(self, function: Function, leaves: list[Any]) -> Any:
         args, kwargs = pytree.tree_unflatten(leaves, self.takes)
         return APPLY[self.transform](function, self.options, args, kwargs)
 
@@ -72,7 +72,8 @@ class Transformed(torch.nn.Module):
             tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
             return pytree.tree_unflatten(graph(*tensors, *read), gives)
 
-        return pytree.tree_leaves(self.apply(function, list(leaves)))
+        found: list[Any] = pytree.tree_leaves(self.apply(function, list(leaves)))
+        return found
 
 
 class Cotangents(torch.nn.Module):
@@ -84,15 +85,18 @@ class Cotangents(torch.nn.Module):
 
     def forward(self, function: Function, *leaves: Any) -> list[Any]:
         args, kwargs = pytree.tree_unflatten(list(leaves), self.takes)
-        return pytree.tree_leaves(function(*args, **kwargs))
+        found: list[Any] = pytree.tree_leaves(function(*args, **kwargs))
+        return found
 
 
 def call_transformed(transformed: Transformed, captured: tuple[tuple[Any, ...], ...], *leaves: Any) -> list[Any]:
-    return transformed(captured, *leaves)  # type: ignore[no-any-return]
+    found: list[Any] = transformed(captured, *leaves)
+    return found
 
 
 def call_vjp(how: Cotangents, function: Function, *leaves: Any) -> list[Any]:
-    return how(function, *leaves)  # type: ignore[no-any-return]
+    found: list[Any] = how(function, *leaves)
+    return found
 
 
 # Around what the program's function does where torch, which computes on fakes, calls it: each operation enters the fake mode.

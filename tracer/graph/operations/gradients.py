@@ -42,11 +42,11 @@ def kept_gradient(before: torch.Tensor | None, gradient: torch.Tensor, different
 def keeps_layout(leaf: torch.Tensor) -> bool:
     """Whether `empty_like` lays out a gradient as autograd would."""
     if leaf.is_contiguous() or leaf.dim() < 2:
-        return leaf.is_contiguous()
+        return bool(leaf.is_contiguous())
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
     if leaf.dim() in formats and leaf.is_contiguous(memory_format=formats[leaf.dim()]):
         return True
-    return leaf.dim() == 2 and leaf.t().is_contiguous()
+    return bool(leaf.dim() == 2 and leaf.t().is_contiguous())
 
 
 def keep_for_gradients(graph: fx.Graph) -> None:

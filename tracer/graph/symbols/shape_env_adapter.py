@@ -78,7 +78,8 @@ class TorchShapeEnv:
     def node(self, value: Any) -> SymNode:
         if value.handle is None:
             value.handle = SymNode(self, value)
-        return value.handle
+        found: SymNode = value.handle
+        return found
 
     def wrap(self, value: IntExpr | BoolExpr | FloatExpr | int) -> Any:
         """The torch.SymInt, SymBool or SymFloat of an expression; a plain number for a constant."""
@@ -202,7 +203,7 @@ class TorchShapeEnv:
         return hint
 
     def optimization_hint(self, expr: Any, fallback: int | None = None) -> int:
-        hint = self.env.hint_of(self.algebra.from_sympy(expr))
+        hint: int = self.env.hint_of(self.algebra.from_sympy(expr))
         if hint is not None:
             return hint
         return NO_HINT_FALLBACK if fallback is None else fallback
@@ -243,7 +244,7 @@ class TorchShapeEnv:
         return found
 
     def is_unbacked_symint(self, symbol: Any) -> bool:
-        return symbol.name.startswith("u")
+        return bool(symbol.name.startswith("u"))
 
     # -- ranges and equalities that PyTorch states ---------------------------------------------------------------
 

@@ -48,7 +48,7 @@ class SymNode:
 
     def node(self, value: Any) -> SymNode:
         """The node of an expression."""
-        handle = value.handle
+        handle: SymNode | None = value.handle
         if handle is None:
             handle = value.handle = SymNode(self.shape_env, value)
         return handle
@@ -117,7 +117,8 @@ class SymNode:
 
     def maybe_as_int(self) -> int | None:
         if self._known_int is None and self._replaced and self.pytype is int:
-            return self.reduced().const
+            number: int | None = self.reduced().const
+            return number
         return self._known_int
 
     def maybe_as_bool(self) -> bool | None:
@@ -183,7 +184,7 @@ class SymNode:
         return self.shape_env.env.assume(self.value, f"{file}:{line}")
 
     def expect_size(self, file: str, line: int) -> bool:
-        return self.ge(self.wrap_int(0)).expect_true(file, line)
+        return bool(self.ge(self.wrap_int(0)).expect_true(file, line))
 
     def evaluate(self, size_oblivious: bool = False) -> Any:
         return self.shape_env.evaluate_sym_node(self, size_oblivious)
@@ -207,8 +208,10 @@ class SymNode:
 
     def as_int(self) -> IntExpr:
         if self.pytype is bool:
-            return self.algebra.where(self.value, self.algebra.one, self.algebra.zero)
-        return self.value
+            given: IntExpr = self.algebra.where(self.value, self.algebra.one, self.algebra.zero)
+            return given
+        found: IntExpr = self.value
+        return found
 
     def _float(self, op: str, *others: SymNode) -> SymNode:
         return self.node(self.algebra.float_operation(op, self.as_float(), *(o.as_float() for o in others)))
@@ -452,10 +455,11 @@ def _math_method(name: str, torch_function: Callable[..., Any]) -> Callable[...,
         return self._float(name)
 
     compute.__name__ = compute.__qualname__ = f"sym_{name}"
-    return recorded(torch_function)(compute)
+    found: Callable[..., SymNode] = recorded(torch_function)(compute)
+    return found
 
 
 # In the class body a method named `str` would hide the builtin from annotations.
-SymNode.str = SymNode.__str__  # type: ignore[attr-defined]
+SymNode.str = SymNode.__str__  # type: ignore[attr-defined]  # set behind the class
 for _name in ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2"):
     setattr(SymNode, f"sym_{_name}", _math_method(_name, getattr(torch, f"_sym_{_name}")))

@@ -39,7 +39,7 @@ def _nodes(a: Any, b: Any) -> tuple[SymNode, SymNode] | None:
     """Both numbers as float nodes; None if one is no number."""
     if not isinstance(a, _NUMBERS) or not isinstance(b, _NUMBERS):
         return None
-    own: SymNode = a.node if isinstance(a, SYM_TYPES) else b.node  # type: ignore[union-attr]
+    own: SymNode = a.node if isinstance(a, SYM_TYPES) else b.node  # type: ignore[union-attr]  # one of the two is symbolic
     return own.node_of(a).sym_float(), own.node_of(b).sym_float()
 
 

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
+from tracer.interpreter.calls import call_directly
 from tracer.interpreter.handlers import handles
 from tracer.protocol.lookups import defines
 from tracer.protocol.variable import NullVariable, VariableTracker
+from tracer.variables.containers.dicts import pairs_of
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
@@ -17,31 +19,28 @@ if TYPE_CHECKING:
 @handles("KW_NAMES")
 def kw_names(tx: Frame, inst: Instruction) -> None:
     """names of the keyword arguments of the call that follows"""
-    assert inst.arg is not None
-    tx.keyword_names = tx.code.co_consts[inst.arg]
+    tx.keyword_names = tx.code.co_consts[inst.oparg]
 
 
 @handles("CALL", until=(3, 13))
 def call(tx: Frame, inst: Instruction) -> None:
     """NULL, callable, args... -> result   or   method, self, args... -> result"""
-    assert inst.arg is not None
     names, tx.keyword_names = tx.keyword_names, ()
-    values = tx.pop_many(inst.arg)
+    values = tx.pop_many(inst.oparg)
     second, first = tx.pop(), tx.pop()
     callee = second
     if not isinstance(first, NullVariable):
         callee, values = first, [second, *values]
     positional = len(values) - len(names)
-    tx.push(tx.call(callee, values[:positional], dict(zip(names, values[positional:]))))
+    tx.push(call_directly(tx, callee, values[:positional], dict(zip(names, values[positional:]))))
 
 
 @handles("CALL_FUNCTION_EX")
 def call_function_ex(tx: Frame, inst: Instruction) -> None:
     """NULL, callable, args (, kwargs) -> result"""
-    assert inst.arg is not None
     kwargs: dict[str, VariableTracker] = {}
-    if inst.arg & 1:
-        for key, value in tx.pairs_of(tx.pop()):
+    if inst.oparg & 1:
+        for key, value in pairs_of(tx, tx.pop()):
             if not key.is_constant() or type(key.constant()) is not str:
                 unsupported("call-arguments", error="keywords must be strings")
             kwargs[key.constant()] = value
@@ -51,7 +50,7 @@ def call_function_ex(tx: Frame, inst: Instruction) -> None:
     args = arguments.collect(tx)
     callee = tx.pop()
     tx.pop()  # NULL
-    tx.push(tx.call(callee, args, kwargs))
+    tx.push(call_directly(tx, callee, args, kwargs))
 
 
 @handles("LOAD_ASSERTION_ERROR")

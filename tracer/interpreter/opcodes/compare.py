@@ -30,5 +30,5 @@ def is_op(tx: Frame, inst: Instruction) -> None:
 def contains_op(tx: Frame, inst: Instruction) -> None:
     """item, container -> item (not) in container"""
     container, item = tx.pop(), tx.pop()
-    found = tx.contains(container, item)
+    found = container.contains(tx, item)
     tx.push(boolean(not found.truth(tx)) if inst.arg else found)

@@ -9,7 +9,7 @@ from tracer.graph_breaks import unsupported
 from tracer.interpreter.handlers import handles
 from tracer.library.class_checks import find_attr
 from tracer.protocol.lookups import defines
-from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.variables.builders.literals import from_python
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.dicts import DictVariable, mapping_pairs
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 @handles("BUILD_TUPLE")
 def build_tuple(tx: Frame, inst: Instruction) -> None:
     """items... -> tuple"""
-    tx.push(TupleVariable(tx.pop_many(inst.arg)))  # type: ignore[arg-type]
+    tx.push(TupleVariable(tx.pop_many(inst.oparg)))
 
 
 @handles("BUILD_LIST")
 def build_list(tx: Frame, inst: Instruction) -> None:
     """items... -> list"""
-    tx.push(ListVariable(tx.pop_many(inst.arg)))  # type: ignore[arg-type]
+    tx.push(ListVariable(tx.pop_many(inst.oparg)))
 
 
 @handles("BUILD_SET")
 def build_set(tx: Frame, inst: Instruction) -> None:
     """items... -> set"""
-    items = tx.pop_many(inst.arg)  # type: ignore[arg-type]
+    items = tx.pop_many(inst.oparg)
     result = SetVariable({})
     for item in items:
         result.add(tx, item)
@@ -49,7 +49,7 @@ def build_set(tx: Frame, inst: Instruction) -> None:
 @handles("BUILD_MAP")
 def build_map(tx: Frame, inst: Instruction) -> None:
     """key, value, ... -> dict"""
-    flat = tx.pop_many(2 * inst.arg)  # type: ignore[operator]
+    flat = tx.pop_many(2 * inst.oparg)
     result = DictVariable({})
     result.update(tx, zip(flat[::2], flat[1::2]))
     tx.push(result)
@@ -59,7 +59,7 @@ def build_map(tx: Frame, inst: Instruction) -> None:
 def build_const_key_map(tx: Frame, inst: Instruction) -> None:
     """values..., keys -> dict"""
     keys = tx.pop().constant()
-    values = tx.pop_many(inst.arg)  # type: ignore[arg-type]
+    values = tx.pop_many(inst.oparg)
     result = DictVariable({})
     result.update(tx, zip(map(from_python, keys), values))
     tx.push(result)
@@ -83,7 +83,7 @@ def list_to_tuple(tx: Frame, inst: Instruction) -> None:
 def list_append(tx: Frame, inst: Instruction) -> None:
     """list..., item -> list..."""
     item = tx.pop()
-    tx.stack[-inst.arg].call_method(tx, "append", [item], {})  # type: ignore[operator]
+    tx.stack[-inst.oparg].call_method(tx, "append", [item], {})
 
 
 @handles("LIST_EXTEND")
@@ -92,28 +92,28 @@ def list_extend(tx: Frame, inst: Instruction) -> None:
     items = tx.pop()
     if not any(defines(items.python_type(), name) for name in ("__iter__", "__getitem__")):
         tx.raise_error(TypeError, f"Value after * must be an iterable, not {items.python_type().__name__}")
-    tx.stack[-inst.arg].call_method(tx, "extend", [items], {})  # type: ignore[operator]
+    tx.stack[-inst.oparg].call_method(tx, "extend", [items], {})
 
 
 @handles("SET_ADD")
 def set_add(tx: Frame, inst: Instruction) -> None:
     """set..., item -> set..."""
     item = tx.pop()
-    tx.stack[-inst.arg].call_method(tx, "add", [item], {})  # type: ignore[operator]
+    tx.stack[-inst.oparg].call_method(tx, "add", [item], {})
 
 
 @handles("SET_UPDATE")
 def set_update(tx: Frame, inst: Instruction) -> None:
     """set..., iterable -> set..."""
     items = tx.pop()
-    tx.stack[-inst.arg].call_method(tx, "update", [items], {})  # type: ignore[operator]
+    tx.stack[-inst.oparg].call_method(tx, "update", [items], {})
 
 
 @handles("MAP_ADD")
 def map_add(tx: Frame, inst: Instruction) -> None:
     """dict..., key, value -> dict..."""
     value, key = tx.pop(), tx.pop()
-    tx.stack[-inst.arg].set_item(tx, key, value)  # type: ignore[operator]
+    tx.stack[-inst.oparg].set_item(tx, key, value)
 
 
 @handles("DICT_UPDATE")
@@ -125,7 +125,7 @@ def dict_update(tx: Frame, inst: Instruction) -> None:
         if find_attr(tx, mapping, "keys") is not None:
             unsupported("unsupported-iteration", value=mapping.describe())
         tx.raise_error(TypeError, f"{mapping.python_type().__name__!r} object is not a mapping")
-    target = tx.stack[-inst.arg]  # type: ignore[operator]
+    target = tx.stack[-inst.oparg]
     for key, value in pairs:
         target.set_item(tx, key, value)
 
@@ -136,7 +136,7 @@ def dict_merge(tx: Frame, inst: Instruction) -> None:
     pairs = mapping_pairs(tx, tx.pop())
     if pairs is None:
         unsupported("call-arguments", error="argument after ** must be a mapping")
-    target = tx.stack[-inst.arg]  # type: ignore[operator]
+    target = tx.stack[-inst.oparg]
     for key, value in pairs:
         if target.contains(tx, key).truth(tx):
             unsupported("call-arguments", error=f"got multiple values for keyword argument {key.constant()!r}")
@@ -205,7 +205,7 @@ def unpacked(tx: Frame, value: VariableTracker, most: int | None = None) -> list
         iterator = value.iterate(tx)
     except ObservedException as raised:
         cls = value.python_type()
-        if tx.is_exception(raised.value, TypeError) and not (defines(cls, "__iter__") or defines(cls, "__getitem__")):
+        if is_exception(raised.value, TypeError) and not (defines(cls, "__iter__") or defines(cls, "__getitem__")):
             tx.raise_error(TypeError, f"cannot unpack non-iterable {cls.__name__} object")
         raise
     items: list[VariableTracker] = []

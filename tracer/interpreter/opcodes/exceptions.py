@@ -3,13 +3,13 @@ before, as in CPython."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.handlers import handles
 from tracer.interpreter.opcodes.stack import drop_argument
-from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.exceptions.exception_groups import match_star, raised_behind_star
@@ -52,7 +52,7 @@ def push_exc_info(tx: Frame, inst: Instruction) -> None:
     handled = tx.trace.handled
     tx.push(HandledBefore(None if handled is tx.handled_outside else handled, value))
     tx.push(value)
-    tx.trace.handled = value
+    tx.trace.handle(value)
 
 
 @handles("POP_EXCEPT")
@@ -63,18 +63,20 @@ def pop_except(tx: Frame, inst: Instruction) -> None:
     outside = tx.handled_outside if before.value is None else before.value
     assert outside is not None
     drop_argument(tx, tx.trace.handled, "the exception that was handled")
-    tx.trace.handled = outside
+    tx.trace.handle(outside)
 
 
 @handles("CHECK_EXC_MATCH")
 def check_exc_match(tx: Frame, inst: Instruction) -> None:
     """exception, class -> exception, matches"""
     pattern = tx.pop()
-    classes: list[Any] = pattern.items(tx) if isinstance(pattern, TupleVariable) else [pattern]
+    classes = pattern.items(tx) if isinstance(pattern, TupleVariable) else [pattern]
+    caught: list[type[BaseException]] = []
     for cls in classes:
         if not isinstance(cls, ClassVariable) or not issubclass(cls.value, BaseException):
             unsupported("exception-in-trace", error="an except clause with something else than a class")
-    tx.push(boolean(tx.is_exception(tx.stack[-1], tuple(cls.value for cls in classes))))
+        caught.append(cls.value)
+    tx.push(boolean(is_exception(tx.stack[-1], tuple(caught))))
 
 
 @handles("RERAISE")
@@ -101,7 +103,7 @@ def _handle_instead(tx: Frame, match: VariableTracker) -> None:
     before = tx.stack[index]
     assert isinstance(before, HandledBefore)
     tx.stack[index] = HandledBefore(before.value, match)
-    tx.trace.handled = match
+    tx.trace.handle(match)
 
 
 @handles("PREP_RERAISE_STAR")

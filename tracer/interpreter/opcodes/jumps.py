@@ -33,7 +33,7 @@ def jump_backward(tx: Frame, inst: Instruction) -> None:
 
 def _once_more(tx: Frame) -> None:
     """A loop goes round again: a trace has an end all the same."""
-    tx.trace.output.check_time()
+    tx.trace.check_time()
     if tx.trace.steps > config.max_trace_instructions:
         unsupported("trace-too-long", value=config.max_trace_instructions)
 
@@ -81,7 +81,7 @@ def _holds(tx: Frame, value: VariableTracker) -> bool:
 def _is_tested_in_graph(value: VariableTracker) -> bool:
     if not isinstance(value, TensorVariable) or value.known is not None:
         return False
-    return value.fake.device.type == "cpu" and value.fake.numel() == 1
+    return bool(value.fake.device.type == "cpu" and value.fake.numel() == 1)
 
 
 def _test(tx: Frame, value: VariableTracker, message: str) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tracer.bytecode import Instruction
 from tracer.interpreter.handlers import handles
 from tracer.sources import BuiltinSource
 from tracer.variables.functions.callables import CallableVariable
-from tracer.variables.functions.python_functions import NestedFunctionVariable
+from tracer.variables.functions.python_functions import CellVariable, NestedFunctionVariable
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame
@@ -20,10 +20,9 @@ _DEFAULTS, _KWDEFAULTS, _ANNOTATIONS, _CLOSURE = 1, 2, 4, 8
 @handles("MAKE_FUNCTION", until=(3, 13))
 def make_function(tx: Frame, inst: Instruction) -> None:
     """(defaults,) (kwdefaults,) (annotations,) (closure,) code -> function"""
-    flags = inst.arg
-    assert flags is not None
+    flags = inst.oparg
     code = tx.pop().constant()
-    closure = tx.pop().unpack(tx) if flags & _CLOSURE else []
+    closure = cast(list[CellVariable], tx.pop().unpack(tx)) if flags & _CLOSURE else []
     annotations = tx.pop() if flags & _ANNOTATIONS else None
     kwdefaults = tx.pop() if flags & _KWDEFAULTS else None
     defaults = tx.pop() if flags & _DEFAULTS else None
@@ -36,7 +35,7 @@ def make_function(tx: Frame, inst: Instruction) -> None:
             defaults,
             kwdefaults,
             annotations,
-            closure,  # type: ignore[arg-type]
+            closure,
         )
     )
 

@@ -46,11 +46,11 @@ def get_len(tx: Frame, inst: Instruction) -> None:
     """obj -> obj, len(obj)"""
     subject = tx.stack[-1]
     least = _compared_with(tx) if isinstance(subject, DictVariable) else None
-    if least is None:
+    if least is None or not isinstance(subject, DictVariable):
         tx.push(subject.length(tx))
         return
     tx.pc += 2
-    tx.push(boolean(subject.reaches(least)))  # type: ignore[attr-defined]
+    tx.push(boolean(subject.reaches(least)))
 
 
 def _compared_with(tx: Frame) -> int | None:

@@ -11,7 +11,9 @@ from tracer.effects.log import DELETED
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.handlers import breaks, handles
 from tracer.interpreter.opcodes.stack import drop_contents, drop_local
-from tracer.protocol.variable import NULL, ObservedException, VariableTracker
+from tracer.interpreter.raising import raise_name_error
+from tracer.protocol.tracer import Tracer
+from tracer.protocol.variable import NULL, ObservedException, VariableTracker, is_exception
 from tracer.sources import (
     BuiltinSource,
     FunctionGlobalsSource,
@@ -79,10 +81,10 @@ def load_deref(tx: Frame, inst: Instruction) -> None:
     tx.push(value)
 
 
-def raise_unbound_cell(tx: Frame, name: str) -> NoReturn:
+def raise_unbound_cell(tx: Tracer, name: str) -> NoReturn:
     if name in tx.code.co_cellvars:
         tx.raise_error(UnboundLocalError, f"cannot access local variable {name!r} where it is not associated with a value")
-    tx.raise_name_error(name, f"cannot access free variable {name!r} where it is not associated with a value in enclosing scope")
+    raise_name_error(tx, name, f"cannot access free variable {name!r} where it is not associated with a value in enclosing scope")
 
 
 @handles("STORE_DEREF")
@@ -108,12 +110,12 @@ def delete_deref(tx: Frame, inst: Instruction) -> None:
 def load_global(tx: Frame, inst: Instruction) -> None:
     """-> (NULL,) global or builtin"""
     value = read_global(tx, inst.argval)
-    if inst.arg & 1:  # type: ignore[operator]
+    if inst.oparg & 1:
         tx.stack.append(NULL)
     tx.stack.append(value)
 
 
-def read_global(tx: Frame, name: str) -> VariableTracker:
+def read_global(tx: Tracer, name: str) -> VariableTracker:
     stored = tx.effects.global_value(tx.globals, name)
     if isinstance(stored, VariableTracker):
         return stored
@@ -125,7 +127,7 @@ def read_global(tx: Frame, name: str) -> VariableTracker:
     builtins = builtins_of(tx.globals)
     value = builtins.get(name, _MISSING)
     if value is _MISSING:
-        tx.raise_name_error(name, f"name {name!r} is not defined")
+        raise_name_error(tx, name, f"name {name!r} is not defined")
     return tx.wrap(value, BuiltinSource(name))
 
 
@@ -134,7 +136,7 @@ def builtins_of(globals_: dict[str, Any]) -> dict[str, Any]:
     return found if isinstance(found, dict) else vars(found)
 
 
-def global_source(tx: Frame, name: str) -> Source:
+def global_source(tx: Tracer, name: str) -> Source:
     """How a global of this frame's function is reached: of the root frame, of an importable module, or of the function."""
     match namespace_source(tx.globals, tx.frames()[0].globals):
         case GlobalsSource():
@@ -165,7 +167,7 @@ def delete_global(tx: Frame, inst: Instruction) -> None:
         else:
             tx.guard(guards.DictContains(guards.NotInGlobals(source).namespace(), name, True))
     if stored is DELETED or (stored is None and name not in tx.globals):
-        tx.raise_name_error(name, f"name {name!r} is not defined")
+        raise_name_error(tx, name, f"name {name!r} is not defined")
     tx.effects.store_global(tx.globals, name, DELETED)
 
 
@@ -187,7 +189,7 @@ def _find_name(tx: Frame, inst: Instruction) -> VariableTracker | None:
     try:
         return namespace.get_item(tx, key)
     except ObservedException as raised:
-        if tx.is_exception(raised.value, KeyError):
+        if is_exception(raised.value, KeyError):
             return None
         raise
 
@@ -221,8 +223,8 @@ def delete_name(tx: Frame, inst: Instruction) -> None:
     try:
         _namespace(tx, inst).del_item(tx, ConstantVariable(inst.argval))
     except ObservedException as raised:
-        if tx.is_exception(raised.value, KeyError):
-            tx.raise_name_error(inst.argval, f"name {inst.argval!r} is not defined")
+        if is_exception(raised.value, KeyError):
+            raise_name_error(tx, inst.argval, f"name {inst.argval!r} is not defined")
         raise
 
 

@@ -74,14 +74,13 @@ def push_null(tx: Frame, inst: Instruction) -> None:
 @handles("COPY")
 def copy(tx: Frame, inst: Instruction) -> None:
     """stack[-i] -> stack[-i], stack[-i]"""
-    tx.stack.append(tx.stack[-inst.arg])  # type: ignore[operator]
+    tx.stack.append(tx.stack[-inst.oparg])
 
 
 @handles("SWAP")
 def swap(tx: Frame, inst: Instruction) -> None:
     """exchanges stack[-1] and stack[-i]"""
-    stack, i = tx.stack, inst.arg
-    assert i is not None
+    stack, i = tx.stack, inst.oparg
     stack[-1], stack[-i] = stack[-i], stack[-1]
 
 

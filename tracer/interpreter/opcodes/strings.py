@@ -22,8 +22,7 @@ _CONVERSIONS: dict[int, Callable[[Any], str] | None] = {0: None, _STR: str, _REP
 @handles("FORMAT_VALUE", until=(3, 13))
 def format_value(tx: Frame, inst: Instruction) -> None:
     """value (, spec) -> str"""
-    flags = inst.arg
-    assert flags is not None
+    flags = inst.oparg
     spec = tx.pop().constant() if flags & _SPEC else ""
     tx.push(_formatted(tx, tx.pop(), _CONVERSIONS[flags & 3], spec))
 
@@ -38,7 +37,7 @@ def _formatted(tx: Frame, value: VariableTracker, conversion: Callable[[Any], st
 @handles("BUILD_STRING")
 def build_string(tx: Frame, inst: Instruction) -> None:
     """strings... -> str"""
-    parts = tx.pop_many(inst.arg)  # type: ignore[arg-type]
+    parts = tx.pop_many(inst.oparg)
     if any(isinstance(part, RuntimeTextVariable) for part in parts):
         tx.push(RuntimeTextVariable(tx, (each for part in parts for each in parts_of(part))))
     else:

@@ -9,7 +9,7 @@ from typing import Any
 from tracer.library.polyfills.replacing import replaces
 
 
-@replaces(collections._count_elements)  # type: ignore[arg-type,attr-defined]
+@replaces(collections._count_elements)  # type: ignore[attr-defined]  # private in collections
 def count_elements(mapping: Any, iterable: Iterable[Hashable], /) -> None:
     for element in iterable:
         mapping[element] = mapping.get(element, 0) + 1

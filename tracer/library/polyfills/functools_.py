@@ -11,7 +11,7 @@ from tracer.library.polyfills.replacing import replaces
 _MISSING = object()
 
 
-@replaces(functools.reduce)  # type: ignore[arg-type]
+@replaces(functools.reduce)
 def reduce(function: Callable[[Any, Any], Any], iterable: Iterable[Any], initial: Any = _MISSING, /) -> Any:
     iterator: Any = None
     try:
@@ -28,7 +28,7 @@ def reduce(function: Callable[[Any, Any], Any], iterable: Iterable[Any], initial
     return value
 
 
-@replaces(functools.cached_property.__get__)  # type: ignore[arg-type]
+@replaces(functools.cached_property.__get__)
 def get_cached_property(self: Any, instance: Any, owner: type | None = None) -> Any:
     """Without the lock, which guards against other threads while the value is worked out."""
     if instance is None:

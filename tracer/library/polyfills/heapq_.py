@@ -20,8 +20,9 @@ def _in_python(module: ModuleType, accelerator: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, module.__file__)
     assert spec is not None and spec.loader is not None
     made = importlib.util.module_from_spec(spec)
-    in_c: Any = sys.modules[accelerator]
-    sys.modules[accelerator] = None  # type: ignore[assignment]  # so that it cannot be imported
+    modules: dict[str, Any] = sys.modules
+    in_c = modules[accelerator]
+    modules[accelerator] = None  # so that it cannot be imported
     try:
         spec.loader.exec_module(made)
     finally:
@@ -49,21 +50,21 @@ def _moved(function: Any, *args: Any) -> Any:
         raise
 
 
-@replaces(heapq.heapify)  # type: ignore[arg-type]
+@replaces(heapq.heapify)
 def heapify(heap: Any, /) -> None:
     if not isinstance(heap, list):
         raise TypeError(f"heapify() argument must be list, not {type(heap).__name__}")
     _moved(_heapify, heap)
 
 
-@replaces(heapq.heappush)  # type: ignore[arg-type]
+@replaces(heapq.heappush)
 def heappush(heap: Any, item: Any, /) -> None:
     if not isinstance(heap, list):
         raise TypeError(f"heappush() argument 1 must be list, not {type(heap).__name__}")
     _moved(_heappush, heap, item)
 
 
-@replaces(heapq.heappop)  # type: ignore[arg-type]
+@replaces(heapq.heappop)
 def heappop(heap: Any, /) -> Any:
     if not isinstance(heap, list):
         raise TypeError(f"heappop() argument must be list, not {type(heap).__name__}")
@@ -72,7 +73,7 @@ def heappop(heap: Any, /) -> Any:
     return _moved(_heappop, heap)
 
 
-@replaces(heapq.heapreplace)  # type: ignore[arg-type]
+@replaces(heapq.heapreplace)
 def heapreplace(heap: Any, item: Any, /) -> Any:
     if not isinstance(heap, list):
         raise TypeError(f"heapreplace() argument 1 must be list, not {type(heap).__name__}")
@@ -81,18 +82,18 @@ def heapreplace(heap: Any, item: Any, /) -> Any:
     return _moved(_heapreplace, heap, item)
 
 
-@replaces(heapq.heappushpop)  # type: ignore[arg-type]
+@replaces(heapq.heappushpop)
 def heappushpop(heap: Any, item: Any, /) -> Any:
     if not isinstance(heap, list):
         raise TypeError(f"heappushpop() argument 1 must be list, not {type(heap).__name__}")
     return _moved(_heappushpop, heap, item)
 
 
-@replaces(heapq._heapify_max)  # type: ignore[arg-type,attr-defined]
+@replaces(heapq._heapify_max)
 def heapify_max(heap: list[Any], /) -> None:
     _moved(_heapify_max, heap)
 
 
-@replaces(heapq._heapreplace_max)  # type: ignore[arg-type,attr-defined]
+@replaces(heapq._heapreplace_max)  # type: ignore[attr-defined]  # private in heapq
 def heapreplace_max(heap: list[Any], item: Any, /) -> Any:
     return _moved(_heapreplace_max, heap, item)

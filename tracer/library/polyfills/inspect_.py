@@ -10,7 +10,7 @@ from typing import Any
 from tracer.library.polyfills.replacing import replaces
 
 
-@replaces(inspect.unwrap)  # type: ignore[arg-type]
+@replaces(inspect.unwrap)
 def unwrap(func: Any, *, stop: Callable[[Any], bool] | None = None) -> Any:
     """Loops are found at once, not by a memo of ids; how many wrappers there are at most is not asked."""
     met = [func]

@@ -5,21 +5,27 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.models import models
 from tracer.variables.functions.python_functions import as_written
 
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import Tracer
 
-def replaces(*functions: Any) -> Callable[[types.FunctionType], types.FunctionType]:
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def replaces(*functions: Any) -> Callable[[_F], _F]:
     """Registers a Python function that is traced through wherever one of `functions` is called."""
 
-    def register(polyfill: types.FunctionType) -> types.FunctionType:
+    def register(polyfill: _F) -> _F:
+        assert isinstance(polyfill, types.FunctionType)
         signature = inspect.signature(polyfill)
         variable = as_written(polyfill)
 
-        def model(tx: Any, *args: Any, **kwargs: Any) -> Any:
+        def model(tx: Tracer, *args: Any, **kwargs: Any) -> Any:
             try:
                 signature.bind(*args, **kwargs)
             except TypeError as error:

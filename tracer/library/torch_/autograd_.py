@@ -44,7 +44,7 @@ def _checkpoint(
     if reentrant and (kwargs or not any(map(_requires_grad, args))):
         _refuse_reentrant("with keywords, or of nothing that requires gradients,")
     if not torch.is_grad_enabled():
-        return function.call(tx, list(args), kwargs)  # type: ignore[no-any-return]
+        return function.call(tx, list(args), kwargs)
     with recording(tx, "torch.utils.checkpoint, which calls its function twice,", [function, *args]) as part:
         result = function.call(tx, list(args), kwargs)
     part.leave()

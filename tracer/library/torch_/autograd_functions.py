@@ -179,7 +179,7 @@ class _Call:
             made = tx.output.call_function(run_traced_function_ if written else run_traced_function, arguments, {})
         results = made.unpack(tx) if isinstance(made, TupleVariable) else [made]
         fakes = [result.fake for result in results if isinstance(result, TensorVariable)]
-        tx.output.function_views.note(fakes, self._fakes(), tx.break_step())  # type: ignore[attr-defined]
+        tx.output.function_views.note(fakes, self._fakes(), tx.break_step())
         if not isinstance(made, TupleVariable):
             return made
         return TupleVariable([value if node is None else new for value, node, new in zip(values, outputs, results)])

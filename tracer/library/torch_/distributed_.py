@@ -13,7 +13,7 @@ from tracer.protocol.variable import VariableTracker
 from tracer.variables.values.constant import NONE, ConstantVariable, boolean
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 Value = VariableTracker
 
@@ -25,14 +25,15 @@ class DefaultGroupVariable(VariableTracker):
         self.name = name
 
     def python_type(self) -> type:
-        return dist.ProcessGroup
+        found: type = dist.ProcessGroup
+        return found
 
     def get_attr(self, tx: Tracer, name: str) -> Value:
         if name == "group_name":
             return ConstantVariable(self.name)
         return super().get_attr(tx, name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(_default_group)
 
 
@@ -77,7 +78,7 @@ def _are_we_tracing(tx: Tracer) -> Value:
 
 
 if dist.is_available():
-    models.of_plain_tensors(type(dist.group).WORLD.fget)(_world)  # type: ignore[attr-defined]
+    models.of_plain_tensors(type(dist.group).WORLD.fget)(_world)
     models.of_plain_tensors(dist.distributed_c10d._get_group_size_by_name)(_size_of_group)
     for _question in (dist.get_rank, dist.get_world_size):
         models.of_plain_tensors(_question)(_asked(_question))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch.distributions.utils import _lazy_property_and_property
 
@@ -12,13 +12,13 @@ from tracer.protocol.variable import VariableTracker
 from tracer.variables.objects.objects import UserObjectVariable
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 
 class LazyPropertyVariable(UserObjectVariable):
     """Looked at for its class only."""
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         unsupported("cannot-reconstruct", value=self.describe())
 
 

@@ -98,7 +98,7 @@ def _use_deterministic_algorithms(tx: Tracer, mode: Value, *, warn_only: Value =
 def _default_device(tx: Tracer) -> Value:
     contexts = _device_contexts(tx)
     if not contexts:
-        return tx.literal(torch.get_default_device())  # type: ignore[no-any-return]
+        return tx.literal(torch.get_default_device())
     device = contexts[-1].get_attr(tx, "device")
     if device.constant().index is None and device.constant().type not in ("cpu", "meta"):
         unsupported("unsupported-builtin", function="torch.get_default_device where the index is that of the current device")

@@ -74,9 +74,10 @@ class HigherOrderCall:
     def tensors(self, value: Value) -> list[TensorVariable]:
         """The items of a sequence, all of them tensors."""
         items = value.unpack(self.tx)
-        if not all(isinstance(item, TensorVariable) for item in items):
+        tensors = [item for item in items if isinstance(item, TensorVariable)]
+        if len(tensors) != len(items):
             self.refuse("it is called with something else than tensors")
-        return items  # type: ignore[return-value]
+        return tensors
 
     def argument(self, like: torch.Tensor) -> TensorVariable:
         """A tensor that a function is called with while it is traced: it stands for many."""
@@ -203,7 +204,7 @@ def _kind(fake: torch.Tensor) -> tuple[Any, ...]:
 def _cond(tx: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Value) -> Value:
     if isinstance(pred, TensorVariable):
         return _both_branches(tx, pred, true_fn, false_fn, operands.unpack(tx))
-    if not _is_open(pred) or not tx.trace.keeps_branches:
+    if not _is_open(pred) or not tx.trace.options.keeps_branches:
         return (true_fn if pred.truth(tx) else false_fn).call(tx, operands.unpack(tx), {})
     try:
         return _both_branches(tx, pred, true_fn, false_fn, operands.unpack(tx))
@@ -264,7 +265,7 @@ def _carried(call: HigherOrderCall, value: Value) -> _Argument:
         return call.argument(value.fake)
     if value.python_type() is not int or not is_number(value):
         call.refuse("it is called with something else than tensors and ints")
-    if call.tx.output.loops_carry_only_tensors:
+    if call.tx.output.options.loops_carry_only_tensors:
         call.refuse("it is called with an int, which the backend cannot compile")
     return call.number()
 
@@ -327,7 +328,7 @@ def _stacked(call: HigherOrderCall, step: torch.Tensor, length: Any) -> torch.Te
     def stack(step: torch.Tensor) -> torch.Tensor:
         return step.new_empty((length, *step.shape))
 
-    return call.tx.output.run_fake(stack, (step,), {}, call.name)  # type: ignore[no-any-return]
+    return call.tx.output.run_fake(stack, (step,), {}, call.name)
 
 
 @models.of_plain_tensors(_OPERATORS.out_dtype)
@@ -339,7 +340,7 @@ def _out_dtype(tx: Tracer, operator: Value, dtype: Value, *args: Value) -> Value
 
 
 def _converted(operator: Any, dtype: torch.dtype, *args: Any) -> torch.Tensor:
-    return operator(*args).to(dtype)  # type: ignore[no-any-return]
+    return operator(*args).to(dtype)
 
 
 @models.of_plain_tensors(_OPERATORS.wrap)

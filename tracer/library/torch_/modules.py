@@ -40,13 +40,13 @@ def _buffer(tx: Tracer, data: Value = NONE, *, persistent: Value = TRUE) -> Valu
     made = tx.output.call_method("detach", (plain.node,), {})
     tx.effects.store_attribute(made, "persistent", persistent)
     tx.effects.store_attribute(made, "_is_buffer", TRUE)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def _plain_data(tx: Tracer, cls: type, data: Value) -> TensorVariable:
     """The tensor that a parameter or buffer is made of."""
     if data.is_none():
-        data = tx.call_library(CallableVariable(torch.empty), [ConstantVariable(0)], {})  # type: ignore[attr-defined]
+        data = tx.call_library(CallableVariable(torch.empty), [ConstantVariable(0)], {})
     special = no_leaf_can_be_made(tx) or tx.trace.overrides.active
     if special or not isinstance(data, TensorVariable) or data.cls not in (torch.Tensor, torch.nn.Parameter):
         unsupported("tensor-subclass", cls=cls.__qualname__, source="a constructor call")
@@ -76,15 +76,20 @@ def _infer_parameters(tx: Tracer, module: Value, *args: Value, **kwargs: Value) 
 
 def _get(tx: Tracer, module: Value, name: Value) -> Value:
     model: Any = models.get(getattr)
-    return model(tx, module, name, ConstantVariable(None))  # type: ignore[no-any-return]
+    result: Value = model(tx, module, name, ConstantVariable(None))
+    return result
+
+
+def _is_strided(fake: torch.Tensor) -> bool:
+    return fake.layout is torch.strided and fake.device.type in ("cpu", "cuda")
 
 
 @models.of_plain_tensors(torch._has_compatible_shallow_copy_type)
 def _has_compatible_shallow_copy_type(tx: Tracer, tensor: Value, other: Value) -> Value:
     """Whether `tensor.data = other` is possible."""
     for each in (tensor, other):
-        plain = isinstance(each, TensorVariable) and each.cls in (torch.Tensor, torch.nn.Parameter)
-        if not plain or each.fake.layout is not torch.strided or each.fake.device.type not in ("cpu", "cuda"):  # type: ignore[attr-defined]
+        plain = isinstance(each, TensorVariable) and each.cls in (torch.Tensor, torch.nn.Parameter) and _is_strided(each.fake)
+        if not plain:
             unsupported("call-arguments", error=f"_has_compatible_shallow_copy_type of {each.describe()}")
     return TRUE
 

@@ -58,7 +58,8 @@ def _sym_ite(tx: Tracer, cond: Value, then: Value, other: Value) -> Value:
 
 @models.of_plain_tensors(torch.sym_sum)
 def _sym_sum(tx: Tracer, values: Value) -> Value:
-    return functools.reduce(lambda total, item: tx.binary("+", total, item), values.unpack(tx), ConstantVariable(0))
+    zero: Value = ConstantVariable(0)
+    return functools.reduce(lambda total, item: tx.binary("+", total, item), values.unpack(tx), zero)
 
 
 # -- facts -----------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from tracer.protocol.lookups import lookup
 from tracer.protocol.models import instance_models, models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.classes.classes import ClassVariable
+from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable, NamedTupleVariable, SequenceVariable, SizeVariable, TupleVariable
 from tracer.variables.containers.sets import FrozenSetVariable
 from tracer.variables.functions.callables import CallableVariable
@@ -38,7 +39,7 @@ transparent(
     torch.overrides._pop_mode,
     torch.overrides._get_current_function_mode,
     torch.overrides._get_current_function_mode_stack,
-    torch.overrides._pop_mode_temporarily.__wrapped__,  # type: ignore[attr-defined]
+    torch.overrides._pop_mode_temporarily.__wrapped__,
 )
 
 
@@ -57,7 +58,7 @@ def _has_torch_function(tx: Tracer, *args: Value) -> Value:
 def _handle_torch_function(tx: Tracer, function: Value, relevant: Value, *args: Value, **kwargs: Value) -> Value:
     overriding = [value for value in relevant.unpack(tx) if tx.trace.overrides.is_listed(value)]
     ordered = in_order_of_precedence(overriding, [value.python_type() for value in overriding])
-    return tx.ask_overrides(function, ordered, [TupleVariable(args), tx.new_dict(kwargs)])  # type: ignore[no-any-return]
+    return tx.ask_overrides(function, ordered, [TupleVariable(args), tx.new_dict(kwargs)])
 
 
 @models(is_tensor_like)
@@ -74,15 +75,19 @@ def _nowrap_functions(tx: Tracer) -> Value:
 # -- torch.Tensor.__torch_function__ ---------------------------------------------------------------------------------------
 
 
-@models(torch.Tensor.__torch_function__.__func__)  # type: ignore[attr-defined]
+@models(torch.Tensor.__torch_function__.__func__)
 def _default(tx: Tracer, cls: Value, func: Value, types: Value, args: Value = _NO_ARGUMENTS, kwargs: Value = NONE) -> Value:
     """Runs the function on the tensors as plain ones, and gives results of the subclass."""
     if not isinstance(cls, ClassVariable):
         unsupported("call-arguments", error="__torch_function__ of no class")
     if not all(issubclass(cls.value, kind.identity()) for kind in types.unpack(tx)):
         return ConstantVariable(NotImplemented)
-    named = {} if kwargs is NONE or not kwargs.truth(tx) else {k.constant(): v for k, v in kwargs.pairs(tx)}  # type: ignore[attr-defined]
-    with tx.without_overrides():
+    named: dict[str, Value] = {}
+    if kwargs is not NONE and kwargs.truth(tx):
+        if not isinstance(kwargs, DictVariable):
+            unsupported("call-arguments", error="__torch_function__ with keywords that are no dict")
+        named = {key.constant(): value for key, value in kwargs.pairs(tx)}
+    with tx.trace.overrides.without_arguments():
         result: Value = func.call(tx, args.unpack(tx), named)
         if func.identity() in get_default_nowrap_functions():
             return result
@@ -120,16 +125,17 @@ def _descriptor_method(tx: Tracer, callee: CallableVariable, *args: Value) -> Va
 
 @models(torch._C.TensorBase.__new__)
 def _new(tx: Tracer, cls: Value, *args: Value) -> Value:
-    return tx.new_tensor(cls.identity(), list(args))  # type: ignore[no-any-return]
+    return tx.new_tensor(cls.identity(), list(args))
 
 
 @models(torch.Tensor._make_subclass)
 def _make_subclass(tx: Tracer, cls: Value, data: Value, require_grad: Value = FALSE) -> Value:
     if not isinstance(data, TensorVariable) or not isinstance(cls, ClassVariable) or require_grad.truth(tx):
         unsupported("tensor-subclass", cls=cls.describe(), source="_make_subclass")
-    with tx.without_overrides():
+    with tx.trace.overrides.without_arguments():
         detached = data.call_method(tx, "detach", [], {})
-    return as_subclass(tx, detached, cls.value)  # type: ignore[arg-type]
+    assert isinstance(detached, TensorVariable)
+    return as_subclass(tx, detached, cls.value)
 
 
 # -- switches ------------------------------------------------------------------------------------------------------------
@@ -159,7 +165,8 @@ def _is_all_disabled(tx: Tracer) -> Value:
 
 
 def _modes_at_entry() -> int:
-    return torch._C._len_torch_function_stack()  # only device contexts, where a frame is traced at all
+    number: int = torch._C._len_torch_function_stack()  # only device contexts, where a frame is traced at all
+    return number
 
 
 @models(torch._C._len_torch_function_stack)
@@ -191,7 +198,7 @@ def _pop(tx: Tracer) -> Value:
     modes = tx.trace.overrides.modes
     if not modes:  # one that the trace did not push
         unsupported("with-block", value="a mode that was entered before")
-    return modes.pop()  # type: ignore[no-any-return]
+    return modes.pop()
 
 
 @models(torch._C._get_function_stack_at)
@@ -200,20 +207,21 @@ def _stack_at(tx: Tracer, index: Value) -> Value:
     modes: list[Value] = tx.trace.overrides.modes
     if not 0 <= place < len(modes):
         unsupported("with-block", value="a mode that was entered before")
-    return modes[place]
+    result: Value = modes[place]
+    return result
 
 
 def _device_context(tx: Tracer, device: Value) -> Any:
     return tx.class_variable(DeviceContext).call(tx, [device], {})
 
 
-@models(torch.device.__enter__)  # type: ignore[attr-defined]
+@models(torch.device.__enter__)
 def _enter_device(tx: Tracer, device: Value) -> Value:
     _push(tx, _device_context(tx, device))
     return device
 
 
-@models(torch.device.__exit__)  # type: ignore[attr-defined]
+@models(torch.device.__exit__)
 def _exit_device(tx: Tracer, device: Value, *exception: Value) -> Value:
     _pop(tx)
     return NONE

@@ -25,7 +25,7 @@ from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.values.constant import NONE, ConstantVariable
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 Value = VariableTracker
 _NAME = "a hook on a tensor"
@@ -43,10 +43,10 @@ class OutsideHandleVariable(VariableTracker):
     def call_method(self, tx: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         self._refuse()
 
-    def get_attr(self, tx: Any, name: str) -> Value:
+    def get_attr(self, tx: Tracer, name: str) -> Value:
         self._refuse()
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         self._refuse()
 
     def _refuse(self) -> NoReturn:
@@ -70,14 +70,14 @@ class HookHandleVariable(OutsideHandleVariable):
         tx.output.create_node("call_function", remove_hook, (self.node,), {}, None)
         return NONE
 
-    def get_attr(self, tx: Any, name: str) -> Value:
+    def get_attr(self, tx: Tracer, name: str) -> Value:
         if name != "remove":
             self._refuse()
-        return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+        return tx.bound_builtin_method(self, name)
 
 
 @models.of_plain_tensors(add_hook)
-def _register_hook(tx: Any, tensor: Value, hook: Value, name: str) -> Value:
+def _register_hook(tx: Tracer, tensor: Value, hook: Value, name: str) -> Value:
     """`name`: of the method that registers it."""
     known = isinstance(tensor, TensorVariable) and tensor.cls in (torch.Tensor, torch.nn.Parameter)
     nested = tx.effects.observer is not None or torch._C._are_functorch_transforms_active() or tx.trace.overrides.active
@@ -99,7 +99,7 @@ def _register_hook(tx: Any, tensor: Value, hook: Value, name: str) -> Value:
     return HookHandleVariable(node, step)
 
 
-def _set_by_output_code(tx: Any, tensor: TensorVariable, hook: Value, function: Any) -> Value:
+def _set_by_output_code(tx: Tracer, tensor: TensorVariable, hook: Value, function: Any) -> Value:
     """Gradients come to a leaf after the graph, unless a backward pass is part of it, which has to be refused."""
     step = tx.break_step()
     tensor.hooked_at = step if tensor.hooked_at is None else tensor.hooked_at
@@ -107,7 +107,7 @@ def _set_by_output_code(tx: Any, tensor: TensorVariable, hook: Value, function: 
     return OutsideHandleVariable(step)
 
 
-def _traced(tx: Any, tensor: TensorVariable, hook: Value) -> Subgraph:
+def _traced(tx: Tracer, tensor: TensorVariable, hook: Value) -> Subgraph:
     output = tx.output
     example = output.run_fake(_gradient, (tensor.fake,), {}, _NAME)
     argument = output.create_node("call_function", argument_of_function, (), {}, example)
@@ -123,7 +123,7 @@ def _traced(tx: Any, tensor: TensorVariable, hook: Value) -> Subgraph:
     return subgraph
 
 
-def _refuse_what_may_change(tx: Any, hook: Value) -> None:
+def _refuse_what_may_change(tx: Tracer, hook: Value) -> None:
     """Besides the gradient, a hook may read torch and `math`, and tensors and constants in the cells of the function that
     registers it, which is looked at again at the end of the trace."""
     if not isinstance(hook, FunctionVariable):

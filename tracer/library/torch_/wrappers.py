@@ -15,7 +15,6 @@ from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.lists import SequenceVariable
-from tracer.variables.tensors.overrides import overrides_functions
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.tensors.wrappers import WrapperVariable, is_wrapper_class
 
@@ -26,7 +25,7 @@ Value = VariableTracker
 _OPTIONS = ("strides", "storage_offset", "memory_format", "dtype", "layout", "device", "pin_memory", "requires_grad")
 
 
-@models(torch.Tensor._make_wrapper_subclass)  # type: ignore[attr-defined]
+@models(torch.Tensor._make_wrapper_subclass)
 def _make_wrapper_subclass(tx: Tracer, cls: Value, size: Value, *args: Value, **kwargs: Value) -> Value:
     if not isinstance(cls, ClassVariable) or not is_wrapper_class(cls.value) or not tx.output.traces_wrapper:
         unsupported("tensor-subclass", cls=cls.describe(), source="_make_wrapper_subclass")
@@ -39,11 +38,11 @@ def _make_wrapper_subclass(tx: Tracer, cls: Value, size: Value, *args: Value, **
     sizes = _plain(tx, size)
     mode = tx.output.world.fake_mode
     fake = tx.output.run_fake(lambda: wrapper_fake(mode, cls.value, sizes, **options), (), {}, "_make_wrapper_subclass")
-    node = tx.output.create_node("call_function", torch.Tensor._make_wrapper_subclass, (), {}, fake, pure=True)  # type: ignore[attr-defined]
+    node = tx.output.create_node("call_function", torch.Tensor._make_wrapper_subclass, (), {}, fake, pure=True)
     made = WrapperVariable(node, fake, None, cls.value)
     tx.output.track(fake, made)
     tx.effects.mutate(made)
-    tx.trace.overrides.met_subclass |= overrides_functions(cls.value)
+    tx.trace.overrides.note_class(cls.value)
     return made
 
 

@@ -13,6 +13,7 @@ from tracer.sources.reading import tensor_of_array
 from tracer.variables.builders.builder import VariableBuilder, opaque, tracks, tracks_subclasses
 from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.tensors.arrays import NdarrayVariable, NumpyDtypeVariable
+from tracer.variables.tensors.tensor import TensorVariable
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
@@ -29,8 +30,9 @@ def _array(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> 
         return opaque(builder, value, source)
     builder.guard(guards.ArrayMatch(source, cls, value.dtype.str))
     tensor = tx.wrap(tensor_of_array(value), ArrayTensorSource(source))
-    del builder.trace.marks[tensor.source]  # type: ignore[arg-type]
-    variable = NdarrayVariable(tensor, cls, source)  # type: ignore[arg-type]
+    assert isinstance(tensor, TensorVariable) and tensor.source is not None
+    del builder.trace.marks[tensor.source]
+    variable = NdarrayVariable(tensor, cls, source)
     if not variable.is_scalar:
         return builder.remember(value, variable)
     builder.trace.input_tensors.pop()  # a number, whose identity nobody asks for

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -29,7 +29,7 @@ from tracer.variables.functions.python_functions import UserFunctionVariable, is
 from tracer.variables.objects.patterns import PATTERN_TYPES, PatternVariable
 from tracer.variables.objects.python_modules import PythonModuleVariable
 from tracer.variables.objects.untraceable import OpaqueVariable
-from tracer.variables.tensors.overrides import TensorSubclassVariable, is_traceable_subclass, overrides_functions
+from tracer.variables.tensors.overrides import TensorSubclassVariable, is_traceable_subclass
 from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.tensors.wrappers import WrapperVariable, is_wrapper
 from tracer.variables.values.constant import BY_IDENTITY, CONSTANT_TYPES, ConstantVariable
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
 
 Build = Callable[["VariableBuilder", "Tracer", Any, Source], VariableTracker]
+_V = TypeVar("_V", bound=VariableTracker)
 _EXACT: dict[type, Build] = {}
 _SUBCLASSES: dict[type, Build] = {}
 
@@ -102,7 +103,7 @@ class VariableBuilder:
         self._is_one_of_many(type(value))  # to be known before anything is looked up on it
         return _builder_of(type(value))(self, tx, value, source)
 
-    def remember(self, value: Any, variable: VariableTracker) -> Any:
+    def remember(self, value: Any, variable: _V) -> _V:
         self._by_identity[_identity(value, variable.source)] = (value, variable)
         self._remembered.add(variable)
         return variable
@@ -154,12 +155,12 @@ class VariableBuilder:
             alike.pop(id(cls), None)
             self.guard(guards.IdMatch(source, cls))
             rely_on_bases(cls)
-            return self.remember(cls, ClassVariable(cls, source))  # type: ignore[no-any-return]
+            return self.remember(cls, ClassVariable(cls, source))
         self.guard(guards.ClassShape(source, template))
         for other in met:
             if id(other.value) in alike and other.source is not None and other.value is not cls:
                 self.guard(guards.Distinct((other.source, source)))
-        return self.remember(cls, ClassVariable(cls, source))  # type: ignore[no-any-return]
+        return self.remember(cls, ClassVariable(cls, source))
 
     def _guard_same(self, variable: VariableTracker, value: Any, source: Source) -> None:
         lasting = isinstance(variable, (UserFunctionVariable, ClassVariable, CallableVariable, PythonModuleVariable))
@@ -246,14 +247,14 @@ def _tensor(builder: VariableBuilder, tx: Tracer, value: torch.Tensor, source: S
     cls = type(value)
     plain = cls in (torch.Tensor, torch.nn.Parameter)
     if not plain and is_wrapper(value):
-        builder.trace.overrides.met_subclass |= overrides_functions(cls)
+        builder.trace.overrides.note_class(cls)
         with torch._C.DisableTorchFunctionSubclass():
             return _plain_tensor(builder, value, source, WrapperVariable)
     if not (plain or is_traceable_subclass(cls)) or not _is_strided(value):
         return opaque(builder, value, source)
     if plain:
         return _plain_tensor(builder, value, source, TensorVariable)
-    builder.trace.overrides.met_subclass = True
+    builder.trace.overrides.note_subclass()
     with torch._C.DisableTorchFunctionSubclass():
         return _plain_tensor(builder, value, source, TensorSubclassVariable)
 

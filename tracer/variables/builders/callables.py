@@ -16,6 +16,7 @@ from tracer.sources import GenericAttrSource, MethodFuncSource, MethodSelfSource
 from tracer.sources.reading import is_a, type_mro
 from tracer.variables.builders.builder import VariableBuilder, opaque, tracks, tracks_subclasses
 from tracer.variables.classes.type_forms import FORM_BASES, FORM_TYPES, TypeFormVariable
+from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.functions.callables import (
     BoundMethodVariable,
     BuiltinMethodVariable,
@@ -66,7 +67,7 @@ def _method(builder: VariableBuilder, tx: Tracer, value: types.MethodType, sourc
     builder.guard(guards.TypeMatch(source, types.MethodType))
     function = tx.wrap(value.__func__, MethodFuncSource(source))
     bound = BoundMethodVariable(function, tx.wrap(value.__self__, MethodSelfSource(source)), source)
-    return builder.remember(value, bound)  # type: ignore[no-any-return]
+    return builder.remember(value, bound)
 
 
 @tracks(
@@ -118,7 +119,8 @@ def _partial(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -
     function = tx.wrap(value.func, GenericAttrSource(source, "func"))
     args = tx.wrap(value.args, GenericAttrSource(source, "args")).unpack(tx)
     keywords = tx.wrap(value.keywords, GenericAttrSource(source, "keywords"))
-    kwargs = {key.constant(): item for key, item in keywords.pairs(tx)}  # type: ignore[attr-defined]
+    assert isinstance(keywords, DictVariable)
+    kwargs = {key.constant(): item for key, item in keywords.pairs(tx)}
     return builder.remember(value, PartialVariable(function, args, kwargs, functools.partial, source, value))
 
 

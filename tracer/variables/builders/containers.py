@@ -101,7 +101,7 @@ def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> V
     return variable
 
 
-_CHANGED_BY_TRACING = (linecache.cache, weakref.finalize._registry)  # type: ignore[attr-defined]
+_CHANGED_BY_TRACING = (linecache.cache, weakref.finalize._registry)  # type: ignore[attr-defined]  # private in weakref
 
 
 def fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, value: Any, source: Source) -> None:

@@ -30,7 +30,7 @@ def _stream(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) ->
     except TypeError:
         return opaque(builder, value, source)
     builder.guard(guards.TypeMatch(source, type(value)))
-    return builder.remember(value, StreamVariable(value, source))  # type: ignore[no-any-return]
+    return builder.remember(value, StreamVariable(value, source))
 
 
 @tracks(*COMPOSED_ITERATORS)
@@ -55,4 +55,4 @@ def _composed_iterator(builder: VariableBuilder, tx: Tracer, value: Any, source:
     else:
         return opaque(builder, value, source)
     made.source = source
-    return builder.remember(value, made)  # type: ignore[no-any-return]
+    return builder.remember(value, made)

@@ -51,7 +51,7 @@ def _opaque(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) ->
 @tracks_subclasses(types.SimpleNamespace)
 def _namespace(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     builder.guard(guards.TypeMatch(source, type(value)))
-    return builder.remember(value, UserObjectVariable(type(value), value, source))  # type: ignore[no-any-return]
+    return builder.remember(value, UserObjectVariable(type(value), value, source))
 
 
 @tracks_subclasses(object)
@@ -69,7 +69,7 @@ def _object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) ->
     variable = builder.remember(value, UserObjectVariable(cls, value, source))
     if make is not None:
         variable.storage = make(builder, tx, value, source)
-    return variable  # type: ignore[no-any-return]
+    return variable
 
 
 def _is_named_by_text(value: Any) -> bool:
@@ -81,7 +81,7 @@ def _is_named_by_text(value: Any) -> bool:
 def _c_object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     if callable(value) and type(value) not in weakref.ProxyTypes:  # those ask what they stand for
         builder.guard(guards.IdMatch(source, value))
-        return builder.remember(value, CallableVariable(value, source))  # type: ignore[no-any-return]
+        return builder.remember(value, CallableVariable(value, source))
     return opaque(builder, value, source)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import functools
 import weakref
 from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from tracer.variables.values.constant import NONE
 
 if TYPE_CHECKING:
     from tracer.effects.log import Effects
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 
 class WeakReferenceVariable(VariableTracker):
@@ -42,9 +43,11 @@ class WeakReferenceVariable(VariableTracker):
     def is_one(self, tx: Tracer, other: WeakReferenceVariable) -> bool:
         """`self is other`, where at least one of the two is made."""
         if self.source is None and other.source is None:
-            return tx.is_same(self.target, other.target)  # type: ignore[no-any-return]
+            assert self.target is not None and other.target is not None
+            return tx.is_same(self.target, other.target)
         made = self if self.source is None else other
-        if made.target.source is not None:  # type: ignore[union-attr]  # the other may be what Python gives again
+        assert made.target is not None
+        if made.target.source is not None:  # the other may be what Python gives again
             unsupported("identity-of-a-value", left=self.describe(), right=other.describe())
         return False
 
@@ -68,9 +71,9 @@ class WeakReferenceVariable(VariableTracker):
             unsupported("unsupported-call", value="a weak reference to what the frame may have dropped")
         return self.target
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         assert self.target is not None
-        cg.call_object(weakref.ref, lambda: cg.load_weakly(self.target, self.made_at))
+        cg.call_object(weakref.ref, functools.partial(cg.load_weakly, self.target, self.made_at))
 
 
 def leads_to(effects: Effects, values: Iterable[Any], targets: Container[VariableTracker]) -> bool:
@@ -89,8 +92,8 @@ def leads_to(effects: Effects, values: Iterable[Any], targets: Container[Variabl
 def _is_held(tx: Tracer, target: VariableTracker) -> bool:
     """False for what the trace made, for an argument of the frame, and for what may have been held by what the trace has changed,
     where no variable and no operand of the open frames leads to it any more."""
-    is_input = target.source is not None and isinstance(target, TensorVariable)
-    obj = target.real(tx) if is_input else target.identity()  # type: ignore[attr-defined]
+    is_input = target.source is not None
+    obj = target.real(tx) if is_input and isinstance(target, TensorVariable) else target.identity()
     stored = [value for _, _, value in tx.effects.stored_globals()]
     changed = stored or any(each.source is not None for each in tx.effects.mutated)
     if target.source is not None and not changed and not any(argument is obj for argument in tx.trace.builder.arguments):
@@ -133,7 +136,7 @@ class ContextVarVariable(VariableTracker):
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name in ("get", "set", "reset"):
-            return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+            return tx.bound_builtin_method(self, name)
         return super().get_attr(tx, name)
 
     def call_method(
@@ -152,10 +155,10 @@ class ContextVarVariable(VariableTracker):
 @tracks(weakref.ReferenceType)
 def _weak_reference(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     builder.guard(guards.TypeMatch(source, weakref.ReferenceType))
-    return builder.remember(value, WeakReferenceVariable(value, source))  # type: ignore[no-any-return]
+    return builder.remember(value, WeakReferenceVariable(value, source))
 
 
 @tracks(contextvars.ContextVar)
 def _context_variable(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     builder.guard(guards.IdMatch(source, value))
-    return builder.remember(value, ContextVarVariable(value, source))  # type: ignore[no-any-return]
+    return builder.remember(value, ContextVarVariable(value, source))

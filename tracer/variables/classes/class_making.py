@@ -63,7 +63,8 @@ def become_abstract(cls: type, names: frozenset[str] | None) -> None:
     """_abc._abc_init, where it is known already which names are abstract."""
     _abc._abc_init(cls)
     if names is not None:
-        cls.__abstractmethods__ = names  # type: ignore[attr-defined]
+        made: Any = cls
+        made.__abstractmethods__ = names
 
 
 def done_to(cls: type, steps: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]) -> type:

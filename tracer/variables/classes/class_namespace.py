@@ -12,7 +12,7 @@ from tracer.protocol.variable import VariableTracker
 from tracer.variables.values.constant import NONE, boolean
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 
 class ClassNamespaceVariable(VariableTracker):
@@ -42,7 +42,7 @@ class ClassNamespaceVariable(VariableTracker):
             unsupported("unsupported-subscript", value=self.describe(), key=key.describe())
         cls = self.cls.value
         refuse_changed_class(tx, cls, name)
-        return tx.class_attr(cls, name, self.cls) if lookup(cls, name)[0] is cls else None  # type: ignore[no-any-return]
+        return tx.class_attr(cls, name, self.cls) if lookup(cls, name)[0] is cls else None
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
         return boolean(self.find(tx, item) is not None)
@@ -52,7 +52,7 @@ class ClassNamespaceVariable(VariableTracker):
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name in ("get", "__contains__", "__getitem__"):
-            return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+            return tx.bound_builtin_method(self, name)
         return super().get_attr(tx, name)
 
     def call_method(
@@ -66,6 +66,6 @@ class ClassNamespaceVariable(VariableTracker):
             return self.get_item(tx, *args)
         unsupported("unsupported-method", value=self.describe(), name=name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load(self.cls)
         cg.load_attr("__dict__")

@@ -20,19 +20,19 @@ from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.values.constant import ConstantVariable, is_constant_value
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.variables.classes.classes import ClassVariable
 
 
 _FORMS = (*FORM_TYPES, *FORM_BASES)
-_REPR_ONCE = dataclasses._recursive_repr(lambda self: "").__code__  # type: ignore[attr-defined]
+_REPR_ONCE = dataclasses._recursive_repr(lambda self: "").__code__  # type: ignore[attr-defined]  # private in dataclasses
 
 
 def part_of(tx: Tracer, cls: ClassVariable, name: str, value: Any) -> VariableTracker:
     """An attribute that the library gave a class."""
     known = tx.trace.stand_ins.get(id(value))
     if known is not None:
-        return known[1]  # type: ignore[no-any-return]
+        return known[1]
     if type(value) is tuple and value and all(is_constant_value(item) or isinstance(item, _FORMS) for item in value):
         return ClassTupleVariable(cls, name, [meaning(tx, item) for item in value])
     if name == "__doc__":  # is made from what the prototype does not have
@@ -42,7 +42,7 @@ def part_of(tx: Tracer, cls: ClassVariable, name: str, value: Any) -> VariableTr
     if type(value) is types.FunctionType:
         if "<locals>" not in value.__qualname__ and value.__closure__ is None and value.__defaults__ is None:
             return UserFunctionVariable(value, None)
-        return MadeFunctionVariable(cls, name, value.__wrapped__ if value.__code__ is _REPR_ONCE else value)  # type: ignore[attr-defined]
+        return MadeFunctionVariable(cls, name, vars(value)["__wrapped__"] if value.__code__ is _REPR_ONCE else value)
     if name == "__dataclass_fields__":
         return FieldsVariable(tx, cls, value)
     return ClassPartVariable(cls, name, type(value))
@@ -62,7 +62,7 @@ class ClassPartVariable(VariableTracker):
     def children(self) -> Iterable[VariableTracker]:
         return (self.of,)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(_read_part, lambda: cg.load(self.of), lambda: cg.load_const(self.name))
 
 
@@ -76,7 +76,7 @@ class ClassTupleVariable(TupleVariable):
     def children(self) -> Iterable[VariableTracker]:
         return (*super().children(), self.part)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         self.part.reconstruct(cg)
 
 
@@ -117,7 +117,7 @@ class MadeFunctionVariable(FunctionVariable):
             return ConstantVariable(getattr(self.value, name))
         return super().get_attr(tx, name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         self.part.reconstruct(cg)
 
 
@@ -125,11 +125,11 @@ def meaning(tx: Tracer, value: Any) -> VariableTracker:
     """The tracked form of a value that the library keeps of a prototype."""
     known = tx.trace.stand_ins.get(id(value))
     if known is not None:
-        return known[1]  # type: ignore[no-any-return]
+        return known[1]
     if is_constant_value(value):
         return ConstantVariable(value)
     if isinstance(value, type):
-        return tx.class_variable(value)  # type: ignore[no-any-return]
+        return tx.class_variable(value)
     if isinstance(value, _FORMS):
         return TypeFormVariable(value)
     name = _names_in_dataclasses().get(id(value))
@@ -157,10 +157,10 @@ class FieldsVariable(DictVariable):
     def _mutate(self, tx: Tracer, keys: bool) -> None:
         unsupported("unsupported-method", value="__dataclass_fields__", name="__setitem__")
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         self.part.reconstruct(cg)
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         """It is as the library filled it."""
 
 
@@ -182,10 +182,10 @@ class FieldVariable(UserObjectVariable):
     def default_set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         unsupported("unsupported-attribute-store", value=self.describe(), name=name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(_read_field, lambda: cg.load(self.of), lambda: cg.load_const(self.name))
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         """It is as the library filled it."""
 
 

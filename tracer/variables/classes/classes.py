@@ -11,7 +11,7 @@ import torch
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import C_METHOD_TYPES, MISSING, SLOT_TYPES, defines, is_data_descriptor, lookup, refuse_changed_class
-from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.sources.reading import is_a
 from tracer.variables.classes.class_namespace import ClassNamespaceVariable
 from tracer.variables.classes.enums import EnumMemberVariable, member_of_name
@@ -21,7 +21,7 @@ from tracer.variables.values.constant import ConstantVariable, boolean
 from tracer.variables.values.special_results import is_found, iterator_given, length_given, truth_given
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
 _DTYPE_OF_CLASS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
@@ -77,13 +77,13 @@ class ClassVariable(VariableTracker):
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if self._defines(tx, "__getattribute__"):
-            return self._call_special(tx, "__getattribute__", ConstantVariable(name))  # type: ignore[return-value]
+            return self._call_special(tx, "__getattribute__", ConstantVariable(name))  # type: ignore[return-value]  # it is defined
         if not self._defines(tx, "__getattr__"):
             return self.find_attr(tx, name)
         try:
             return self.find_attr(tx, name)
         except ObservedException as raised:
-            if not tx.is_exception(raised.value, AttributeError):
+            if not is_exception(raised.value, AttributeError):
                 raise
         found = self._call_special(tx, "__getattr__", ConstantVariable(name))
         assert found is not None
@@ -270,10 +270,12 @@ class ClassVariable(VariableTracker):
         if isinstance(self.value, enum.EnumMeta) and not isinstance(item, EnumMemberVariable):
             unsupported("unsupported-operator", left=item.describe(), op="in", right=self.describe())
         if isinstance(item, EnumMemberVariable) and lookup(type(self.value), "__contains__")[0] is enum.EnumMeta:
-            return boolean(enum.EnumMeta.__contains__(self.value, item.value))  # type: ignore[arg-type]
-        return tx.iterate_class(self).sequence.contains(tx, item)
+            return boolean(enum.EnumMeta.__contains__(self.value, item.value))
+        members = tx.iterate_class(self).sequence
+        assert members is not None
+        return members.contains(tx, item)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_object(self.value)
 
 
@@ -291,8 +293,9 @@ class SuperVariable(VariableTracker):
         return (self.owner,)
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        of_class = isinstance(self.owner, ClassVariable) and self.after in self.owner.value.__mro__
-        cls = self.owner.value if of_class else self.owner.python_type()  # type: ignore[attr-defined]
+        owner = self.owner
+        of_class = isinstance(owner, ClassVariable) and self.after in owner.value.__mro__
+        cls = owner.value if isinstance(owner, ClassVariable) and of_class else owner.python_type()
         refuse_changed_class(tx, cls, name)
         base, static = lookup(cls, name, self.after)
         if base is not None:
@@ -321,7 +324,7 @@ class SuperVariable(VariableTracker):
         cls = self.owner if of_class else tx.class_variable(self.owner.python_type(), self.owner)
         return found.call_method(tx, "__get__", [ConstantVariable(None) if of_class else self.owner, cls], {})
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(super, lambda: cg.load_class(self.after), lambda: cg.load(self.owner))
 
 

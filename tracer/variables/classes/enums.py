@@ -20,6 +20,7 @@ from tracer.variables.values.text import Rendered
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
+    from tracer.sources import Source
 
 _TEXTS = ("__str__", "__repr__", "__format__")
 
@@ -46,7 +47,7 @@ class EnumMemberVariable(ConstantVariable):
         """Of a member that is also a number or text: that."""
         for base in (int, float, str):
             if isinstance(self.value, base):
-                return base.__pos__(self.value) if base is not str else str.__str__(self.value)  # type: ignore[attr-defined]
+                return base.__pos__(self.value) if base is not str else str.__str__(self.value)
         return self.value
 
     def hash_key(self, tx: Tracer) -> Any:
@@ -67,13 +68,15 @@ class EnumMemberVariable(ConstantVariable):
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         name = tx.dunder(op, "r" if reflected else "")
         if is_written_by_user(lookup(type(self.value), name)[1]):
-            return self._special(tx, name, [other])  # type: ignore[no-any-return]
+            result: VariableTracker | None = self._special(tx, name, [other])
+            return result
         return super().binary(tx, op, other, reflected)
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         name = tx.dunder(op)
         if is_written_by_user(lookup(type(self.value), name)[1]):
-            return self._special(tx, name, [other])  # type: ignore[no-any-return]
+            result: VariableTracker | None = self._special(tx, name, [other])
+            return result
         if op == "!=" and is_written_by_user(lookup(type(self.value), "__eq__")[1]):
             equal = self._special(tx, "__eq__", [other])
             return None if equal is None else boolean(not equal.truth(tx))
@@ -98,7 +101,7 @@ class EnumMemberVariable(ConstantVariable):
         if made is not None:
             return iterator_given(tx, made)
         if isinstance(self.value, enum.Flag):
-            return SequenceIterator(tx.literal(tuple(self.value)))
+            return SequenceIterator(tx.tuple_of(map(tx.literal, self.value)))
         return super().iterate(tx)
 
     # -- text ----------------------------------------------------------------------------------------------------
@@ -111,7 +114,8 @@ class EnumMemberVariable(ConstantVariable):
         for name in ("__str__", "__repr__") if kind == "str" else ("__repr__",):
             static = lookup(type(self.value), name)[1]
             if is_written_by_user(static):
-                return self._special(tx, name, []).constant()  # type: ignore[no-any-return]
+                text: str = self._special(tx, name, []).constant()
+                return text
             if static is not enum.Enum.__str__:  # which goes by the names of class and member
                 break
         return str(self.value) if kind == "str" else repr(self.value)
@@ -119,7 +123,8 @@ class EnumMemberVariable(ConstantVariable):
     def format(self, tx: Tracer, spec: str) -> str:
         made = self._special(tx, "__format__", [ConstantVariable(spec)])
         if made is not None:
-            return made.constant()  # type: ignore[no-any-return]
+            text: str = made.constant()
+            return text
         if lookup(type(self.value), "__format__")[0] is enum.Enum:  # str.__format__(str(self), spec)
             return self.text(tx, "str").__format__(spec)
         return self.value.__format__(spec)
@@ -135,7 +140,7 @@ class EnumMemberVariable(ConstantVariable):
             if getattr(static.fget, "__module__", None) == enum.__name__:  # name, value
                 return self._part(tx, f"_{name}_") if name in ("name", "value") else fold(tx, getattr, value, name)
             if static.fget is not None:
-                return tx.class_attr(owner, name, None, part="fget").call(tx, [self], {})  # type: ignore[no-any-return]
+                return tx.class_attr(owner, name, None, part="fget").call(tx, [self], {})
         if name in vars(value):
             return self._part(tx, name)
         if is_a(static, types.FunctionType):
@@ -143,7 +148,7 @@ class EnumMemberVariable(ConstantVariable):
         if is_a(static, (staticmethod, classmethod)):
             function = tx.class_attr(owner, name, None, part="__func__")
             if is_a(static, staticmethod):
-                return function  # type: ignore[no-any-return]
+                return function
             return BoundMethodVariable(function, tx.class_variable(cls, self))
         if is_a(static, C_METHOD_TYPES):
             return BuiltinMethodVariable(self, name)
@@ -152,16 +157,16 @@ class EnumMemberVariable(ConstantVariable):
                 return self._special(tx, "__getattr__", [ConstantVariable(name)]) or super().get_attr(tx, name)
             tx.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
         if is_a(static, types.GetSetDescriptorType) and is_constant_value(getattr(value, name)):  # real, imag
-            return tx.literal(getattr(value, name))  # type: ignore[no-any-return]
+            return tx.literal(getattr(value, name))
         if defines(type(static), "__get__"):
             unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
-        return tx.class_attr(owner, name, None)  # type: ignore[no-any-return]
+        return tx.class_attr(owner, name, None)
 
     def _part(self, tx: Tracer, name: str) -> VariableTracker:
         """What stands in the member's own dict."""
         part = vars(self.value).get(name)
         if is_constant_value(part) and name in ("_name_", "_value_"):
-            return tx.literal(part)  # type: ignore[no-any-return]
+            return tx.literal(part)
         source = self.source or ObjectSource(self.value, f"{type(self.value).__qualname__}.{self.value._name_}")
         return tx.wrap(part, AttrSource(source, name))
 
@@ -171,7 +176,7 @@ class EnumMemberVariable(ConstantVariable):
         owner, static = lookup(type(self.value), "__call__")
         if not is_a(static, types.FunctionType):
             return self, args, kwargs
-        return tx.class_attr(owner, "__call__", None).resolve_call(tx, [self, *args], kwargs)  # type: ignore[no-any-return]
+        return tx.class_attr(owner, "__call__", None).resolve_call(tx, [self, *args], kwargs)
 
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         target, args, kwargs = self.resolve_call(tx, args, kwargs)
@@ -187,7 +192,7 @@ class EnumMemberVariable(ConstantVariable):
         return self.get_attr(tx, name).call(tx, args, kwargs)
 
 
-def constant_of(value: Any, source: Any = None) -> ConstantVariable:
+def constant_of(value: Any, source: Source | None = None) -> ConstantVariable:
     return (EnumMemberVariable if isinstance(value, enum.Enum) else ConstantVariable)(value, source)
 
 

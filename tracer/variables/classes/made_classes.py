@@ -30,7 +30,7 @@ from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.values.constant import NONE
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 
 class StaticMethodVariable(VariableTracker):
@@ -56,7 +56,7 @@ class StaticMethodVariable(VariableTracker):
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         return self.function.call(tx, args, kwargs)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(self.cls, lambda: cg.load(self.function))
 
 
@@ -101,8 +101,8 @@ class PropertyVariable(VariableTracker):
             return super().call_method(tx, name, args, kwargs)
         return PropertyVariable({**self.parts, part: args[0]})
 
-    def reconstruct(self, cg: Any) -> None:
-        cg.call_object(property, *[lambda part=part: cg.load(part) for part in self.parts.values()])  # type: ignore[misc]
+    def reconstruct(self, cg: ValueCodegen) -> None:
+        cg.call_object(property, *[lambda part=part: cg.load(part) for part in self.parts.values()])
 
 
 class Placeholder:
@@ -167,14 +167,14 @@ class MadeClassVariable(ClassVariable):
             if before.get(name, MISSING) is not value and id(value) not in tx.trace.stand_ins:
                 tx.trace.stand_ins[id(value)] = (value, part_of(tx, self, name, value))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if not self.steps:
             self._load_made(cg)
             return
         steps = tuple(self.steps)
         cg.call_object(done_to, lambda: self._load_made(cg), lambda: cg.load_object(steps))
 
-    def _load_made(self, cg: Any) -> None:
+    def _load_made(self, cg: ValueCodegen) -> None:
         cg.call_object(
             self.make,
             lambda: cg.load(self.metaclass),
@@ -183,13 +183,13 @@ class MadeClassVariable(ClassVariable):
             lambda: self._load_namespace(cg),
         )
 
-    def _load_namespace(self, cg: Any) -> None:
+    def _load_namespace(self, cg: ValueCodegen) -> None:
         for name, value in self.namespace.items():
             cg.load_const(name)
             cg.load(value)
         cg.asm.emit("BUILD_MAP", len(self.namespace))
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         for name, value in self.stored.items():
             loads = [functools.partial(cg.load, self), functools.partial(cg.load_const, name)]
             if value is not None:
@@ -215,7 +215,7 @@ _DESCRIPTOR_METHODS = ("__get__", "__set__", "__delete__", "__set_name__")
 def prototype(tx: Tracer, name: str, value: VariableTracker) -> Any:
     """What stands for an attribute `name` in the namespace of a prototype."""
     if isinstance(value, StaticMethodVariable):
-        return value.cls(prototype(tx, name, value.function))  # type: ignore[call-arg]
+        return value.cls(prototype(tx, name, value.function))
     if isinstance(value, PropertyVariable):
         return property(*(prototype(tx, name, part) for part in value.parts.values()))
     stand_in = _stand_in(tx, value)
@@ -242,10 +242,10 @@ def _stand_in(tx: Tracer, value: VariableTracker) -> Any:
         return {key.constant(): _stand_in(tx, item) for key, item in value.pairs(tx) if key.is_constant()}
     if isinstance(value, NestedFunctionVariable):
         cells = tuple([types.CellType() for _ in value.code.co_freevars])
-        function = types.FunctionType(value.code, value.globals, value.name, None, cells)
+        function: Any = types.FunctionType(value.code, value.globals, value.name, None, cells)
         abstract = tx.effects.attribute(value, "__isabstractmethod__")
         if abstract is not None:
-            function.__isabstractmethod__ = abstract.is_constant() and abstract.constant()  # type: ignore[attr-defined]
+            function.__isabstractmethod__ = abstract.is_constant() and abstract.constant()
         return function
     if isinstance(value, (UserFunctionVariable, CallableVariable)):
         return value.value
@@ -268,7 +268,7 @@ def _field(tx: Tracer, value: UserObjectVariable) -> Any:
     parts = {name: tx.effects.attribute(value, name) for name in taken}
     if not all(isinstance(part, VariableTracker) for part in parts.values()):
         return Placeholder()
-    made: Any = dataclasses.Field(metadata=None, **{name: _field_part(tx, part) for name, part in parts.items()})  # type: ignore[arg-type]
+    made: Any = dataclasses.Field(metadata=None, **{name: _field_part(tx, part) for name, part in parts.items()})  # type: ignore[arg-type]  # parts were looked at above
     made.metadata = _known(tx, tx.effects.attribute(value, "metadata"))
     return made
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import lookup
-from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.sources import GenericAttrSource
 from tracer.sources.reading import is_heap_type
 from tracer.variables.classes.classes import ClassVariable
@@ -20,10 +20,10 @@ from tracer.variables.functions.callables import CallableVariable
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
-_TYPING_BASE: type = typing._Final  # type: ignore[attr-defined]
+_TYPING_BASE: type = typing._Final
 FORM_TYPES: tuple[type, ...] = (types.GenericAlias, types.UnionType)
 FORM_BASES: tuple[type, ...] = tuple({_TYPING_BASE, typing.TypeVar, typing.ParamSpec} - {object})
 _ALIAS = type(typing.List[int])  # noqa: UP006  (typing's own kind of alias)
@@ -77,8 +77,8 @@ class TypeFormVariable(VariableTracker):
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         """list[int](...) makes a list"""
         origin = getattr(self.value, "__origin__", None)
-        if type(self.value) is types.GenericAlias and not is_heap_type(origin):  # type: ignore[arg-type]
-            return tx.class_variable(origin).call(tx, args, kwargs)  # type: ignore[arg-type]
+        if type(self.value) is types.GenericAlias and isinstance(origin, type) and not is_heap_type(origin):
+            return tx.class_variable(origin).call(tx, args, kwargs)
         if type(self.value) is _ALIAS and isinstance(origin, type) and is_heap_type(origin):
             return self._instance(tx, tx.class_variable(origin), args, kwargs)
         return super().call(tx, args, kwargs)
@@ -91,11 +91,11 @@ class TypeFormVariable(VariableTracker):
         try:
             made.set_attr(tx, "__orig_class__", self)
         except ObservedException as raised:
-            if not tx.is_exception(raised.value, AttributeError):
+            if not is_exception(raised.value, AttributeError):
                 raise
         return made
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_object(self.value)
 
 

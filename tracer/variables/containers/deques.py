@@ -20,7 +20,7 @@ from tracer.variables.values.constant import NONE, ONE, ConstantVariable
 from tracer.variables.values.text import form
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
 
@@ -154,20 +154,20 @@ class DequeVariable(SequenceVariable):
 
     # -- code ----------------------------------------------------------------------------------------------------
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         loads = [lambda: cg.build_sequence("BUILD_LIST", [] if cg.reaches_itself(self) else self._items)]
         if self.maxlen is not None:
             loads.append(lambda: cg.load_const(self.maxlen))
         cg.call_object(collections.deque, *loads)
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         if cg.reaches_itself(self):
             self.replay(cg)
 
     def replayed(self) -> Iterable[VariableTracker | Unwrapped]:
         return self._items
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: ValueCodegen) -> None:
         if self.version == 0:  # its iterators do not mind
             for index, item in enumerate(self._items):
                 if not isinstance(item, Unwrapped):
@@ -180,7 +180,7 @@ class DequeVariable(SequenceVariable):
         cg.call_object(collections.deque.extend, lambda: cg.load(self), lambda: cg.asm.load_fast(contents))
         cg.asm.emit("POP_TOP")
 
-    def _replace(self, cg: Any, index: int, item: VariableTracker) -> None:
+    def _replace(self, cg: ValueCodegen, index: int, item: VariableTracker) -> None:
         set_item = collections.deque.__setitem__
         cg.call_object(set_item, lambda: cg.load(self), lambda: cg.load_const(index), lambda: cg.load(item))
         cg.asm.emit("POP_TOP")
@@ -217,7 +217,7 @@ class DequeIterator(IteratorVariable):
     def children(self) -> Iterable[VariableTracker]:
         return (whole(self.owner),)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.version != self.owner.version:
             unsupported("cannot-reconstruct", value="an iterator over a deque that changed since")
         loads = [lambda: cg.load(whole(self.owner))]

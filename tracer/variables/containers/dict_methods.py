@@ -54,7 +54,8 @@ def _pop(tx: Tracer, self: DictVariable, key: VariableTracker, /, *more: Variabl
         if default is None:
             self.missing(tx, key)
             raise AssertionError
-        return default
+        result: VariableTracker = default
+        return result
     self.del_item(tx, key)
     return found
 

@@ -29,8 +29,9 @@ from tracer.variables.values.constant import boolean
 from tracer.variables.values.text import form
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
+    from tracer.variables.containers.dicts import DictVariable
 
 KINDS = ("keys", "values", "items")
 _ORDERED = collections.OrderedDict[Any, Any]()
@@ -41,7 +42,7 @@ class DictViewVariable(BuiltinVariable):
 
     methods = Models("method of views")
 
-    def __init__(self, owner: Any, kind: str, source: Source | None = None) -> None:
+    def __init__(self, owner: DictVariable, kind: str, source: Source | None = None) -> None:
         self.owner = owner
         self.kind = kind
         self.source = source
@@ -125,10 +126,10 @@ class DictViewVariable(BuiltinVariable):
             unsupported("unsupported-attribute", value=self.describe(), name=name)
         return super().get_attr(tx, name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         self.rebuild(cg, lambda: cg.load(whole(self.owner)))
 
-    def rebuild(self, cg: Any, load: Any = None) -> None:
+    def rebuild(self, cg: ValueCodegen, load: Any = None) -> None:
         """-> the view of what `load` loads, or of nothing, by the method of the built-in class"""
         bases = (collections.OrderedDict, types.MappingProxyType, dict)
         base = next(base for base in bases if issubclass(self.owner.cls, base))
@@ -159,7 +160,7 @@ def computed(op: str, left: Operand, right: Operand) -> SetVariable:
 class DictIterator(IteratorVariable):
     """Iterates over keys, values or items; a change of size meanwhile raises as in CPython."""
 
-    def __init__(self, owner: Any, kind: str, backwards: bool = False) -> None:
+    def __init__(self, owner: DictVariable, kind: str, backwards: bool = False) -> None:
         self.view = DictViewVariable(owner, kind)
         self.backwards = backwards
         self.keys = list(owner.entries)[:: -1 if backwards else 1]
@@ -189,7 +190,7 @@ class DictIterator(IteratorVariable):
         return self.view.item(tx, self.keys[self.position - 1])
 
     def _is_unchanged(self) -> bool:
-        return self.view.owner.version == self.version  # type: ignore[no-any-return]
+        return bool(self.view.owner.version == self.version)
 
     def container(self) -> VariableTracker | None:
         return self.view.owner
@@ -197,7 +198,7 @@ class DictIterator(IteratorVariable):
     def children(self) -> Iterable[VariableTracker]:
         return (self.view,)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.exhausted:
             cg.call_object(_exhausted, lambda: self._fresh(cg))
             return
@@ -209,7 +210,7 @@ class DictIterator(IteratorVariable):
             fresh = lambda: self._fresh(cg, lambda: cg.load(whole(self.view.owner)))  # noqa: E731
             cg.call_object(skipped, fresh, lambda: cg.load_const(self.position))
 
-    def _fresh(self, cg: Any, load: Any = None) -> None:
+    def _fresh(self, cg: ValueCodegen, load: Any = None) -> None:
         cg.call_object(reversed if self.backwards else iter, lambda: self.view.rebuild(cg, load))
 
 

@@ -24,7 +24,7 @@ from tracer.variables.values.identities import refuse_unknown
 from tracer.variables.values.text import form, formatted
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
 Pair = tuple[VariableTracker, Any]
@@ -69,7 +69,7 @@ class DictVariable(BuiltinVariable):
         assert self.unread is not None
         unread, self.unread = self.unread, None
         if self.changed:
-            self.original = unread.keys()  # type: ignore[assignment]
+            self.original = unread.keys()
         return unread.whole()
 
     def python_type(self) -> type:
@@ -80,11 +80,12 @@ class DictVariable(BuiltinVariable):
 
     def value(self, tx: Tracer, key: Any) -> VariableTracker:
         entries: Any = self.entries if self.unread is None else self.unread.met
-        tracked, value = entries[key]
-        if type(value) is Unwrapped:
-            value = tx.wrap(value.value, value.source)
-            entries[key] = tracked, value
-        return value  # type: ignore[no-any-return]
+        tracked, item = entries[key]
+        if type(item) is Unwrapped:
+            item = tx.wrap(item.value, item.source)
+            entries[key] = tracked, item
+        value: VariableTracker = item
+        return value
 
     def keys(self) -> list[VariableTracker]:
         return [pair[0] for pair in self.entries.values()]
@@ -298,7 +299,7 @@ class DictVariable(BuiltinVariable):
 
     # -- code ----------------------------------------------------------------------------------------------------
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.cls is dict and not cg.reaches_itself(self):
             self._build(cg)
         elif self.cls is collections.defaultdict:
@@ -306,7 +307,7 @@ class DictVariable(BuiltinVariable):
         else:
             cg.call_object(self.cls)
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         if self.entries and (self.cls is not dict or cg.reaches_itself(self)):
             cg.call_object(self._base().update, lambda: cg.load(self), lambda: self._build(cg))
             cg.asm.emit("POP_TOP")
@@ -319,19 +320,19 @@ class DictVariable(BuiltinVariable):
         deleted, stored = self._difference()
         return (*deleted, *(part for pair in stored for part in pair))
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: ValueCodegen) -> None:
         """Deletes the keys that are gone or stand elsewhere, then stores what is new, so that iterators that are alive
         see no more change than there was."""
         deleted, stored = self._difference()
         for key in deleted:
-            cg.call_object(self._base().__delitem__, lambda: cg.load(self), lambda key=key: cg.load(key))
+            cg.call_object(self._base().__delitem__, lambda: cg.load(self), functools.partial(cg.load, key))
             cg.asm.emit("POP_TOP")
         for key, value in stored:
             cg.call_object(
                 self._base().__setitem__,
                 lambda: cg.load(self),
-                lambda key=key: cg.load(key),
-                lambda value=value: cg.load(value),
+                functools.partial(cg.load, key),
+                functools.partial(cg.load, value),
             )
             cg.asm.emit("POP_TOP")
 
@@ -362,7 +363,7 @@ class DictVariable(BuiltinVariable):
         old, new = (self.original or {})[hashed], self.entries[hashed][0]
         return old is not new and old.is_constant() and new.is_constant() and type(old.constant()) is not type(new.constant())
 
-    def _build(self, cg: Any) -> None:
+    def _build(self, cg: ValueCodegen) -> None:
         cg.asm.emit("BUILD_MAP", 0)
         for key, value in self.entries.values():
             cg.load(key)
@@ -409,10 +410,10 @@ class MappingProxyVariable(DictVariable):
     def form(self, tx: Tracer) -> Any:
         return types.MappingProxyType(form(tx, self.underlying))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(types.MappingProxyType, lambda: cg.load(self.underlying))
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         pass
 
 
@@ -433,7 +434,7 @@ def mapping_pairs(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTrac
     """Those of a mapping, in order; None where it is none."""
     if isinstance(value, DictVariable):
         return value.pairs(tx)
-    return tx.as_mapping(value)  # type: ignore[no-any-return]
+    return tx.as_mapping(value)
 
 
 def _each_pair(tx: Tracer, value: VariableTracker) -> Iterable[tuple[VariableTracker, VariableTracker]]:

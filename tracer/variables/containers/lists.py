@@ -16,7 +16,7 @@ from tracer.variables.containers.tuples import NamedTupleVariable, SizeVariable,
 from tracer.variables.values.constant import FALSE, NONE, ConstantVariable
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
 
@@ -37,7 +37,7 @@ class ListVariable(SequenceVariable):
         made._unread = read
         return made
 
-    @property  # type: ignore[override]
+    @property
     def _items(self) -> list[Item]:
         if self._unread is not None:
             read, self._unread = self._unread, None
@@ -116,20 +116,20 @@ class ListVariable(SequenceVariable):
                 return self
         return None
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if cg.reaches_itself(self):
             cg.asm.emit("BUILD_LIST", 0)
         else:
             cg.build_sequence("BUILD_LIST", self._items)
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         if cg.reaches_itself(self):
             self.replay(cg)
 
     def replayed(self) -> Iterable[Item]:
         return self._held
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: ValueCodegen) -> None:
         """Makes the list that existed before the frame what this one is: self[:] = items"""
         if self._unread is not None:
             cg.call_object(list.extend, lambda: cg.load(self), lambda: cg.build_sequence("BUILD_LIST", self._held))

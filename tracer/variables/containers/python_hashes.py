@@ -18,6 +18,7 @@ from tracer.variables.values.identities import ALWAYS_APART
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
     from tracer.sources import Source
+    from tracer.variables.objects.instances import InstanceVariable
 
 _ASKING = Refusal("unhashable-in-trace", "an object whose __hash__ or __eq__ has an effect")
 
@@ -26,7 +27,7 @@ class HashedKeys:
     """What the `__hash__` and the `__eq__` of keys answered in one trace."""
 
     def __init__(self) -> None:
-        self._hashes: list[tuple[VariableTracker, int]] = []
+        self._hashes: list[tuple[InstanceVariable, int]] = []
         self._equalities: list[tuple[VariableTracker, VariableTracker, bool]] = []
         self._by_identity: dict[VariableTracker, None] = {}
 
@@ -43,7 +44,7 @@ class HashedKeys:
                 classes.setdefault(value.python_type(), []).append(value.source)
         return [tuple(group) for cls, group in classes.items() if len(group) > 1 and not issubclass(cls, ALWAYS_APART)]
 
-    def hash(self, tx: Tracer, value: VariableTracker) -> HashedObject:
+    def hash(self, tx: Tracer, value: InstanceVariable) -> HashedObject:
         hashed = _hash(tx, value)
         self._hashes.append((value, hashed))
         return HashedObject(tx, value, hashed)
@@ -87,14 +88,14 @@ class HashedObject:
             unsupported("unhashable-in-trace", value=f"{self.value.describe()} beside a key of another kind with the same hash")
         if self.value is other.value:
             return True
-        frame: Any = self._trace.frame or self._tx  # the one that asks now; none does where code is emitted
+        frame = self._trace.frame or self._tx  # the one that asks now; none does where code is emitted
         return self._trace.hashed.equal(frame, self.value, other.value)
 
 
-def _hash(tx: Tracer, value: VariableTracker) -> int:
+def _hash(tx: Tracer, value: InstanceVariable) -> int:
     with tx.trace.trial(_ASKING):
-        hashed = value.call_special(tx, "__hash__")  # type: ignore[attr-defined]
-    if not (hashed.is_constant() and isinstance(hashed.constant(), int)):
+        hashed = value.call_special(tx, "__hash__")
+    if hashed is None or not (hashed.is_constant() and isinstance(hashed.constant(), int)):
         unsupported("unhashable-in-trace", value=value.describe())
     return as_hash(hashed.constant())
 
@@ -114,4 +115,4 @@ class _Answering:
 
 def _equal(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     with tx.trace.trial(_ASKING):
-        return tx.same_or_equal(left, right)  # type: ignore[no-any-return]
+        return tx.same_or_equal(left, right)

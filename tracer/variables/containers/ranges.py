@@ -16,7 +16,7 @@ from tracer.variables.values.special_results import int_given
 from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
 _PARTS = ("start", "stop", "step")
@@ -41,12 +41,13 @@ def as_int(tx: Tracer, value: VariableTracker) -> int | None:
     if not defines(value.python_type(), "__index__"):
         return None
     if issubclass(value.python_type(), int):  # CPython takes such an object itself, whatever its `__index__` says
-        return as_int(tx, value.storage)  # type: ignore[attr-defined]
+        return as_int(tx, value.storage)  # type: ignore[attr-defined]  # instances of int hold one
     number = int_given(tx, value.call_method(tx, "__index__", [], {}))
     if isinstance(number, SymNodeVariable):
         number = number.specialize(tx)
     if number.is_constant() and type(number.constant()) is int:
-        return number.constant()  # type: ignore[no-any-return]
+        found: int | None = number.constant()
+        return found
     unsupported("unsupported-subscript", value="a sequence", key=value.describe())
 
 
@@ -74,7 +75,7 @@ class RangeIterator(IteratorVariable):
         self.left = self.left[1:]
         return ConstantVariable(item)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(iter, lambda: cg.load_const(self.left))
 
 
@@ -190,7 +191,7 @@ class RangeVariable(Bounds):
     def hash_key(self, tx: Tracer) -> Any:
         return self.concrete(tx)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(range, *(lambda part=part: cg.load(part) for part in self.parts))
 
 
@@ -243,7 +244,7 @@ class SliceVariable(Bounds):
             return tx.compare(op, tx.tuple_of(self.parts), tx.tuple_of(other.parts))
         return None
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         for part in self.parts:
             cg.load(part)
         cg.asm.emit("BUILD_SLICE", 3)

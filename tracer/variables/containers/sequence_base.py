@@ -72,7 +72,7 @@ class SequenceVariable(BuiltinVariable):
         for item in self._items:
             if isinstance(item, Unwrapped):
                 unsupported("not-a-graph-argument", value=self.describe())
-        return self._items  # type: ignore[return-value]
+        return self._items  # type: ignore[return-value]  # none is unwrapped
 
     # -- protocol ------------------------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class SequenceVariable(BuiltinVariable):
         return self.items(tx) * times
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
-        other = _sequence_of(other)  # type: ignore[assignment]
+        other = _sequence_of(other)  # type: ignore[assignment]  # narrowed below
         if not isinstance(other, SequenceVariable) or not _comparable(self.cls, other.cls):
             return None
         if op in ("==", "!=") and len(self._items) != len(other._items):

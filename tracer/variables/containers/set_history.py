@@ -9,10 +9,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
+
+if TYPE_CHECKING:
+    from tracer.protocol.tracer import ValueCodegen
 
 _IN_PLACE = frozenset(
     ["add", "discard", "pop", "clear", "update", "intersection_update", "difference_update", "symmetric_difference_update"]
@@ -121,7 +124,7 @@ def _refuse(step: int) -> NoReturn:
 class Maker:
     """Emits the making of a set. What is an operand of several operations is made once."""
 
-    def __init__(self, cg: Any) -> None:
+    def __init__(self, cg: ValueCodegen) -> None:
         self._cg = cg
         self._operands: dict[Operand, str] = {}
 

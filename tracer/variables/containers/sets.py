@@ -28,7 +28,7 @@ from tracer.variables.values.identities import refuse_unknown
 from tracer.variables.values.text import form
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
 Entries = dict[Any, VariableTracker]
@@ -259,14 +259,14 @@ class SetVariable(BuiltinVariable):
 
     # -- code ----------------------------------------------------------------------------------------------------
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         set_history.Maker(cg).make(self.history)
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: ValueCodegen) -> None:
         """The changes again, one by one."""
         self.repeat_changes(cg, lambda: cg.load(self))
 
-    def repeat_changes(self, cg: Any, load: Callable[[], None]) -> None:
+    def repeat_changes(self, cg: ValueCodegen, load: Callable[[], None]) -> None:
         """What was done to this set since it was made or found, on the one that `load` pushes."""
         set_history.Maker(cg).repeat(self.history, load)
 
@@ -328,7 +328,7 @@ class SetIterator(IteratorVariable):
     def children(self) -> Iterable[VariableTracker]:
         return (whole(self.owner), *self.items)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.position == 0 and list(self.owner.entries) == self.keys:
             iterate = set.__iter__ if self.owner.cls is set else frozenset.__iter__
             cg.call_object(iterate, lambda: cg.load(whole(self.owner)))

@@ -22,7 +22,7 @@ from tracer.variables.values.constant import ConstantVariable
 from tracer.variables.values.text import Rendered, form
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
 
@@ -65,7 +65,7 @@ class TupleVariable(SequenceVariable):
     def multiplied(self, tx: Tracer, times: int) -> VariableTracker:
         return self if type(self) is TupleVariable and times == 1 else super().multiplied(tx, times)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.build_sequence("BUILD_TUPLE", self._items)
 
 
@@ -102,7 +102,7 @@ class SizeVariable(TupleVariable):
             return self.joined(other.items(tx) + self.items(tx))
         return super().binary(tx, op, other, reflected)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(torch.Size, lambda: cg.build_sequence("BUILD_TUPLE", self._items))
 
 
@@ -141,7 +141,7 @@ class NamedTupleVariable(TupleVariable):
 
     def __init__(self, items: Iterable[Item], cls: type, source: Source | None = None) -> None:
         super().__init__(items, source)
-        self.cls = cls  # type: ignore[assignment]
+        self.cls = cls  # type: ignore[assignment]  # narrower in the base
 
     def is_constant(self) -> bool:
         return False
@@ -150,7 +150,7 @@ class NamedTupleVariable(TupleVariable):
     def fields(self) -> Sequence[str]:
         names = getattr(self.cls, "_fields", None)
         if names is None:  # a structseq, such as torch.return_types.max
-            names = list(self.cls.__match_args__)  # type: ignore[attr-defined]
+            names = list(self.cls.__match_args__)  # type: ignore[attr-defined]  # of structseqs, and of copyreg
         return names
 
     def form(self, tx: Tracer) -> Any:
@@ -160,11 +160,12 @@ class NamedTupleVariable(TupleVariable):
             return self.cls(items)
         if not is_generated(lookup(self.cls, "__repr__")[1]) or has_from_python(self.cls, "__str__"):
             return Rendered(tx, self)
-        return tuple.__new__(self.cls, items)  # type: ignore[arg-type]
+        return tuple.__new__(self.cls, items)  # type: ignore[arg-type]  # a tuple class
 
     def text(self, tx: Tracer, kind: str) -> str:
         name = "__str__" if kind == "str" and has_from_python(self.cls, "__str__") else "__repr__"
-        return self.get_attr(tx, name).call(tx, [], {}).constant()  # type: ignore[no-any-return]
+        text: str = self.get_attr(tx, name).call(tx, [], {}).constant()
+        return text
 
     def like(self, items: list[VariableTracker]) -> VariableTracker:
         return TupleVariable(items)
@@ -193,7 +194,7 @@ class NamedTupleVariable(TupleVariable):
             return self.get_attr(tx, name).call(tx, args, kwargs)
         return super().call_method(tx, name, args, kwargs)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if hasattr(self.cls, "_make"):
             items = self._items
             cg.call_object(tuple.__new__, lambda: cg.load_class(self.cls), lambda: cg.build_sequence("BUILD_TUPLE", items))
@@ -219,5 +220,5 @@ def _asdict(tx: Tracer, self: NamedTupleVariable, /) -> VariableTracker:
 def _reduce(tx: Tracer, self: NamedTupleVariable, /, *protocol: VariableTracker) -> VariableTracker:
     if not hasattr(self.cls, "_fields"):
         unsupported("unsupported-method", value=self.describe(), name="__reduce_ex__")
-    new = tx.wrap(copyreg.__newobj__, ModuleGlobalsSource("copyreg", "__newobj__"))  # type: ignore[attr-defined]
+    new = tx.wrap(copyreg.__newobj__, ModuleGlobalsSource("copyreg", "__newobj__"))  # type: ignore[attr-defined]  # of structseqs, and of copyreg
     return TupleVariable([new, TupleVariable([tx.class_variable(self.cls, self), *self.items(tx)])])

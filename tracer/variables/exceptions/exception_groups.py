@@ -4,11 +4,11 @@ again behind its clauses."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import defines
-from tracer.protocol.variable import VariableTracker
+from tracer.protocol.variable import VariableTracker, is_exception
 from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.lists import ListVariable, TupleVariable
 from tracer.variables.exceptions.exceptions import ExceptionVariable
@@ -17,7 +17,7 @@ from tracer.variables.values.constant import NONE, ConstantVariable
 from tracer.variables.values.text import form
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 _FIXED = ("message", "exceptions")
 _METADATA = ("__traceback__", "__cause__", "__context__")
@@ -53,11 +53,11 @@ class ExceptionGroupVariable(ExceptionVariable):
     def exceptions(self, tx: Tracer) -> list[VariableTracker]:
         return self.field(tx, "exceptions").unpack(tx)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         loads = [lambda name=name: cg.load(self.fields[name]) for name in _FIXED]
         cg.call_object(BaseExceptionGroup.__new__, lambda: cg.load_class(self.cls), *loads)
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         assert self.storage is not None
         cg.change_attribute(self, "args", self.storage)
         super().fill(cg)
@@ -116,7 +116,7 @@ def _matcher(tx: Tracer, condition: VariableTracker) -> _Matches:
     classes = _classes(tx, condition)
     if classes is None:
         tx.raise_error(TypeError, "expected a function, exception type or tuple of exception types")
-    return lambda error: tx.is_exception(error, classes)
+    return lambda error: is_exception(error, classes)
 
 
 def _classes(tx: Tracer, pattern: VariableTracker) -> tuple[type[BaseException], ...] | None:
@@ -172,7 +172,7 @@ def match_star(tx: Tracer, error: VariableTracker, pattern: VariableTracker) -> 
         tx.raise_error(TypeError, "catching ExceptionGroup with except* is not allowed. Use except instead.")
     if error.is_none():
         return NONE, NONE
-    if tx.is_exception(error, classes):
+    if is_exception(error, classes):
         return NONE, error if is_group(error) else _group_of(tx, TupleVariable([error]))
     if not is_group(error):
         return error, NONE

@@ -18,7 +18,7 @@ from tracer.variables.values.constant import FALSE, NONE, TRUE, ConstantVariable
 from tracer.variables.values.text import form
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
 _NAMED: dict[type, tuple[str, ...]] = {  # the arguments that are taken by name
@@ -153,7 +153,7 @@ class ExceptionVariable(UserObjectVariable):
             return self.fields.get("__context__")
         return self.field(tx, "__context__") if exhaustive else tx.effects.attribute(self, "__context__")
 
-    def passes(self, tx: Any) -> None:
+    def passes(self, tx: Tracer) -> None:
         """The exception unwinds the frame `tx` at its present line."""
         before = self.fields.get("__traceback__") if self.value is None else self.field(tx, "__traceback__")
         line = tx.inst.positions.lineno or tx.code.co_firstlineno
@@ -208,7 +208,8 @@ class ExceptionVariable(UserObjectVariable):
         if base is ImportError and name == "__str__":
             message = self.field(tx, "msg")
             if message.python_type() is str:
-                return form(tx, message)  # type: ignore[no-any-return]
+                found: str = form(tx, message)
+                return found
         elif base is OSError and name == "__str__" and self.value is None:
             text = self._os_error_text(tx)
             if text is not None:
@@ -231,14 +232,14 @@ class ExceptionVariable(UserObjectVariable):
 
     # -- code ----------------------------------------------------------------------------------------------------
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         new = lookup(self.cls, "__new__")[0]
         make = BaseException.__new__ if new is None or is_heap_type(new) else new.__new__
         assert self.storage is not None
         args = [lambda item=item: cg.load(item) for item in self.storage.children()]
         cg.call_object(make, lambda: cg.load_class(self.cls), *args)
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         fields = self.changeable_fields()
         for name, value in sorted(fields.items(), key=lambda item: item[0] == "__suppress_context__"):
             cg.change_attribute(self, name, value)
@@ -340,7 +341,7 @@ class TracebackVariable(VariableTracker):
     def children(self) -> Iterable[VariableTracker]:
         return (self.following,)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.build_traceback(self)
 
 

@@ -18,7 +18,7 @@ from tracer.variables.marked_calls import heed_marks
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
 _PACKET: Any = type(torch.ops.aten.add)  # the overloads of an operator
@@ -84,7 +84,7 @@ class BoundMethodVariable(VariableTracker):
             return self
         return super().call_method(tx, name, args, kwargs)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.source is None and self.function.python_type() in _BOUND_AS_METHODS:
             cg.call_object(types.MethodType, lambda: cg.load(self.function), lambda: cg.load(self.owner))
         else:
@@ -142,7 +142,7 @@ class BuiltinMethodVariable(VariableTracker):
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         return tx.call_builtin_method(self.owner, self.name, args, kwargs)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load(self.owner)
         cg.load_attr(self.name)
 
@@ -205,7 +205,7 @@ class CallableVariable(VariableTracker):
             unsupported("unsupported-method", value=self.describe(), name=name)
         return found.call(tx, args, kwargs)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_object(self.value)
 
 
@@ -293,6 +293,6 @@ class PartialVariable(VariableTracker):
             tx.raise_error(AttributeError, "readonly attribute")
         tx.effects.store_attribute(self, name, value)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         loads = [lambda v=v: cg.load(v) for v in (self.function, *self.args)]
         cg.call_object(self.cls, *loads, **{k: (lambda v=v: cg.load(v)) for k, v in self.kwargs.items()})

@@ -6,6 +6,7 @@ import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from tracer import guards
 from tracer.graph_breaks import unsupported
 from tracer.guards.references import lasts
 from tracer.protocol.lazy import Unwrapped
@@ -26,7 +27,7 @@ from tracer.variables.functions.callables import READABLE, BoundMethodVariable, 
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
 _MISSING = object()
@@ -91,14 +92,14 @@ class CellVariable(VariableTracker):
     def children(self) -> Iterable[VariableTracker]:
         return (self.contents,) if isinstance(self.contents, VariableTracker) else ()
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(types.CellType)
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         if self.contents is not None:
             self.replay(cg)
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: ValueCodegen) -> None:
         if self.contents is None:
             cg.load(self)
             cg.asm.emit("DELETE_ATTR", "cell_contents")
@@ -114,6 +115,7 @@ class FunctionVariable(VariableTracker):
     code: types.CodeType
     globals: dict[str, Any]
     name: str
+    qualname: str  # that the function object has, which may be another than that of its code
 
     def python_type(self) -> type:
         return types.FunctionType
@@ -157,6 +159,7 @@ class UserFunctionVariable(FunctionVariable):
         self.code = value.__code__
         self.globals = value.__globals__
         self.name = value.__name__
+        self.qualname = value.__qualname__
 
     def describe(self) -> str:
         return f"UserFunctionVariable({self.value.__qualname__})"
@@ -164,8 +167,13 @@ class UserFunctionVariable(FunctionVariable):
     __repr__ = describe
 
     def hash_key(self, tx: Tracer) -> Any:
-        tx.guard_identity(self)
+        self.guard_identity(tx)
         return self.value
+
+    def guard_identity(self, tx: Tracer) -> None:
+        """Nested functions are guarded by their code; where the object itself counts, by identity too."""
+        if self.source is not None:
+            tx.guard(guards.FunctionMatch(self.source, self.value))
 
     def identity(self) -> Any:
         return self.value
@@ -182,7 +190,7 @@ class UserFunctionVariable(FunctionVariable):
 
     def closure(self, tx: Tracer) -> list[CellVariable]:
         found = self.value.__closure__ or ()
-        return [tx.cell(cell, ClosureCellSource(self._own_source(), i)) for i, cell in enumerate(found)]
+        return [_tracked_cell(tx, cell, ClosureCellSource(self._own_source(), i)) for i, cell in enumerate(found)]
 
     def _own_source(self) -> Source:
         if self.source is None:
@@ -222,7 +230,7 @@ class UserFunctionVariable(FunctionVariable):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         tx.effects.store_attribute(self, name, value)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_object(self.value)
 
 
@@ -320,7 +328,7 @@ class NestedFunctionVariable(FunctionVariable):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         tx.effects.store_attribute(self, name, value)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(
             types.FunctionType,
             lambda: cg.load_const(self.code),
@@ -330,7 +338,7 @@ class NestedFunctionVariable(FunctionVariable):
             lambda: cg.build_sequence("BUILD_TUPLE", self._closure) if self._closure else cg.load_const(None),
         )
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         stores: list[tuple[str, VariableTracker]] = []
         if self.qualname != self.name:
             stores.append(("__qualname__", ConstantVariable(self.qualname)))
@@ -342,6 +350,11 @@ class NestedFunctionVariable(FunctionVariable):
             cg.load(value)
             cg.load(self)
             cg.asm.emit("STORE_ATTR", name)
+
+
+def _tracked_cell(tx: Tracer, cell: types.CellType, source: Source) -> CellVariable:
+    known = tx.trace.builder.known(cell)
+    return known if isinstance(known, CellVariable) else tx.trace.builder.remember(cell, cell_of(cell, source))
 
 
 def cell_of(cell: types.CellType, source: Source) -> CellVariable:

@@ -18,7 +18,7 @@ from tracer.variables.iteration import IteratorVariable, ZipIterator
 from tracer.variables.values.constant import ONE
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
 _PAIRS: type = type(iter({}.items()))
@@ -42,7 +42,7 @@ class StreamVariable(IteratorVariable):
         return self.value
 
     def advance(self, tx: Tracer) -> VariableTracker | None:
-        trace: Any = tx.trace  # type: ignore[attr-defined]
+        trace = tx.trace
         container = trace.builder.known(iterated(self.value))
         if container in tx.effects.mutated or getattr(container, "storage", None) in tx.effects.mutated:
             unsupported("unsupported-iteration", value=self.describe())
@@ -62,7 +62,7 @@ class StreamVariable(IteratorVariable):
             return TupleVariable([tx.wrap(part, ItemSource(source, index)) for index, part in enumerate(item)])
         return tx.wrap(item, source)
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: ValueCodegen) -> None:
         _take(cg, self, self.ahead - self.through_others, self.exhausted and not self.exhausted_by_another)
 
 
@@ -79,12 +79,9 @@ class EnumerateStream(IteratorVariable):
         self.exhausted = False
 
     def advance(self, tx: Tracer) -> VariableTracker | None:
-        trace: Any = tx.trace  # type: ignore[attr-defined]
-        trace.enumerating += 1
-        try:
+        trace = tx.trace
+        with trace.taking_item():
             item = self.iterator.next(tx)
-        finally:
-            trace.enumerating -= 1
         if item is None:
             self.exhausted = trace.enumerating == 0
             return None
@@ -93,11 +90,11 @@ class EnumerateStream(IteratorVariable):
         count, self.count = self.count, tx.binary("+", self.count, ONE)
         return TupleVariable([count, item])
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: ValueCodegen) -> None:
         _take(cg, self, self.taken, self.exhausted)
 
 
-def _take(cg: Any, iterator: VariableTracker, count: int, exhaust: bool) -> None:
+def _take(cg: ValueCodegen, iterator: VariableTracker, count: int, exhaust: bool) -> None:
     if count or exhaust:
         cg.call_object(take_from, lambda: cg.load(iterator), lambda: cg.load_const(count), lambda: cg.load_const(exhaust))
         cg.asm.pop()

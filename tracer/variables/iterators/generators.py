@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 import types
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracer.errors import Unsupported
 from tracer.graph.output_graph import Refusal
 from tracer.graph_breaks import unsupported
-from tracer.protocol.variable import ObservedException, VariableTracker, no_keywords
+from tracer.protocol.variable import ObservedException, VariableTracker, is_exception, no_keywords
 from tracer.variables.containers.lists import TupleVariable
 from tracer.variables.exceptions.exceptions import HandledBefore
 from tracer.variables.iteration import IteratorVariable
 from tracer.variables.values.constant import NONE, ConstantVariable
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Frame, Tracer, ValueCodegen
 
 
 _CLOSING = Refusal("abandoned-generator", "closing it has an effect")
@@ -29,9 +28,8 @@ class GeneratorVariable(IteratorVariable):
 
     cls = types.GeneratorType
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: Frame) -> None:
         self.frame = frame
-        frame.direct = False  # whoever resumes it does more than pass on what it returns
         self.started = False
         self.finished = False
         self.running = False
@@ -57,21 +55,20 @@ class GeneratorVariable(IteratorVariable):
         if self.running:
             tx.raise_error(ValueError, "generator already executing")
         frame = self.frame
-        frame.parent = tx
-        frame.depth = tx.depth + 1  # type: ignore[attr-defined]
+        frame.resumed_by(tx, tx.trace.handled)
         if self.started:
             frame.push(sent)
         elif thrown is not None:
             self.finished = True
             raise thrown
         else:
-            caller = tx.parent  # type: ignore[attr-defined]
-            tx.trace.generators.append((self, 0 if caller is None else caller.break_step()))  # type: ignore[attr-defined]
+            caller = tx.parent
+            tx.trace.generators.append((self, 0 if caller is None else caller.break_step()))
         self.started = self.running = True
-        trace = tx.trace  # type: ignore[attr-defined]
-        handled_outside = frame.handled_outside = trace.handled
+        trace = tx.trace
+        handled_outside = trace.handled
         if self.handled is not None:
-            trace.handled = self.handled
+            trace.handle(self.handled)
             if thrown is not None:
                 tx.link_to_handled(thrown.value)
         try:
@@ -79,12 +76,12 @@ class GeneratorVariable(IteratorVariable):
             self.handled = trace.handled if any(isinstance(slot, HandledBefore) for slot in frame.stack) else None
         except ObservedException as raised:
             self.finished = True
-            if tx.is_exception(raised.value, StopIteration):
+            if is_exception(raised.value, StopIteration):
                 self._raise_stopped(tx, raised.value)
             raise
         finally:
             self.running = False
-            trace.handled = handled_outside
+            trace.handle(handled_outside)
         if frame.yielded:
             return value, NONE
         self.finished = True
@@ -102,7 +99,7 @@ class GeneratorVariable(IteratorVariable):
             return self.resume(tx, NONE, raised)
         self.running = True
         try:
-            if tx.is_exception(raised.value, GeneratorExit):
+            if is_exception(raised.value, GeneratorExit):
                 _close(tx, delegate)
                 raise raised
             item, returned = _throw(tx, delegate, raised, given)
@@ -115,8 +112,9 @@ class GeneratorVariable(IteratorVariable):
             return item, NONE
         frame = self.frame  # the delegate is done: the generator goes on behind its `yield from`
         frame.stack.pop()
-        send = frame.program.instructions[frame.program.instructions[frame.pc + 1].target]
-        frame.pc = send.target
+        behind = frame.program.instructions[frame.pc + 1]
+        assert behind.target is not None
+        frame.jump(frame.program.instructions[behind.target])  # where the SEND ends
         return self.resume(tx, returned)
 
     def _delegate(self) -> VariableTracker | None:
@@ -124,8 +122,8 @@ class GeneratorVariable(IteratorVariable):
         if not self.started or self.finished or self.running:
             return None
         following = self.frame.program.instructions[self.frame.pc]
-        waits = following.opname == "RESUME" and following.arg >= _YIELD_FROM
-        return self.frame.stack[-1] if waits else None  # type: ignore[no-any-return]
+        waits = following.opname == "RESUME" and following.arg is not None and following.arg >= _YIELD_FROM
+        return self.frame.stack[-1] if waits else None
 
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
@@ -146,10 +144,7 @@ class GeneratorVariable(IteratorVariable):
     def names(self) -> tuple[str, str]:
         """The `__name__` and `__qualname__` that the generator has of its function."""
         function, code = self.frame.function, self.frame.code
-        if function is None:
-            return code.co_name, code.co_qualname
-        value = getattr(function, "value", None)
-        return (function.name, function.qualname) if value is None else (value.__name__, value.__qualname__)
+        return (code.co_name, code.co_qualname) if function is None else (function.name, function.qualname)
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name in ("__name__", "__qualname__"):
@@ -170,10 +165,10 @@ class GeneratorVariable(IteratorVariable):
         block, a copy of it is closed on trial."""
         if not self.started or self.finished or self.rebuilt or self.frame.inst.handler is None:
             return True
-        double = GeneratorVariable(copy.copy(self.frame))
-        double.frame.stack, double.frame.locals = list(self.frame.stack), dict(self.frame.locals)
+        double = GeneratorVariable(self.frame.double())
         double.started = True
         tx = self.frame.parent
+        assert tx is not None
         try:
             with tx.trace.trial(_CLOSING):
                 double.close(tx)
@@ -190,7 +185,7 @@ class GeneratorVariable(IteratorVariable):
             tx.link_to_handled(leaving)
             item, _ = self.throw(tx, ObservedException(leaving), [leaving])
         except ObservedException as raised:
-            if tx.is_exception(raised.value, (GeneratorExit, StopIteration)):
+            if is_exception(raised.value, (GeneratorExit, StopIteration)):
                 return NONE
             raise
         if item is not None:
@@ -217,7 +212,7 @@ class GeneratorVariable(IteratorVariable):
 
     # -- code ----------------------------------------------------------------------------------------------------
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         self.rebuilt = True
         cg.build_generator(self)
 
@@ -233,7 +228,7 @@ def _throw(
     try:
         return iterator.call_method(tx, "throw", given, {}), NONE
     except ObservedException as stopped:
-        if not tx.is_exception(stopped.value, StopIteration):
+        if not is_exception(stopped.value, StopIteration):
             raise
         return None, stopped.value.get_attr(tx, "value")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
@@ -13,7 +13,7 @@ from tracer.variables.iteration import IteratorVariable, LazyIterator, skipped
 from tracer.variables.values.constant import NONE
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 Value = VariableTracker
 
@@ -37,7 +37,7 @@ class PoolIterator(IteratorVariable):
     def children(self) -> Iterable[Value]:
         return [item for pool in self.pools for item in pool]
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         loads = [lambda pool=pool: cg.build_sequence("BUILD_TUPLE", pool) for pool in self.pools]
         named = {name: (lambda number=number: cg.load_const(number)) for name, number in self.options.items()}
         if not self.position:
@@ -66,7 +66,7 @@ class TeeIterator(LazyIterator):
         self.position += 1
         return self.buffer[self.position - 1]
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         unsupported("cannot-reconstruct", value="an iterator of itertools.tee")
 
 
@@ -102,7 +102,7 @@ class GroupByIterator(LazyIterator):
         self.group = GroupIterator(self, self.key)
         return TupleVariable([self.key, self.group])
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.key is not None:
             unsupported("cannot-reconstruct", value="a half-consumed itertools.groupby")
         cg.call_object(itertools.groupby, lambda: cg.load(self.iterator), lambda: cg.load(self.function or NONE))
@@ -131,5 +131,5 @@ class GroupIterator(LazyIterator):
         item, parent.current, parent.key = parent.current, None, None
         return item
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         unsupported("cannot-reconstruct", value="a group of itertools.groupby")

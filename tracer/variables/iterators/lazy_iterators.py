@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.lists import TupleVariable
@@ -11,12 +12,12 @@ from tracer.variables.iteration import FilterIterator, LazyIterator, next_of_eac
 from tracer.variables.values.constant import NONE
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 Value = VariableTracker
 
 
-def _empty(cg: Any) -> None:
+def _empty(cg: ValueCodegen) -> None:
     cg.asm.emit("BUILD_TUPLE", 0)
 
 
@@ -44,8 +45,9 @@ class ChainIterator(LazyIterator):
             self.active = None
         return None
 
-    def reconstruct(self, cg: Any) -> None:
-        rest = (lambda: _empty(cg)) if self.sources is None else (lambda: cg.load(self.sources))
+    def reconstruct(self, cg: ValueCodegen) -> None:
+        sources = self.sources
+        rest = (lambda: _empty(cg)) if sources is None else (lambda: cg.load(sources))
         if self.active is None:
             cg.call_object(itertools.chain.from_iterable, rest)
             return
@@ -90,13 +92,13 @@ class SliceIterator(LazyIterator):
             self.following = min(self.following, self.stop)
         return item
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.iterator is None:
             cg.call_object(itertools.islice, lambda: _empty(cg), lambda: cg.load_const(0))
             return
         bounds = (self.following - self.taken, None if self.stop is None else self.stop - self.taken, self.step)
         loads = [lambda bound=bound: cg.load_const(bound) for bound in bounds]
-        cg.call_object(itertools.islice, lambda: cg.load(self.iterator), *loads)
+        cg.call_object(itertools.islice, functools.partial(cg.load, self.iterator), *loads)
 
 
 class CountIterator(LazyIterator):
@@ -132,7 +134,7 @@ class RepeatIterator(LazyIterator):
             self.left -= 1
         return self.item
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         loads = [lambda: cg.load(self.item)]
         if self.left is not None:
             loads.append(lambda: cg.load_const(self.left))
@@ -163,10 +165,11 @@ class CycleIterator(LazyIterator):
         self.position = (self.position + 1) % len(self.saved)
         return item
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.iterator is not None:
             saved = lambda: cg.build_sequence("BUILD_TUPLE", self.saved)  # noqa: E731
-            begun = lambda: cg.call_object(itertools.chain, saved, lambda: cg.load(self.iterator))  # noqa: E731
+            rest = functools.partial(cg.load, self.iterator)
+            begun = lambda: cg.call_object(itertools.chain, saved, rest)  # noqa: E731
             cg.call_object(skipped, lambda: cg.call_object(itertools.cycle, begun), lambda: cg.load_const(len(self.saved)))
             return
         items = [*self.saved[self.position :], *self.saved[: self.position]]
@@ -200,12 +203,13 @@ class AccumulateIterator(LazyIterator):
             self.total = self.function.call(tx, [self.total, item], {})
         return self.total
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         loads = [lambda: cg.load(self.iterator), lambda: cg.load(self.function or NONE)]
-        named = {} if self.initial is None else {"initial": lambda: cg.load(self.initial)}
+        named = {} if self.initial is None else {"initial": functools.partial(cg.load, self.initial)}
         cg.call_object(itertools.accumulate, *loads, **named)
-        if self.total is not None:
-            set_state(cg, lambda: cg.load(self.total))
+        total = self.total
+        if total is not None:
+            set_state(cg, lambda: cg.load(total))
 
 
 class ZipLongestIterator(LazyIterator):
@@ -231,8 +235,8 @@ class ZipLongestIterator(LazyIterator):
             items.append(self.fill_value if item is None else item)
         return TupleVariable(items)
 
-    def reconstruct(self, cg: Any) -> None:
-        loads = [(lambda: _empty(cg)) if it is None else (lambda it=it: cg.load(it)) for it in self.iterators]
+    def reconstruct(self, cg: ValueCodegen) -> None:
+        loads = [functools.partial(_empty, cg) if it is None else functools.partial(cg.load, it) for it in self.iterators]
         cg.call_object(itertools.zip_longest, *loads, fillvalue=lambda: cg.load(self.fill_value))
 
 
@@ -265,7 +269,7 @@ class WhileIterator(LazyIterator):
             return None if takes else item
         return None
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         super().reconstruct(cg)
         if self.decided:
             set_state(cg, lambda: cg.load_const(1))
@@ -326,17 +330,15 @@ class PairwiseIterator(LazyIterator):
             self.iterator = self.old = None
             return None
         self.old = new
-        return TupleVariable([old, new])  # type: ignore[list-item]
+        return TupleVariable([old, new])
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.old is None or self.iterator is None:
-            load = (lambda: _empty(cg)) if self.iterator is None else (lambda: cg.load(self.iterator))
+            load = functools.partial(_empty, cg) if self.iterator is None else functools.partial(cg.load, self.iterator)
             cg.call_object(itertools.pairwise, load)
             return
-        old = self.old
+        old, rest = self.old, functools.partial(cg.load, self.iterator)
         cg.call_object(
             itertools.pairwise,
-            lambda: cg.call_object(
-                itertools.chain, lambda: cg.build_sequence("BUILD_TUPLE", [old]), lambda: cg.load(self.iterator)
-            ),
+            lambda: cg.call_object(itertools.chain, lambda: cg.build_sequence("BUILD_TUPLE", [old]), rest),
         )

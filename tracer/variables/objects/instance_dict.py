@@ -16,7 +16,7 @@ from tracer.variables.slots import call_slot
 from tracer.variables.values.constant import ConstantVariable, boolean
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 
 class InstanceDictVariable(VariableTracker):
@@ -97,7 +97,8 @@ class InstanceDictVariable(VariableTracker):
         """The attribute that a key is; not one that a class attribute shadows, which is another than stands in the dict."""
         if not key.is_constant() or type(key.constant()) is not str or self._is_slot(key.constant()):
             unsupported("unsupported-subscript", value="__dict__", key=key.describe())
-        return key.constant()  # type: ignore[no-any-return]
+        text: str = key.constant()
+        return text
 
     def _is_property(self, key: VariableTracker) -> bool:
         """Whether the class has a property of that name: it stands beside what the dict has."""
@@ -130,7 +131,7 @@ class InstanceDictVariable(VariableTracker):
             return self.snapshot(tx).call_method(tx, name, args, kwargs)
         unsupported("unsupported-method", value="__dict__", name=name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load(self.owner)
         cg.load_attr("__dict__")
 

@@ -15,7 +15,7 @@ import torch
 from tracer import _C
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import C_METHOD_TYPES, MISSING, defines, is_data_descriptor, lookup, refuse_changed_class, type_name
-from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.sources import AttrSource
 from tracer.sources.reading import field_index, is_a, type_dict
 from tracer.variables.containers.tuples import TupleVariable
@@ -80,7 +80,7 @@ class InstanceVariable(VariableTracker):
         try:
             found = self.find_attr(tx, name)
         except ObservedException as raised:
-            if tx.is_exception(raised.value, AttributeError) and self._has_getattr():
+            if is_exception(raised.value, AttributeError) and self._has_getattr():
                 found = None
             else:
                 raise
@@ -132,8 +132,9 @@ class InstanceVariable(VariableTracker):
             return self.slot(tx, name)
         if is_a(static, types.GetSetDescriptorType):
             return self._c_attribute(tx, name, static)
-        if field_index(static) is not None and isinstance(self.storage, TupleVariable):
-            return self.storage.item(tx, field_index(static))  # type: ignore[arg-type]
+        field = field_index(static)
+        if field is not None and isinstance(self.storage, TupleVariable):
+            return self.storage.item(tx, field)
         getter = lookup(type(static), "__get__")[1]
         if isinstance(getter, types.FunctionType):
             descriptor = tx.class_attr(owner, name, self)

@@ -5,6 +5,7 @@ How these and other attributes are found is in `instances`.
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import torch
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import lookup, storage_base
-from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.sources.reading import is_a, is_heap_type
 from tracer.variables.containers.tuples import TupleVariable
 from tracer.variables.marked_calls import heed_marks
@@ -23,7 +24,7 @@ from tracer.variables.values.special_results import is_found, iterator_given, le
 from tracer.variables.values.text import form
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Load, Tracer, ValueCodegen
 
 
 class UserObjectVariable(InstanceVariable):
@@ -93,12 +94,14 @@ class UserObjectVariable(InstanceVariable):
             if is_a(static, types.FunctionType):
                 text = self._call_class_function(tx, name, [])
                 if text.is_constant() and isinstance(text.constant(), str):
-                    return text.constant()  # type: ignore[no-any-return]
+                    constant: str = text.constant()
+                    return constant
                 break
             if owner in (list, dict, tuple) and self.storage is not None:
                 return repr(form(tx, self.storage))
             if isinstance(self.storage, ConstantVariable) and is_a(static, types.WrapperDescriptorType):
-                return static(self.storage.value)  # type: ignore[no-any-return]
+                found: str = static(self.storage.value)
+                return found
             if owner is types.SimpleNamespace:
                 return self._namespace_text(tx)
             break
@@ -118,7 +121,8 @@ class UserObjectVariable(InstanceVariable):
                 return format(self.storage.value, spec)
             return super().format(tx, spec)
         text = self._call_class_function(tx, "__format__", [ConstantVariable(spec)])
-        return text.constant()  # type: ignore[no-any-return]
+        found: str = text.constant()
+        return found
 
     def truth(self, tx: Tracer) -> bool:
         result = self.call_special(tx, "__bool__")
@@ -169,7 +173,7 @@ class UserObjectVariable(InstanceVariable):
                 length_given(tx, length)
                 return iterator
         except ObservedException as raised:
-            if not tx.is_exception(raised.value, TypeError):
+            if not is_exception(raised.value, TypeError):
                 raise
         if self.special(tx, "__length_hint__") is not None:
             unsupported("unsupported-iteration", value=f"{self.describe()}, which has __length_hint__")
@@ -182,7 +186,7 @@ class UserObjectVariable(InstanceVariable):
         try:
             result = self.call_special(tx, "__next__")
         except ObservedException as raised:
-            if tx.is_exception(raised.value, StopIteration):
+            if is_exception(raised.value, StopIteration):
                 return None
             raise
         if result is None:
@@ -206,20 +210,20 @@ class UserObjectVariable(InstanceVariable):
 
     # -- code ----------------------------------------------------------------------------------------------------
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if isinstance(self.storage, VariableTracker) and issubclass(self.cls, tuple):
-            cg.call_object(tuple.__new__, lambda: cg.load_class(self.cls), lambda: cg.load(self.storage))
+            cg.call_object(tuple.__new__, lambda: cg.load_class(self.cls), functools.partial(cg.load, self.storage))
         else:
             solid = next(base for base in self.cls.__mro__ if not is_heap_type(base))  # whose __new__ is safe
-            loads = [lambda: cg.load_class(self.cls)]
+            loads: list[Load] = [lambda: cg.load_class(self.cls)]
             if isinstance(self.storage, ConstantVariable):
-                loads.append(lambda: cg.load(self.storage))
+                loads.append(functools.partial(cg.load, self.storage))
             cg.call_object(solid.__new__, *loads)
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: ValueCodegen) -> None:
         if self.storage is not None and not isinstance(self.storage, (ConstantVariable, TupleVariable)):
             cg.fill_storage(self, storage_base(self.cls))
         cg.store_attributes(self)
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: ValueCodegen) -> None:
         cg.store_attributes(self)

@@ -51,7 +51,7 @@ class PatternVariable(ConstantVariable):
             end, done = match.end(), done + 1
         pieces.append(text.constant()[end:])
         result = type(text.constant())().join(pieces)
-        return tx.literal(result if name == "sub" else (result, done))  # type: ignore[no-any-return]
+        return tx.literal(result if name == "sub" else (result, done))
 
 
 def _constant_call(method: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> list[Any]:

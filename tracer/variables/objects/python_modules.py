@@ -15,7 +15,7 @@ from tracer.variables.functions.callables import BuiltinMethodVariable
 from tracer.variables.values.constant import ConstantVariable
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 _MISSING = object()
 _C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType)
@@ -44,8 +44,8 @@ class PythonModuleVariable(VariableTracker):
         return self.value
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        stored = tx.global_effect(vars(self.value), name)
-        if stored is not None:
+        stored = tx.effects.global_value(vars(self.value), name)
+        if isinstance(stored, VariableTracker):
             return stored
         if not self._reads_plainly():
             unsupported("unsupported-attribute", value=self.describe(), name=name)
@@ -101,7 +101,7 @@ class PythonModuleVariable(VariableTracker):
             unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         tx.effects.store_global(vars(self.value), name, value)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_object(self.value)
 
 
@@ -121,7 +121,7 @@ class LoadedModulesVariable(VariableTracker):
         return True
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+        return tx.bound_builtin_method(self, name)
 
     def _find(self, tx: Tracer, key: VariableTracker) -> VariableTracker | None:
         name = key.constant() if key.is_constant() else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import defines, lookup
-from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.sources import ModuleGlobalsSource
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable, TupleVariable
@@ -31,14 +31,15 @@ def reduced(tx: Tracer, owner: UserObjectVariable, name: str, args: list[Variabl
     arguments = owner.call_special(tx, "__getnewargs__")
     if arguments is not None and not issubclass(arguments.python_type(), tuple):
         unsupported("unsupported-method", value=owner.describe(), name="__getnewargs__")
-    new = tx.wrap(copyreg.__newobj__, ModuleGlobalsSource("copyreg", "__newobj__"))  # type: ignore[attr-defined]
+    new = tx.wrap(copyreg.__newobj__, ModuleGlobalsSource("copyreg", "__newobj__"))  # type: ignore[attr-defined]  # private in copyreg
     made_of = [tx.class_variable(owner.cls, owner), *([] if arguments is None else arguments.unpack(tx))]
     state = owner.call_method(tx, "__getstate__", [], {})
-    items = pairs = NONE
+    items: VariableTracker = NONE
+    pairs: VariableTracker = NONE
     if isinstance(owner.storage, ListVariable):
-        items = owner.iterate(tx)  # type: ignore[assignment]
+        items = owner.iterate(tx)
     elif isinstance(owner.storage, DictVariable):
-        pairs = owner.call_method(tx, "items", [], {}).iterate(tx)  # type: ignore[assignment]
+        pairs = owner.call_method(tx, "items", [], {}).iterate(tx)
     elif owner.storage is not None and arguments is None:
         unsupported("unsupported-method", value=owner.describe(), name=name)
     return TupleVariable([new, TupleVariable(made_of), state, items, pairs])
@@ -69,7 +70,7 @@ def _slot_value(tx: Tracer, owner: UserObjectVariable, name: str) -> VariableTra
     try:
         return owner.get_attr(tx, name)
     except ObservedException as raised:
-        if not tx.is_exception(raised.value, AttributeError):
+        if not is_exception(raised.value, AttributeError):
             raise
         return None
 

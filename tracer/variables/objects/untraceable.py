@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracer.protocol.variable import VariableTracker
 from tracer.sources import GenericAttrSource
@@ -25,10 +25,7 @@ class OpaqueVariable(VariableTracker):
         return f"OpaqueVariable({self.cls.__qualname__}, {self.source.name})"
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
-        return None if other is self or (other.is_none()) else self._unknown(op)
-
-    def _unknown(self, op: str) -> Any:
-        return super().get_attr(None, op)  # type: ignore[arg-type]  # breaks the graph
+        return None if other is self or (other.is_none()) else super().get_attr(tx, op)  # which breaks the graph
 
 
 class ThreadLocalVariable(OpaqueVariable):

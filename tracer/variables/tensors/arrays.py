@@ -24,7 +24,7 @@ from tracer.variables.values.constant import ConstantVariable
 from tracer.variables.values.symbolic import SymNodeVariable
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
 _COMPUTED = frozenset(("T", "real", "imag"))
@@ -46,10 +46,11 @@ class NumpyDtypeVariable(ConstantVariable):
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
         if op not in ("==", "!="):
             unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
-        value = other.constant() if other.is_constant() else getattr(other, "value", None)
+        value: Any = other.constant() if other.is_constant() else getattr(other, "value", None)
         if not isinstance(value, (np.dtype, type, str)):
             unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
-        return ConstantVariable(COMPARE[op](self.value, value))  # type: ignore[arg-type]
+        same = self.value == value
+        return ConstantVariable(same if op == "==" else not same)
 
 
 class NdarrayVariable(VariableTracker):
@@ -82,7 +83,7 @@ class NdarrayVariable(VariableTracker):
     def children(self) -> Iterable[VariableTracker]:
         return (self.tensor,)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         make = _array if self.writeable and not self.is_scalar else _scalar if self.is_scalar else _read_only_array
         cg.call_object(make, lambda: cg.load(self.tensor))
 
@@ -92,7 +93,8 @@ class NdarrayVariable(VariableTracker):
         if name in _COMPUTED:
             return apply(tx, array_operation("attribute", name), [self], {})
         if name in _METADATA:
-            return _METADATA[name](tx, self)
+            result: VariableTracker = _METADATA[name](tx, self)
+            return result
         if name == "__class__":
             return tx.class_variable(self.cls)
         if callable(getattr(self.cls, name, None)):
@@ -163,7 +165,8 @@ class NdarrayVariable(VariableTracker):
         """The Python number that torch reads a scalar of NumPy as; it is fixed by a guard."""
         if not self.is_scalar or self.source is None or self.cls is np.bool_:
             unsupported("not-a-graph-argument", value=self.describe())
-        value = tx.output.inputs[self.tensor.source].real.numpy()[()]  # type: ignore[union-attr,index]
+        assert self.tensor.source is not None
+        value = tx.output.inputs[self.tensor.source].real.numpy()[()]
         tx.guard(guards.ScalarMatch(self.source, self.cls, value.tobytes()))
         return ConstantVariable(value.item())
 
@@ -182,12 +185,13 @@ class NdarrayVariable(VariableTracker):
 
 def _array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     """Called by output code."""
-    return tensor.numpy()
+    found: np.ndarray[Any, Any] = tensor.numpy()
+    return found
 
 
 def _read_only_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     """Called by output code."""
-    array = tensor.numpy()
+    array: np.ndarray[Any, Any] = tensor.numpy()
     array.flags.writeable = False
     return array
 
@@ -248,7 +252,7 @@ class ArrayMethodVariable(VariableTracker):
     def children(self) -> Iterable[VariableTracker]:
         return (self.owner,)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load(self.owner)
         cg.load_attr(self.name)
 
@@ -271,7 +275,7 @@ class ArrayIterator(IteratorVariable):
     def children(self) -> Iterable[VariableTracker]:
         return (self.array,)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load(self.array)
         cg.asm.emit("GET_ITER")
         if self.position:
@@ -359,7 +363,7 @@ def _graph_arg(tx: Tracer, value: VariableTracker) -> Any:
         return plain.name
     if isinstance(plain, np.generic):  # an operand that is not weak, as Python's numbers are
         exact = torch.from_numpy(np.array(plain)).dtype
-        return tx.output.call_function(torch.scalar_tensor, (plain.item(),), {"dtype": exact}).node  # type: ignore[attr-defined]
+        return tx.output.call_function(torch.scalar_tensor, (plain.item(),), {"dtype": exact}).graph_arg()
     return plain
 
 
@@ -393,8 +397,9 @@ class _Results:
         if isinstance(expected, np.generic) and isinstance(seen, TensorVariable):
             self._check(seen.fake, expected)
             if any(_memory(seen.fake) == _memory(array.tensor.fake) for array in self.arrays):
-                seen = seen.call_method(self.tx, "clone", [], {})  # type: ignore[assignment]
-            return NdarrayVariable(seen, type(expected))  # type: ignore[arg-type]
+                seen = seen.call_method(self.tx, "clone", [], {})
+            assert isinstance(seen, TensorVariable)
+            return NdarrayVariable(seen, type(expected))
         if type(expected) in (tuple, list) and seen.python_type() in (tuple, list):
             items = seen.unpack(self.tx)
             if len(items) == len(expected):
@@ -430,4 +435,5 @@ class _Results:
 
 
 def _memory(fake: torch.Tensor) -> int:
-    return fake.untyped_storage()._cdata
+    number: int = fake.untyped_storage()._cdata
+    return number

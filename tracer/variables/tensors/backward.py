@@ -7,7 +7,7 @@ of what led to its inputs: they have to be leaves.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import torch
 
@@ -29,6 +29,7 @@ from tracer.variables.values.constant import NONE, boolean
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
+    from tracer.variables.tensors.tensor import TensorVariable
 
 
 class Retained(NamedTuple):
@@ -45,7 +46,7 @@ def _refuse(name: str, why: str) -> NoReturn:
     unsupported("autograd-in-trace", name=f"{name}, {why},")
 
 
-def _need_leaves(tx: Tracer, name: str) -> list[VariableTracker]:
+def _need_leaves(tx: Tracer, name: str) -> list[TensorVariable]:
     """The inputs that gradients may flow to."""
     if torch._C._are_functorch_transforms_active():
         _refuse(name, "under a transform of torch.func")
@@ -53,7 +54,7 @@ def _need_leaves(tx: Tracer, name: str) -> list[VariableTracker]:
         _refuse(name, "where a tensor has its own __torch_dispatch__")
     leaves = []
     for tensor in tx.trace.input_tensors:
-        if tensor.fake.requires_grad:
+        if tensor.fake.requires_grad and tensor.source is not None:
             if not tensor.fake.is_leaf:
                 _refuse(name, f"where {tensor.source.name} was computed before")
             tx.guard(guards.LeafMatch(tensor.source, True))
@@ -71,7 +72,7 @@ def gradients(tx: Tracer, outputs: VariableTracker, inputs: VariableTracker, *ar
     result = tx.call_in_graph(torch.autograd.grad, given, kwargs)
     if _kept_on_the_way(tx):
         _refuse(name, "which passes a tensor that retains its gradient")
-    return result  # type: ignore[no-any-return]
+    return result
 
 
 def _tuple(tx: Tracer, value: VariableTracker) -> VariableTracker:
@@ -111,7 +112,7 @@ def retain_gradient(tx: Tracer, tensor: Any) -> None:
     if torch._C._are_functorch_transforms_active():
         _refuse("retain_grad", "under a transform of torch.func")
     tx.effects.mutate(tensor)
-    step = tx.break_step() if tensor.hooked_at is None else tensor.hooked_at  # type: ignore[attr-defined]
+    step = tx.break_step() if tensor.hooked_at is None else tensor.hooked_at
     tensor.retained = Retained(step, tx.output.runs_as_written)
     tx.output.run_fake(torch.Tensor.retain_grad, (tensor.fake,), {}, "retain_grad")  # autograd tells which passes it is part of
     tx.trace.retaining.append(tensor)
@@ -124,7 +125,7 @@ def _kept_on_the_way(tx: Tracer) -> list[Any]:
         if tensor.fake.grad.layout is not torch.strided:
             _refuse("backward", "which gives a sparse gradient")
         if tensor.fake._backward_hooks:  # it keeps what they make of it
-            step = None if tx.output.runs_as_written else tensor.retained.step
+            step = None if tx.output.runs_as_written or tensor.retained is None else tensor.retained.step
             unsupported("autograd-in-trace", break_step=step, name="backward, to a tensor with hooks that retains its gradient,")
         tensor.fake.grad = None
     return found
@@ -163,7 +164,7 @@ def _used(tx: Tracer, tensors: VariableTracker, grad_tensors: VariableTracker, l
     def fakes(value: VariableTracker) -> Any:
         if isinstance(value, TupleVariable):
             return [fakes(item) for item in value.unpack(tx)]
-        return value.constant() if value.is_constant() else value.fake  # type: ignore[attr-defined]
+        return value.constant() if value.is_constant() else cast("TensorVariable", value).fake
 
     args = fakes(tensors), [leaf.fake for leaf in leaves], fakes(grad_tensors)
     found = tx.output.run_fake(torch.autograd.grad, args, {"retain_graph": True, "allow_unused": True}, "backward")

@@ -22,7 +22,7 @@ from tracer.graph_breaks import unsupported
 from tracer.sources import DrawnTensorSource
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.variables.tensors.tensor import TensorVariable
 
 
@@ -32,7 +32,7 @@ class HeldLeaf(NamedTuple):
     number: int
     data: TensorVariable
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         load_filled(cg, self.number, self.data)
 
 
@@ -50,7 +50,7 @@ def hold_leaf(tx: Tracer, tensor: TensorVariable) -> None:
     if not plain or no_leaf_can_be_made(tx) or beside or fake._is_view() or _sizes_before_the_graph(tx, fake) is None:
         return
     data: Any = tx.output.call_method("detach", (tensor.node,), {})
-    step = tx.break_step()  # type: ignore[attr-defined]
+    step = tx.break_step()
     number, inside = in_leaf(tx, empty_leaf, data, step)
     tensor.node, tensor.fake, tensor.is_made_parameter = inside.node, inside.fake, True
     tensor.held = HeldLeaf(number, data)
@@ -95,7 +95,7 @@ def _sizes_before_the_graph(tx: Tracer, fake: torch.Tensor) -> list[int | Comput
 # -- in the output code ------------------------------------------------------------------------------------------------
 
 
-def load_filled(cg: Any, number: int, data: TensorVariable) -> None:
+def load_filled(cg: ValueCodegen, number: int, data: TensorVariable) -> None:
     """-> the leaf, with its data"""
     cg.call_object(_filled, lambda: cg.load_drawn(number), lambda: cg.load_graph_output(data))
 

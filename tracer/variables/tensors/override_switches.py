@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.values.constant import NONE
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 
 class OverrideSwitchVariable(VariableTracker):
@@ -25,7 +25,7 @@ class OverrideSwitchVariable(VariableTracker):
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
         if name in ("__enter__", "__exit__"):
-            return tx.bound_builtin_method(self, name)  # type: ignore[no-any-return]
+            return tx.bound_builtin_method(self, name)
         return super().get_attr(tx, name)
 
     def call_method(
@@ -34,16 +34,17 @@ class OverrideSwitchVariable(VariableTracker):
         state = tx.trace.overrides
         if name == "__enter__" and self._before is None:
             tx.output.refuse_on_trial()
-            self._before, state.disabled = state.disabled, max(state.disabled, self.level)
+            self._before = state.disable(self.level)
             state.switches.append(self)
         elif name == "__exit__" and state.switches and state.switches[-1] is self:
             tx.output.refuse_on_trial()
             assert self._before is not None
-            self._before, state.disabled = None, self._before
+            state.restore(self._before)
+            self._before = None
             state.switches.pop()
         else:
             unsupported("with-block", value=self.cls.__qualname__)
         return NONE
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(self.cls)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ from tracer.variables.values.special_results import iterator_given, length_given
 if TYPE_CHECKING:
     from torch import fx
 
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
 DISABLED = torch._C._disabled_torch_function_impl
@@ -44,6 +45,27 @@ class OverrideState:
         self.refused = False  # while code is traced that the graph runs, where overrides are switched off
         self.disabled = _level()
         self.switches: list[VariableTracker] = []  # that the traced program is within
+
+    def note_subclass(self) -> None:
+        """A tensor of a subclass exists whose operations may be overridden."""
+        self.met_subclass = True
+
+    def note_class(self, cls: type) -> None:
+        """As `note_subclass`, of a class that has its own `__torch_dispatch__`, and may override functions, too."""
+        self.met_subclass |= overrides_functions(cls)
+
+    @contextlib.contextmanager
+    def refusing(self) -> Iterator[None]:
+        """Within, code is traced that the graph runs, where the overrides that are switched on here are off."""
+        before, self.refused = self.refused, self.refused or self.disabled == 0
+        try:
+            yield
+        finally:
+            self.refused = before
+
+    def restore(self, level: int) -> None:
+        """Overrides are disabled up to `level`."""
+        self.disabled = level
 
     @property
     def active(self) -> bool:
@@ -84,15 +106,30 @@ class OverrideState:
                 unsupported("with-block", value="a mode that leaves other modes")
             self.modes.insert(before, mode)
 
-    def emit(self, cg: Any) -> None:
+    @contextlib.contextmanager
+    def without_arguments(self) -> Iterator[None]:
+        """torch._C.DisableTorchFunctionSubclass: within, the classes of arguments are not asked."""
+        before = self.disable(1)
+        try:
+            yield
+        finally:
+            self.disabled = before
+
+    def disable(self, level: int) -> int:
+        """Disables overrides up to `level`, at least. -> the level before"""
+        before, self.disabled = self.disabled, max(self.disabled, level)
+        return before
+
+    def emit(self, cg: ValueCodegen) -> None:
         """Emits code that brings overriding to where the program left it."""
         if self.modes or self.switches:
             cg.start_over = None
         for mode in self.modes:
-            cg.call_object(torch._C._push_on_torch_function_stack, lambda mode=mode: cg.load(mode))
+            cg.call_object(torch._C._push_on_torch_function_stack, functools.partial(cg.load, mode))
             cg.asm.pop()
         for switch in self.switches:
-            cg.call_object(switch.python_type().__enter__, lambda switch=switch: cg.load(switch))  # type: ignore[attr-defined]
+            manager: Any = switch.python_type()
+            cg.call_object(manager.__enter__, functools.partial(cg.load, switch))
             cg.asm.pop()
 
 
@@ -136,7 +173,7 @@ class TensorSubclassVariable(TensorVariable):
 
     __repr__ = describe
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(_instance, lambda: cg.load_graph_output(self), lambda: cg.load_class(self.cls))
 
     # -- what the subclass defines itself ----------------------------------------------------------------------------
@@ -152,7 +189,7 @@ class TensorSubclassVariable(TensorVariable):
             return super().get_attr(tx, name)
         owner, static = own
         if is_a(static, property):
-            return tx.class_attr(owner, name, self, part="fget").call(tx, [self], {})  # type: ignore[no-any-return]
+            return tx.class_attr(owner, name, self, part="fget").call(tx, [self], {})
         pending = tx.effects.attribute(self, name)
         if pending is not None:
             return pending
@@ -163,11 +200,11 @@ class TensorSubclassVariable(TensorVariable):
         if is_a(static, (staticmethod, classmethod)):
             function = tx.class_attr(owner, name, self, part="__func__")
             if is_a(static, staticmethod):
-                return function  # type: ignore[no-any-return]
+                return function
             return BoundMethodVariable(function, tx.class_variable(self.cls, self))
         if defines(type(static), "__get__"):
             unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
-        return tx.class_attr(owner, name, self)  # type: ignore[no-any-return]
+        return tx.class_attr(owner, name, self)
 
     def _is_in_instance(self, tx: Tracer, name: str) -> bool:
         """Whether the tensor itself has the attribute; guarded where it has not."""
@@ -306,5 +343,5 @@ def as_subclass(tx: Tracer, tensor: TensorVariable, cls: type) -> VariableTracke
     plain.node.meta["another_object"] = True  # the output code makes it
     made = TensorSubclassVariable(plain.node, plain.fake, None, cls)
     tx.output.track(plain.fake, made)
-    tx.trace.overrides.met_subclass = True
+    tx.trace.overrides.note_subclass()
     return made

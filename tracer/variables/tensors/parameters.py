@@ -21,7 +21,7 @@ from tracer.variables.tensors.tensor import TensorVariable
 from tracer.variables.tensors.tensor_data import refuse_unlike_data
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 
 class MadeParameterVariable(TensorVariable):
@@ -35,7 +35,7 @@ class MadeParameterVariable(TensorVariable):
         self.hold(tx, data, requires_grad)
 
     def hold(self, tx: Tracer, data: TensorVariable, requires_grad: bool) -> None:
-        self.held_from = tx.break_step()  # type: ignore[attr-defined]
+        self.held_from = tx.break_step()
         self.data = data
         self.number = None
         self.node, self.fake = data.node, data.fake
@@ -86,7 +86,7 @@ class MadeParameterVariable(TensorVariable):
         """Whether a write to what was a leaf without gradients has made it a result of an operation."""
         return self.number is None and self.fake.requires_grad
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         number = self.number
         if self.has_lost_leaf:
             unsupported("mutation-of-input", break_step=self.held_from, value="a parameter that a write gives a history")

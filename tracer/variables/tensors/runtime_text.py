@@ -7,6 +7,7 @@ numbers in it do, or breaks the graph where it was made.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -23,7 +24,7 @@ from tracer.variables.values.symbolic import SymNodeVariable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 
 class Piece(NamedTuple):
@@ -50,7 +51,7 @@ class Piece(NamedTuple):
         raise Unsupported(reason("format-of-runtime-value"), details, stack=self.stack, break_step=self.break_step)
 
 
-def piece(tx: Any, value: VariableTracker, conversion: Callable[[Any], str] | None, spec: str) -> Piece | None:
+def piece(tx: Tracer, value: VariableTracker, conversion: Callable[[Any], str] | None, spec: str) -> Piece | None:
     """What is formatted later. None for other values, and where the formatting could raise."""
     if isinstance(value, SymNodeVariable):
         if _always_formats(value.python_type()(1), conversion, spec):
@@ -77,7 +78,7 @@ def _always_formats(sample: Any, conversion: Callable[[Any], str] | None, spec: 
     return True
 
 
-def _state(tx: Any, value: TensorVariable) -> tuple[Any, ...] | None:
+def _state(tx: Tracer, value: TensorVariable) -> tuple[Any, ...] | None:
     """Differs when the text of a tensor does. The memory of an input may be that of another one."""
     fake, inputs = value.fake, [each.fake for each in tx.trace.input_tensors]
     if not any(each.untyped_storage()._cdata == fake.untyped_storage()._cdata for each in inputs):
@@ -90,7 +91,7 @@ def _state(tx: Any, value: TensorVariable) -> tuple[Any, ...] | None:
 class RuntimeTextVariable(VariableTracker):
     """A str made of constant parts and of pieces."""
 
-    def __init__(self, tx: Any, parts: Iterable[str | Piece]) -> None:
+    def __init__(self, tx: Tracer, parts: Iterable[str | Piece]) -> None:
         self._tx = tx
         self.parts = tuple(parts)
         self._value: str | None = None
@@ -165,7 +166,7 @@ class RuntimeTextVariable(VariableTracker):
 
     # -- taken out of the trace --------------------------------------------------------------------------------------
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self._value is not None:
             cg.load_const(self._value)
             return
@@ -174,19 +175,19 @@ class RuntimeTextVariable(VariableTracker):
                 part.refuse()
         cg.call_object(str.join, lambda: cg.load_const(""), lambda: self._load_parts(cg))
 
-    def _load_parts(self, cg: Any) -> None:
+    def _load_parts(self, cg: ValueCodegen) -> None:
         for part in self.parts:
             if isinstance(part, str):
                 cg.load_const(part)
             else:
-                cg.call_object(format, lambda part=part: _load_converted(cg, part), lambda part=part: cg.load_const(part.spec))
+                cg.call_object(format, functools.partial(_load_converted, cg, part), functools.partial(cg.load_const, part.spec))
         cg.asm.emit("BUILD_TUPLE", len(self.parts))
 
     def children(self) -> Iterable[VariableTracker]:
         return [part.value for part in self.parts if not isinstance(part, str)]
 
 
-def _load_converted(cg: Any, part: Piece) -> None:
+def _load_converted(cg: ValueCodegen, part: Piece) -> None:
     if part.conversion is None:
         cg.load(part.value)
     else:

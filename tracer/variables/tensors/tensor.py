@@ -19,7 +19,7 @@ from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import lookup
 from tracer.protocol.variable import VariableTracker, invoke
-from tracer.sources import GenericAttrSource
+from tracer.sources import GenericAttrSource, GradSource
 from tracer.sources.reading import is_a
 from tracer.variables.containers.lists import SizeVariable, TupleVariable
 from tracer.variables.containers.sequence_base import SequenceVariable
@@ -34,7 +34,7 @@ from tracer.variables.values.symbolic import is_number
 if TYPE_CHECKING:
     from torch import fx
 
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
     from tracer.variables.tensors.backward import Retained
     from tracer.variables.tensors.created_leaves import HeldLeaf
@@ -75,7 +75,7 @@ class TensorVariable(VariableTracker):
     def hash_key(self, tx: Tracer) -> Any:
         return self
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.held is not None:
             self.held.reconstruct(cg)
             return
@@ -104,7 +104,7 @@ class TensorVariable(VariableTracker):
         if tx.trace.overrides.active and _is_attribute(name):
             answer = tx.overridden(getattr, [self, ConstantVariable(name)], {})
             if answer is not None:
-                return answer  # type: ignore[no-any-return]
+                return answer
         if name == "shape":
             return self.size(tx)
         if name in METADATA:
@@ -134,7 +134,7 @@ class TensorVariable(VariableTracker):
     def real(self, tx: Tracer) -> torch.Tensor:
         """The tensor of this call that an input stands for."""
         assert self.source is not None
-        return tx.output.inputs[self.source].real  # type: ignore[no-any-return]
+        return tx.output.inputs[self.source].real
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
         self.rely_on("__setattr__", name)
@@ -206,7 +206,7 @@ class TensorVariable(VariableTracker):
         if tx.trace.overrides.active:
             answer = tx.overridden_method(self, "__len__", [], {})
             if answer is not None:
-                return answer  # type: ignore[no-any-return]
+                return answer
         if self.fake.dim() == 0:
             tx.raise_error(TypeError, "len() of a 0-d tensor")
         return self.dimension(tx, 0)
@@ -237,7 +237,7 @@ class TensorVariable(VariableTracker):
         if tx.trace.overrides.concerns(other):
             answer = tx.overridden(function, [other, self] if reflected else [self, other], {})
             if answer is not None:
-                return answer  # type: ignore[no-any-return]
+                return answer
         other = beside(tx, self, other)
         if not is_operand(other):
             return None
@@ -251,7 +251,7 @@ class TensorVariable(VariableTracker):
         if tx.trace.overrides.active:
             answer = tx.overridden(operator_, [self], {})
             if answer is not None:
-                return answer  # type: ignore[no-any-return]
+                return answer
         return tx.output.call_function(operator_, (self.node,), {})
 
     def truth(self, tx: Tracer) -> bool:
@@ -264,7 +264,7 @@ class TensorVariable(VariableTracker):
         if tx.trace.overrides.active:
             answer = tx.overridden(operator.getitem, [self, key], {})
             if answer is not None:
-                return answer  # type: ignore[no-any-return]
+                return answer
         tensor, rest = select_symbolic(tx, self, key)
         if rest is None:
             return tensor
@@ -284,7 +284,7 @@ class TensorVariable(VariableTracker):
         if tx.trace.overrides.active:
             answer = tx.overridden_method(self, "__iter__", [], {})
             if answer is not None:
-                return answer  # type: ignore[no-any-return]
+                return answer
         if self.fake.dim() == 0:
             tx.raise_error(TypeError, "iteration over a 0-d tensor")
         rows = TupleVariable(tx.output.call_method("unbind", (self.node, 0), {}).unpack(tx)).iterate(tx)
@@ -307,12 +307,12 @@ class TensorVariable(VariableTracker):
         if tx.trace.overrides.active:
             answer = tx.overridden_method(self, name, args, kwargs)
             if answer is not None:
-                return answer  # type: ignore[no-any-return]
+                return answer
         own = tensor_method(name)
         if own is not None:
             result = invoke(own, (tx, self, *args), kwargs)
             if result is not None:
-                return result  # type: ignore[no-any-return]
+                return result
         if inspect.getattr_static(self.cls, name, _MISSING) is _MISSING or tx.effects.attribute(self, name) is not None:
             return self.get_attr(tx, name).call(tx, args, kwargs)
         graph_args = [tx.as_graph_arg(arg) for arg in args]
@@ -389,7 +389,7 @@ def _metadata(fake: torch.Tensor) -> tuple[Any, ...]:
 def beside(tx: Tracer, tensor: TensorVariable, other: VariableTracker) -> VariableTracker:
     """The other operand of a tensor's operator; it takes scalars of NumPy for Python's numbers."""
     number = getattr(other, "beside", None)
-    return other if number is None else number(tx, tensor)  # type: ignore[no-any-return]
+    return other if number is None else number(tx, tensor)
 
 
 def is_operand(value: VariableTracker) -> bool:
@@ -433,7 +433,7 @@ class TensorMethodVariable(VariableTracker):
     def children(self) -> tuple[VariableTracker, ...]:
         return (self.owner,)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load(self.owner)
         cg.load_attr(self.name)
 
@@ -443,7 +443,7 @@ class TensorMethodVariable(VariableTracker):
 
 def _grad(tx: Tracer, self: TensorVariable) -> VariableTracker:
     if self.source is not None:
-        return tx.tensor_grad(self)
+        return tx.wrap(tx.output.inputs[self.source].real.grad, GradSource(self.source))
     if self.fake.is_leaf or is_exchanged_leaf(self.fake) or self.retained is not None:  # backward() would have stored a gradient
         return ConstantVariable(None)
     unsupported("unsupported-attribute", value=self.describe(), name="grad")

@@ -36,12 +36,13 @@ def deep_copy(tx: Tracer, tensor: TensorVariable, memo: VariableTracker) -> Vari
     """A tensor is copied like by clone(). What shares its memory would have a copy that shares the memory of its copy; a
     parameter has a copy of its own memory in any case."""
     if tensor.cls is torch.nn.Parameter:
-        return tx.inline(_PARAMETER_COPY, [tensor, memo], {})  # type: ignore[no-any-return]
-    known = isinstance(memo, MemoVariable) or (isinstance(memo, DictVariable) and not memo.entries)
-    if not known or not tensor.fake.is_contiguous() or not _fills_its_storage(tx, tensor):
+        return tx.inline(_PARAMETER_COPY, [tensor, memo], {})
+    if not isinstance(memo, DictVariable) or (memo.entries and not isinstance(memo, MemoVariable)):
+        unsupported("data-dependent-method", value=tensor.describe(), name="__deepcopy__")
+    if not tensor.fake.is_contiguous() or not _fills_its_storage(tx, tensor):
         unsupported("data-dependent-method", value=tensor.describe(), name="__deepcopy__")
     _refuse_what_is_more_than_data(tx, tensor, "__deepcopy__")
-    for key, _ in memo.pairs(tx):  # type: ignore[attr-defined]
+    for key, _ in memo.pairs(tx):
         other: Any = key.value if isinstance(key, IdVariable) else None
         if hasattr(other, "fake"):
             _rely_on_own_memory(tx, tensor, other)
@@ -82,6 +83,7 @@ def _rely_on_own_memory(tx: Tracer, tensor: TensorVariable, other: TensorVariabl
         beside = f"{tensor.describe()}, beside one that shares its memory,"
         unsupported("data-dependent-method", value=beside, name="__deepcopy__")
     inputs = [item for item in tx.output.inputs.values() if isinstance(item.fake, torch.Tensor)]
-    sources = [next((item.source for item in inputs if storage_of(item.fake) == each), None) for each in (mine, others)]
-    if None not in sources:
-        tx.guard(guards.MemoryApart(tuple(sources), (1,), True))  # type: ignore[arg-type]
+    found = [next((item.source for item in inputs if storage_of(item.fake) == each), None) for each in (mine, others)]
+    sources = tuple([source for source in found if source is not None])
+    if len(sources) == len(found):
+        tx.guard(guards.MemoryApart(sources, (1,), True))

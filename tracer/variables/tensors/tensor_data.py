@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def exchange_data(tx: Tracer, tensor: TensorVariable, other: TensorVariable) -> None:
     before: Any = tensor.fake
-    step = tx.break_step()  # type: ignore[attr-defined]
+    step = tx.break_step()
     leaf = bool(before.is_leaf) or is_exchanged_leaf(before)
     _refuse_what_cannot_be_told(tx, tensor, other.fake, leaf)
     refuse_unlike_data(tx, tensor, other.fake)

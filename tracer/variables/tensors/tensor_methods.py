@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -96,7 +96,7 @@ def _storage_offset(tx: Tracer, self: TensorVariable) -> VariableTracker:
 
 @_methods("as_subclass")
 def _as_subclass(tx: Tracer, self: TensorVariable, cls: VariableTracker) -> VariableTracker:
-    return tx.as_subclass(self, cls)  # type: ignore[no-any-return]
+    return tx.as_subclass(self, cls)
 
 
 # -- questions -----------------------------------------------------------------------------------------------------------
@@ -132,7 +132,8 @@ def _type(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: Va
         return ConstantVariable(self.fake.type())
     kind = getattr(args[0], "value", None) if args else None
     dtype = getattr(kind, "dtype", None)
-    if isinstance(kind, type) and isinstance(dtype, torch.dtype) and self.fake.device.type == "cpu" and not kind.is_cuda:  # type: ignore[attr-defined]
+    of_cpu = self.fake.device.type == "cpu" and not getattr(kind, "is_cuda", True)
+    if isinstance(kind, type) and isinstance(dtype, torch.dtype) and of_cpu:
         return self.call_method(tx, "to", [ConstantVariable(dtype)], kwargs)  # torch.HalfTensor and its like
     return None
 
@@ -170,7 +171,7 @@ def _numpy(tx: Tracer, self: TensorVariable, *, force: VariableTracker = FALSE) 
     if fake.requires_grad:
         if not force.truth(tx):
             unsupported("data-dependent-method", value=f"{self.describe()}, which requires a gradient,", name="numpy")
-        self = self.call_method(tx, "detach", [], {})  # type: ignore[assignment]
+        self = cast("TensorVariable", self.call_method(tx, "detach", [], {}))
     return tx.array_of(self)
 
 
@@ -293,7 +294,9 @@ def _backward(
 
 def _sets_a_hook(name: str) -> Method:
     def method(tx: Tracer, self: TensorVariable, hook: VariableTracker) -> VariableTracker:
-        return model_of(add_hook)(tx, self, hook, name)  # type: ignore[misc, no-any-return]
+        model = model_of(add_hook)
+        assert model is not None
+        return model(tx, self, hook, name)
 
     return method
 

@@ -27,7 +27,7 @@ from tracer.variables.values.symbolic import SymNodeVariable
 if TYPE_CHECKING:
     from torch import fx
 
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
 # Questions about metadata, and what is an operation of the graph after all; others that have a model are left to CPython.
@@ -81,7 +81,7 @@ class WrapperVariable(TensorSubclassVariable):
 
     __repr__ = describe
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         TensorVariable.reconstruct(self, cg)
 
     # -- attributes ------------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class WrapperVariable(TensorSubclassVariable):
         if name not in self.parts:
             if self.source is None or not self._holds(tx, name):
                 return super()._instance_attr(tx, name)
-            return tx.wrap(raw_attr(self.real(tx), name), AttrSource(self.source, name))  # type: ignore[no-any-return]
+            return tx.wrap(raw_attr(self.real(tx), name), AttrSource(self.source, name))
         if name not in self._read:
             self._read[name] = self._part(tx, self.parts[name], getattr, (self.node, name))
         return self._read[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import functools
 import math
 import operator
 import re
@@ -17,13 +18,13 @@ import torch
 from tracer.graph_breaks import unsupported
 from tracer.guards.constants import LIBRARY_VALUES, is_guardable_constant
 from tracer.protocol.lookups import lookup
-from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.variables.iteration import IteratorVariable
 from tracer.variables.slots import BINARY, COMPARE, DUNDER, UNARY
 from tracer.variables.values.text import formatted, plain_form
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
 SCALARS = (int, float, bool, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
@@ -115,7 +116,7 @@ class ConstantVariable(VariableTracker):
     def truth(self, tx: Tracer) -> bool:
         return bool(self.value)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_const(self.value)
 
     # -- folding -------------------------------------------------------------------------------------------------
@@ -163,7 +164,7 @@ class ConstantVariable(VariableTracker):
         except AttributeError:
             tx.raise_error(AttributeError, f"{type(value).__name__!r} object has no attribute {name!r}")
         if name == "__class__":
-            return tx.class_variable(type(value))  # type: ignore[attr-defined]
+            return tx.class_variable(type(value))
         attribute = getattr(value, name)
         if is_constant_value(attribute):
             return tx.literal(attribute)
@@ -180,7 +181,7 @@ class ConstantVariable(VariableTracker):
         if name == "__iter__" and not args:
             return self.iterate(tx)
         if isinstance(self.value, torch.device) and name in ("__enter__", "__exit__"):
-            return tx.call_unbound_model(getattr(torch.device, name), [self, *args], kwargs)  # type: ignore[no-any-return]
+            return tx.call_unbound_model(getattr(torch.device, name), [self, *args], kwargs)
         if not _is_pure(self.value, name):
             unsupported("unsupported-method", value=self.describe(), name=name)
         if name in _TEXT_METHODS and isinstance(self.value, str):
@@ -261,11 +262,11 @@ class ConstantIterator(IteratorVariable):
         self.position += 1
         return ConstantVariable(self.value[self.position - 1])
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.instance is None:
             cg.call_object(iter, lambda: cg.load_const(self.value[self.position :]))
         else:
-            cg.call_object(iterator_at, lambda: cg.load(self.instance), lambda: cg.load_const(self.position))
+            cg.call_object(iterator_at, functools.partial(cg.load, self.instance), lambda: cg.load_const(self.position))
 
 
 class ConstantMethodVariable(VariableTracker):
@@ -291,7 +292,7 @@ class ConstantMethodVariable(VariableTracker):
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         return self.owner.call_method(tx, self.name, args, kwargs)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_const(self.owner.value)
         cg.load_attr(self.name)
 
@@ -315,7 +316,7 @@ def _join_argument(tx: Tracer, argument: VariableTracker) -> VariableTracker:
     try:
         iterator = argument.iterate(tx)
     except ObservedException as raised:
-        if tx.is_exception(raised.value, TypeError):
+        if is_exception(raised.value, TypeError):
             tx.raise_error(TypeError, "can only join an iterable")
         raise
     items = iterator.unpack(tx)  # which asks the iterator for its own `__iter__`, as CPython does

@@ -16,14 +16,14 @@ from tracer.protocol.variable import VariableTracker
 from tracer.variables.values.constant import boolean
 
 if TYPE_CHECKING:
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
 
 
 #: Whose objects are guarded by themselves, or, if they are tensors, to be different ones.
 ALWAYS_APART = (torch.Tensor, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 
 
-def might_be_one(tx: Any, left: VariableTracker, right: VariableTracker) -> bool:
+def might_be_one(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     """Whether two objects of the program that are not one now could be in another call, for all that is guarded."""
     if left.source is None or right.source is None or (left.is_constant() and right.is_constant()):
         return False  # made by this call, or guarded by value
@@ -37,7 +37,7 @@ COPIED = (int, float, complex, str, bytes, tuple, frozenset, range, slice, torch
           *guards.LIBRARY_VALUES)  # of which two may be equal  # fmt: skip
 
 
-def constants_are_one(tx: Any, left: VariableTracker, right: VariableTracker) -> bool:
+def constants_are_one(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     """Whether two constants are one object. Guards say only what they are equal to, so that what is so now is guarded, too."""
     mine, theirs = left.constant(), right.constant()
     if type(mine) is not type(theirs) or not isinstance(mine, COPIED) or isinstance(mine, (bool, enum.Enum)):
@@ -141,7 +141,7 @@ class IdVariable(VariableTracker):
         tx.guard(guards.IdMatch(self.value.source, obj))
         return id(obj)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         if self.value.is_constant() and self.value.source is None:
             unsupported("cannot-reconstruct", value=self.describe())
         cg.call_object(id, lambda: cg.load(self.value))

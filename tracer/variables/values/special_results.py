@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import defines, type_name
-from tracer.protocol.variable import ObservedException, VariableTracker
+from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.variables.values.constant import ZERO, ConstantVariable, boolean
 from tracer.variables.values.symbolic import SymNodeVariable
 
@@ -28,7 +28,7 @@ def is_found(tx: Tracer, container: VariableTracker, item: VariableTracker) -> V
     try:
         iterator = container.iterate(tx)
     except ObservedException as raised:
-        if not tx.is_exception(raised.value, TypeError):
+        if not is_exception(raised.value, TypeError):
             raise
         tx.raise_error(TypeError, f"argument of type {type_name(container.python_type())!r} is not iterable")
     while (mine := iterator.next(tx)) is not None:

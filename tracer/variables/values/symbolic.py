@@ -19,7 +19,7 @@ from tracer.variables.values.constant import ONE, ZERO, ConstantVariable, boolea
 if TYPE_CHECKING:
     from torch import fx
 
-    from tracer.protocol.tracer import Tracer
+    from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
 _PYTHON_TYPE = {torch.SymInt: int, torch.SymBool: bool, torch.SymFloat: float}
@@ -140,7 +140,7 @@ class SymNodeVariable(VariableTracker):
         bool(self.example >= low)
         bool(self.example <= high)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: ValueCodegen) -> None:
         cg.load_graph_output(self)
 
 
@@ -168,7 +168,8 @@ def example_number(value: VariableTracker) -> Any:
 def plain_number(value: Any) -> Any:
     """Of a member of an enum, the number that it is."""
     if isinstance(value, enum.Enum):
-        return int.__index__(value) if isinstance(value, int) else float.__float__(value)  # type: ignore[arg-type]
+        number: Any = value
+        return int.__index__(number) if isinstance(value, int) else float.__float__(number)
     return value
 
 
