@@ -10,6 +10,7 @@
 #include "hook/frame_eval.h"
 #include "dispatch/graph_call.h"
 #include "guards/guard_checks.h"
+#include "guards/kinds.h"
 #include "guards/metaclass.h"
 #include "dispatch/region.h"
 #include "guards/steady.h"
@@ -54,7 +55,7 @@ fill_module(PyObject *module)
         || PyModule_AddType(module, &Value_Type) < 0 || PyModule_AddType(module, &Counter_Type) < 0) {
         return -1;
     }
-    if (PyModule_AddFunctions(module, guard_check_methods) < 0) {
+    if (PyModule_AddFunctions(module, guard_check_methods) < 0 || kinds_init(module) < 0) {
         return -1;
     }
     if (thread_context_init() < 0 || frame_eval_init(module) < 0 || region_init(module) < 0) {

@@ -17,13 +17,13 @@ ROOT = Path(__file__).parents[1]
 FILES = sorted(path for package in ("tracer", "shapes") for path in (ROOT / package).rglob("*.py"))
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
 # leaves know no room of the tracer
-LEAVES = {"locations", "errors", "exc", "config", "user_marks", "metrics", "logs", "steady_steps", "handing_on"}
+LEAVES = {"locations", "errors", "exc", "config", "user_marks", "metrics", "logs", "handing_on"}
 
 # room -> what it may import of the tracer; a room is a package or a file of `tracer`, `a.b` is that file alone
 ROOMS: dict[str, set[str]] = {
     "sources": {"_C"},
     "bytecode": set(),
-    "guards": {"sources", "_C", "locations", "steady_steps"},
+    "guards": {"sources", "_C", "locations"},
     "graph_breaks": {"errors"},
     "graph": {"sources", "graph_breaks", "variables.base", "_C", *LEAVES},
     "effects": {"variables", "graph_breaks", "sources", *LEAVES},

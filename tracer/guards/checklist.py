@@ -14,12 +14,13 @@ from typing import Any
 import torch
 
 from tracer import _C
+from tracer._C import WORD
 from tracer.guards.base import Guard
 from tracer.guards.constants import EqualsMatch
 from tracer.guards.containers import DictContains, DictKeysMatch, DictLengthReaches, LengthMatch
 from tracer.guards.decision import LEAST, MOST, PLAIN_TENSORS, Feature, Interval, Word, demands_of
 from tracer.guards.identity import BoolMatch, Distinct, FunctionMatch, IdMatch, ModuleMatch, NoneMatch, TypeMatch
-from tracer.guards.reading import WORD_ADDRESS, WORD_INT, WORD_LEAF, WORD_TYPE, Reads, argument_slots, readable
+from tracer.guards.reading import Reads, argument_slots, readable
 from tracer.guards.references import ObjectRef
 from tracer.guards.shapes import ShapeLine
 from tracer.guards.state import GlobalStateMatch
@@ -121,7 +122,7 @@ class ListBuilder:
             case EqualsMatch(source, value):
                 return self._constant(guard, source, value)
             case LeafMatch(source, is_leaf):
-                return [(Feature(((1, Word(source, WORD_LEAF)),)), (int(is_leaf), int(is_leaf)))]
+                return [(Feature(((1, Word(source, WORD.LEAF)),)), (int(is_leaf), int(is_leaf)))]
             case LengthMatch(source) | DictLengthReaches(source) if self._types.get(source) in _CONTAINERS:
                 return list(demands_of(guard))
             case DictKeysMatch(source, keys, False) if self._types.get(source) is dict and readable(source):
@@ -139,7 +140,7 @@ class ListBuilder:
                 found = list(demands_of(guard))
                 words = [word for feature, _ in found for _, word in feature.terms]
                 whole = len(found) == _comparisons(guard.template)
-                ints = all(word.kind != WORD_INT or self._types.get(word.source) is int for word in words)
+                ints = all(word.kind != WORD.INT or self._types.get(word.source) is int for word in words)
                 return found if whole and ints else None
         return None
 
@@ -149,9 +150,9 @@ class ListBuilder:
             self._equals.append((self._reads.of(source), value))
             return []
         if cls in _SINGLETONS:
-            return [(Feature(((1, Word(source, WORD_ADDRESS)),)), (id(value), id(value)))]
+            return [(Feature(((1, Word(source, WORD.ADDRESS)),)), (id(value), id(value)))]
         if (cls is ObjectRef and not value.dead) or (cls is int and LEAST <= value <= MOST) or (cls is float and value == value):
-            return [test for test in demands_of(guard) if test[0].terms[0][1].kind != WORD_TYPE]
+            return [test for test in demands_of(guard) if test[0].terms[0][1].kind != WORD.TYPE]
         return None
 
     # ---- the list

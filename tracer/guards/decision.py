@@ -18,27 +18,12 @@ from typing import Any, NamedTuple
 import torch
 
 from tracer import _C
+from tracer._C import WORD
 from tracer.guards.base import Guard
 from tracer.guards.constants import EqualsMatch
 from tracer.guards.containers import DictKeysMatch, DictLengthReaches, LengthMatch
 from tracer.guards.identity import BoolMatch, FunctionMatch, IdMatch, ModuleMatch, NoneMatch, TypeMatch
-from tracer.guards.reading import (
-    WORD_ADDRESS,
-    WORD_DTYPE,
-    WORD_FLOAT,
-    WORD_GRAD,
-    WORD_HASH,
-    WORD_INT,
-    WORD_KEYS,
-    WORD_LENGTH,
-    WORD_OFFSET,
-    WORD_RANK,
-    WORD_SIZE,
-    WORD_STRIDE,
-    WORD_TYPE,
-    Reads,
-    readable,
-)
+from tracer.guards.reading import Reads, readable
 from tracer.guards.references import ObjectRef
 from tracer.guards.shapes import ShapeLine
 from tracer.guards.tensors import TensorMatch
@@ -51,7 +36,7 @@ PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
 class Word(NamedTuple):
-    """A word of the value at a source; `dim` of a size or stride. WORD_INT with `dim` 1: the guards want an int there."""
+    """A word of the value at a source; `dim` of a size or stride. WORD.INT with `dim` 1: the guards want an int there."""
 
     source: Source
     kind: int
@@ -97,65 +82,65 @@ def _is(source: Source, kind: int, value: int, dim: int = 0) -> tuple[Feature, I
 
 
 def _type(guard: TypeMatch) -> Demands:
-    yield _is(guard.source, WORD_TYPE, guard.cls.id)
+    yield _is(guard.source, WORD.TYPE, guard.cls.id)
 
 
 def _object(guard: IdMatch) -> Demands:
-    yield _is(guard.source, WORD_ADDRESS, guard.obj.id)
+    yield _is(guard.source, WORD.ADDRESS, guard.obj.id)
 
 
 def _none(guard: NoneMatch) -> Demands:
     if guard.is_none:
-        yield _is(guard.source, WORD_ADDRESS, id(None))
+        yield _is(guard.source, WORD.ADDRESS, id(None))
 
 
 def _bool(guard: BoolMatch) -> Demands:
-    yield _is(guard.source, WORD_ADDRESS, id(guard.value))
+    yield _is(guard.source, WORD.ADDRESS, id(guard.value))
 
 
 def _constant(guard: EqualsMatch) -> Demands:
     source, value = guard.source, guard.value
     cls = type(value)
     if cls is ObjectRef:
-        yield _is(source, WORD_ADDRESS, value.id)
+        yield _is(source, WORD.ADDRESS, value.id)
         return
-    yield _is(source, WORD_TYPE, id(cls))
+    yield _is(source, WORD.TYPE, id(cls))
     if cls is int and LEAST <= value <= MOST:
-        yield _is(source, WORD_INT, value, 1)
+        yield _is(source, WORD.INT, value, 1)
     elif cls is str:
-        yield _is(source, WORD_HASH, hash(value))
+        yield _is(source, WORD.HASH, hash(value))
     elif cls is float and value == value:
-        yield _is(source, WORD_FLOAT, struct.unpack("q", struct.pack("d", value))[0])
+        yield _is(source, WORD.FLOAT, struct.unpack("q", struct.pack("d", value))[0])
     elif cls is bool or value is None:
-        yield _is(source, WORD_ADDRESS, id(value))
+        yield _is(source, WORD.ADDRESS, id(value))
 
 
 def _length(guard: LengthMatch) -> Demands:
-    yield _is(guard.source, WORD_LENGTH, guard.length)
+    yield _is(guard.source, WORD.LENGTH, guard.length)
 
 
 def _keys(guard: DictKeysMatch) -> Demands:
-    yield _is(guard.source, WORD_LENGTH, len(guard.keys))
+    yield _is(guard.source, WORD.LENGTH, len(guard.keys))
 
 
 def _reaches(guard: DictLengthReaches) -> Demands:
-    yield Feature(((1, Word(guard.source, WORD_LENGTH)),)), (guard.count, MOST) if guard.holds else (0, guard.count - 1)
+    yield Feature(((1, Word(guard.source, WORD.LENGTH)),)), (guard.count, MOST) if guard.holds else (0, guard.count - 1)
 
 
 def _tensor(guard: TensorMatch) -> Demands:
     source, spec = guard.source, guard.spec
-    yield _is(source, WORD_TYPE, id(spec.cls))
+    yield _is(source, WORD.TYPE, id(spec.cls))
     if spec.cls not in PLAIN_TENSORS:
         return
     if spec.dispatch_keys is not None:
-        yield _is(source, WORD_KEYS, spec.dispatch_keys)
+        yield _is(source, WORD.KEYS, spec.dispatch_keys)
     if spec.dtype is not None:
-        yield _is(source, WORD_DTYPE, id(spec.dtype))
+        yield _is(source, WORD.DTYPE, id(spec.dtype))
     if spec.requires_grad is not None:
-        yield _is(source, WORD_GRAD, int(spec.requires_grad))
+        yield _is(source, WORD.GRAD, int(spec.requires_grad))
     if spec.sizes is not None:
-        yield _is(source, WORD_RANK, len(spec.sizes))
-    for kind, dims in ((WORD_SIZE, spec.sizes), (WORD_STRIDE, spec.strides)):
+        yield _is(source, WORD.RANK, len(spec.sizes))
+    for kind, dims in ((WORD.SIZE, spec.sizes), (WORD.STRIDE, spec.strides)):
         for dim, value in enumerate(dims or ()):
             if value is not None:
                 yield _is(source, kind, value, dim)
@@ -170,12 +155,12 @@ def _shape(guard: ShapeLine) -> Demands:
 def _number(source: Source) -> Word:
     match source:
         case TensorSizeSource(base, dim):
-            return Word(base, WORD_SIZE, dim)
+            return Word(base, WORD.SIZE, dim)
         case TensorStrideSource(base, dim):
-            return Word(base, WORD_STRIDE, dim)
+            return Word(base, WORD.STRIDE, dim)
         case StorageOffsetSource(base):
-            return Word(base, WORD_OFFSET)
-    return Word(source, WORD_INT)
+            return Word(base, WORD.OFFSET)
+    return Word(source, WORD.INT)
 
 
 _DEMANDS: dict[type[Guard], Callable[[Any], Demands]] = {

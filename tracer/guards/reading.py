@@ -6,6 +6,7 @@ import inspect
 from types import CodeType
 from typing import Any
 
+from tracer._C import STEP
 from tracer.sources import (
     AttrSource,
     CellSource,
@@ -18,9 +19,6 @@ from tracer.sources import (
     Source,
 )
 
-SLOT, CONST, ATTR, ITEM, CELL, NO_ITEM = range(6)
-(WORD_TYPE, WORD_ADDRESS, WORD_INT, WORD_FLOAT, WORD_HASH, WORD_LENGTH, WORD_RANK, WORD_SIZE, WORD_STRIDE, WORD_OFFSET,
- WORD_DTYPE, WORD_KEYS, WORD_GRAD, WORD_LEAF) = range(14)  # fmt: skip
 PLAIN_KEYS = (str, int, bytes)  # of items that are read in C
 
 
@@ -57,26 +55,26 @@ class Reads:
     def _step(self, source: Source) -> tuple[int, int, Any]:
         match source:
             case LocalSource(name):
-                return SLOT, -1, self._slots.get(name, len(self._slots))
+                return STEP.ROOT, -1, self._slots.get(name, len(self._slots))
             case CellSource(name):
-                return ITEM, self.of(_CLOSURE), self._freevars.index(name)
+                return STEP.ITEM, self.of(_CLOSURE), self._freevars.index(name)
             case FreeVarSource(name):
-                return CELL, self.of(CellSource(name)), None
+                return STEP.CELL_CONTENTS, self.of(CellSource(name)), None
             case GlobalsSource():
-                return CONST, -1, self._globals
+                return STEP.CONST, -1, self._globals
             case ObjectSource(obj, _):
-                return CONST, -1, obj
+                return STEP.CONST, -1, obj
             case GlobalSource(name):
-                return ITEM, self.of(GlobalsSource()), name
+                return STEP.ITEM, self.of(GlobalsSource()), name
             case AttrSource(base, name):
-                return ATTR, self.of(base), name
+                return STEP.ATTR, self.of(base), name
             case ItemSource(base, key) if type(key) in PLAIN_KEYS:
-                return ITEM, self.of(base), key
+                return STEP.ITEM, self.of(base), key
         raise Unreadable
 
     def absent(self, source: Source, key: Any) -> None:
         """A step that finds something only where the dict at the source lacks a key, which is one of PLAIN_KEYS."""
-        step = NO_ITEM, self.of(source), key
+        step = STEP.NO_ITEM, self.of(source), key
         if step not in self.steps:
             self.steps.append(step)
 

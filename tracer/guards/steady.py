@@ -18,6 +18,7 @@ from types import CodeType
 from typing import Any
 
 from tracer import _C
+from tracer._C import STEP, TEST
 from tracer.guards.attributes import ClassHasAttr, HasAttr
 from tracer.guards.base import Guard
 from tracer.guards.constants import EqualsMatch
@@ -67,43 +68,6 @@ from tracer.sources import (
     TypeSource,
 )
 from tracer.sources.roots import module_namespace
-from tracer.steady_steps import (
-    ATTR,
-    BELOW,
-    CELL_CONTENTS,
-    CLOSURE,
-    CODE,
-    CONST,
-    DEFAULTS,
-    DICT,
-    EQUAL,
-    EXACT,
-    GLOBALS,
-    IS,
-    IS_NOT,
-    ITEM,
-    KEEP,
-    KEYS,
-    KWDEFAULTS,
-    LENGTH,
-    METHOD_FUNC,
-    METHOD_SELF,
-    MRO,
-    NO_ATTR,
-    NO_ITEM,
-    NO_TYPE_LOOKUP,
-    OBJECTS,
-    OF_TYPE,
-    PROPERTY_GETTER,
-    REACHES,
-    ROOT,
-    SAME,
-    SLOT,
-    TYPE,
-    TYPE_ITEM,
-    TYPE_LOOKUP,
-    WHOLE,
-)
 
 _FEWEST = 7  # guards and leaves of a group that is worth a state of its own
 _FIRST = operator.itemgetter(0)
@@ -137,7 +101,7 @@ class Plan:
     def add(self, kind: int, base: int, key: Any = None) -> int:
         """A step, the same for the same read."""
         step = kind, base, key
-        taken = step if key is None or type(key) is str else (kind, base, id(key) if kind == CONST else (type(key), key))
+        taken = step if key is None or type(key) is str else (kind, base, id(key) if kind == STEP.CONST else (type(key), key))
         known = self._taken.get(taken)
         if known is None:
             self.steps.append(step)
@@ -151,69 +115,69 @@ class Plan:
         """What it is now: the trace read in this one."""
         if module not in self.namespaces:
             self.namespaces[module] = self._builtins() if module is None else module_namespace(module)
-        return self.add(CONST, -1, self.namespaces[module])
+        return self.add(STEP.CONST, -1, self.namespaces[module])
 
     def _step_of(self, source: Source) -> int:
         add, of = self.add, self.source
         match source:  # the frequent ones first
             case AttrSource(base, name):
-                return add(ATTR, of(base), name)
+                return add(STEP.ATTR, of(base), name)
             case ItemSource(base, key) if _is_plain(key):
-                return add(ITEM, of(base), key)
+                return add(STEP.ITEM, of(base), key)
             case InstanceDictSource(base):
-                return add(DICT, of(base))
+                return add(STEP.DICT, of(base))
             case TypeSource(base):
-                return add(TYPE, of(base))
+                return add(STEP.TYPE, of(base))
             case LocalSource():
-                return add(ROOT, -1, 0)
+                return add(STEP.ROOT, -1, 0)
             case CellSource(name):
-                return add(ITEM, add(ROOT, -1, 0), self._freevars.index(name))
+                return add(STEP.ITEM, add(STEP.ROOT, -1, 0), self._freevars.index(name))
             case FreeVarSource(name):
-                return add(SLOT, of(CellSource(name)), CELL_CONTENTS)
+                return add(STEP.CELL_CONTENTS, of(CellSource(name)))
             case GlobalsSource():
-                return add(CONST, -1, self._globals)
+                return add(STEP.CONST, -1, self._globals)
             case GlobalSource(name):
-                return add(ITEM, of(GlobalsSource()), name)
+                return add(STEP.ITEM, of(GlobalsSource()), name)
             case BuiltinSource(name):
-                return add(ITEM, self._namespace(None), name)
+                return add(STEP.ITEM, self._namespace(None), name)
             case ModuleSource(name):
-                return add(ITEM, add(CONST, -1, sys.modules), name)
+                return add(STEP.ITEM, add(STEP.CONST, -1, sys.modules), name)
             case ModuleNamespaceSource(module):
                 return self._namespace(module)
             case ModuleGlobalsSource(module, name):
-                return add(ITEM, of(ModuleNamespaceSource(module)), name)
+                return add(STEP.ITEM, of(ModuleNamespaceSource(module)), name)
             case ObjectSource(obj, _):
-                return add(CONST, -1, obj)
+                return add(STEP.CONST, -1, obj)
             case ClassAttrSource(base, name):
-                return add(TYPE_ITEM, of(base), name)
+                return add(STEP.TYPE_ITEM, of(base), name)
             case TypeLookupSource(base, name):
-                return add(TYPE_LOOKUP, of(base), name)
+                return add(STEP.TYPE_LOOKUP, of(base), name)
             case GenericAttrSource(base, "__mro__"):
-                return add(SLOT, of(base), MRO)
+                return add(STEP.MRO, of(base))
             case GenericAttrSource(ClassAttrSource() | TypeLookupSource() as base, "fget"):
-                return add(SLOT, of(base), PROPERTY_GETTER)
+                return add(STEP.PROPERTY_GETTER, of(base))
             case DefaultSource(base, index):
-                return add(ITEM, of(DefaultsSource(base)), index)
+                return add(STEP.ITEM, of(DefaultsSource(base)), index)
             case KwDefaultSource(base, name):
-                return add(ITEM, of(KwDefaultsSource(base)), name)
+                return add(STEP.ITEM, of(KwDefaultsSource(base)), name)
             case ClosureCellSource(base, index):
-                return add(ITEM, add(SLOT, of(base), CLOSURE), index)
+                return add(STEP.ITEM, add(STEP.CLOSURE, of(base)), index)
             case FunctionGlobalsSource(base, name):
-                return add(ITEM, of(FunctionNamespaceSource(base)), name)
+                return add(STEP.ITEM, of(FunctionNamespaceSource(base)), name)
         slot = _SLOTS.get(type(source))
         if slot is None or source.base is None:
             raise Unsteady
-        return add(SLOT, of(source.base), slot)
+        return add(slot, of(source.base))
 
 
 _SLOTS: dict[type[Source], int] = {
-    CodeSource: CODE,
-    DefaultsSource: DEFAULTS,
-    KwDefaultsSource: KWDEFAULTS,
-    FunctionNamespaceSource: GLOBALS,
-    CellContentsSource: CELL_CONTENTS,
-    MethodSelfSource: METHOD_SELF,
-    MethodFuncSource: METHOD_FUNC,
+    CodeSource: STEP.CODE,
+    DefaultsSource: STEP.DEFAULTS,
+    KwDefaultsSource: STEP.KWDEFAULTS,
+    FunctionNamespaceSource: STEP.GLOBALS,
+    CellContentsSource: STEP.CELL_CONTENTS,
+    MethodSelfSource: STEP.METHOD_SELF,
+    MethodFuncSource: STEP.METHOD_FUNC,
 }
 
 
@@ -232,83 +196,83 @@ def _tensor(plan: Plan, guard: TensorMatch) -> None:
 
 
 def _identity(plan: Plan, guard: IdMatch) -> None:
-    plan.test(plan.source(guard.source), IS, _address(guard.obj))
+    plan.test(plan.source(guard.source), TEST.IS, _address(guard.obj))
 
 
 def _singleton(plan: Plan, guard: BoolMatch) -> None:
-    plan.test(plan.source(guard.source), IS, id(guard.value))
+    plan.test(plan.source(guard.source), TEST.IS, id(guard.value))
 
 
 def _none(plan: Plan, guard: NoneMatch) -> None:
-    plan.test(plan.source(guard.source), IS if guard.is_none else IS_NOT, id(None))
+    plan.test(plan.source(guard.source), TEST.IS if guard.is_none else TEST.IS_NOT, id(None))
 
 
 def _constant(plan: Plan, guard: EqualsMatch) -> None:
     step, value = plan.source(guard.source), guard.value
     if type(value) is ObjectRef:
-        plan.test(step, IS, _address(value))
+        plan.test(step, TEST.IS, _address(value))
     else:
-        plan.add(KEEP, step)
-        plan.test(step, EQUAL, value)
+        plan.add(STEP.KEEP, step)
+        plan.test(step, TEST.EQUAL, value)
 
 
 def _exact(plan: Plan, guard: TypeMatch) -> None:
     step = plan.source(guard.source)
-    plan.add(EXACT, step)
-    plan.test(step, OF_TYPE, _address(guard.cls))
+    plan.add(STEP.EXACT, step)
+    plan.test(step, TEST.TYPE, _address(guard.cls))
 
 
 def _length(plan: Plan, guard: LengthMatch) -> None:
     step = plan.source(guard.source)
-    plan.add(WHOLE, step)
-    plan.test(step, LENGTH, guard.length)
+    plan.add(STEP.WHOLE, step)
+    plan.test(step, TEST.LENGTH, guard.length)
 
 
 def _length_reaches(plan: Plan, guard: DictLengthReaches) -> None:
     step = plan.source(guard.source)
-    plan.add(WHOLE, step)
-    plan.test(step, REACHES if guard.holds else BELOW, guard.count)
+    plan.add(STEP.WHOLE, step)
+    plan.test(step, TEST.REACHES if guard.holds else TEST.BELOW, guard.count)
 
 
 def _keys(plan: Plan, guard: DictKeysMatch) -> None:
     if guard.ordered_dict and guard.keys:
         raise Unsteady  # move_to_end changes no version
     step = plan.source(guard.source)
-    plan.add(WHOLE, step)
+    plan.add(STEP.WHOLE, step)
     kinds = {type(key) is ObjectRef for key in guard.keys}
     if len(kinds) > 1:
         plan.tells_all = False
     elif True in kinds:
-        plan.test(step, OBJECTS, tuple(map(_address, guard.keys)))
+        plan.test(step, TEST.OBJECTS, tuple(map(_address, guard.keys)))
     else:
-        plan.test(step, KEYS, guard.keys)
+        plan.test(step, TEST.KEYS, guard.keys)
 
 
 def _attribute(plan: Plan, guard: HasAttr) -> None:
-    plan.add(ATTR if guard.present else NO_ATTR, plan.source(guard.source), guard.attr)
+    plan.add(STEP.ATTR if guard.present else STEP.NO_ATTR, plan.source(guard.source), guard.attr)
 
 
 def _class_attribute(plan: Plan, guard: ClassHasAttr) -> None:
-    plan.add(TYPE_LOOKUP if guard.present else NO_TYPE_LOOKUP, plan.source(guard.source), guard.attr)
+    plan.add(STEP.TYPE_LOOKUP if guard.present else STEP.NO_TYPE_LOOKUP, plan.source(guard.source), guard.attr)
 
 
 def _key(plan: Plan, guard: DictContains) -> None:
     if not _is_plain(guard.key):
         raise Unsteady
-    plan.add(ITEM if guard.present else NO_ITEM, plan.source(guard.source), guard.key)
+    plan.add(STEP.ITEM if guard.present else STEP.NO_ITEM, plan.source(guard.source), guard.key)
 
 
 def _no_global(plan: Plan, guard: NotInGlobals) -> None:
-    plan.add(NO_ITEM, plan.source(guard.namespace()), guard.source.global_name)
+    plan.add(STEP.NO_ITEM, plan.source(guard.namespace()), guard.source.global_name)
 
 
 def _code(plan: Plan, guard: CodeMatch) -> None:
-    plan.test(plan.add(SLOT, plan.source(guard.source), CODE), IS, _address(guard.code_object))
+    plan.test(plan.add(STEP.CODE, plan.source(guard.source)), TEST.IS, _address(guard.code_object))
 
 
 def _both(plan: Plan, guard: SameObject) -> None:
     first, second = sorted((plan.source(guard.a), plan.source(guard.b)))
-    plan.test(second, SAME, first)
+    plan.test(second, TEST.SAME, first)
 
 
 _KINDS: dict[type[Guard], Callable[[Plan, Any], None]] = {
