@@ -4,6 +4,7 @@
 #include "guards/steady.h"
 
 #include "guards/plain_keys.h"
+#include "guards/versions.h"
 
 #include <structmember.h>
 
@@ -55,7 +56,7 @@ moved_without_meaning(Memo *memo, Py_ssize_t index)
     for (Py_ssize_t i = 0; i < memo->dict_count; i++) {
         const DictWatch *watch = &memo->dicts[i];
         if (watch->word == index) {
-            uint64_t version = dict_version_tag(watch->dict);
+            uint64_t version = *version_of_dict(watch->dict);
             if (!facts_hold(memo, watch)) {
                 return 0;
             }
@@ -83,7 +84,7 @@ memo_holds(Memo *memo, PyObject *const *roots)
         }
     }
     for (Py_ssize_t i = 0; i < memo->type_count; i++) {
-        if (type_version(memo->types[i].type) != memo->types[i].version) {
+        if (version_of_class(memo->types[i].type) != memo->types[i].version) {
             return 0;
         }
     }
