@@ -14,13 +14,13 @@ from typing import Any
 import torch
 
 from tracer import _C
-from tracer._C import WORD
+from tracer._C import STEP, WORD
 from tracer.guards.base import Guard
 from tracer.guards.constants import EqualsMatch
 from tracer.guards.containers import DictContains, DictKeysMatch, DictLengthReaches, LengthMatch
 from tracer.guards.decision import LEAST, MOST, PLAIN_TENSORS, Feature, Interval, Word, demands_of
 from tracer.guards.identity import BoolMatch, Distinct, FunctionMatch, IdMatch, ModuleMatch, NoneMatch, TypeMatch
-from tracer.guards.reading import Reads, argument_slots, readable
+from tracer.guards.reading import Steps, argument_slots, readable
 from tracer.guards.references import ObjectRef
 from tracer.guards.shapes import ShapeLine
 from tracer.guards.state import GlobalStateMatch
@@ -42,7 +42,7 @@ class ListBuilder:
 
     def __init__(self, code: CodeType, globals: dict[str, Any]) -> None:
         self._code = code
-        self._reads = Reads(code, globals)
+        self._steps = Steps.of_call(code, globals)
         self._state: Any = None
         self._counter: tuple[_C.Counter | None, int] = None, 0
         self._unchanged: Any = None
@@ -128,13 +128,13 @@ class ListBuilder:
             case DictKeysMatch(source, keys, False) if self._types.get(source) is dict and readable(source):
                 if not all(type(key) is str for key in keys):
                     return None
-                self._equals.append((self._reads.of(source), keys))
+                self._equals.append((self._steps.of(source), keys))
                 return []
             case DictContains(source, key, present) if self._types.get(source) is dict and readable(ItemSource(source, key)):
                 if present:
-                    self._reads.of(ItemSource(source, key))
+                    self._steps.of(ItemSource(source, key))
                 else:
-                    self._reads.absent(source, key)
+                    self._steps.add(STEP.NO_ITEM, self._steps.of(source), key)
                 return []
             case ShapeLine():
                 found = list(demands_of(guard))
@@ -147,7 +147,7 @@ class ListBuilder:
     def _constant(self, guard: EqualsMatch, source: Source, value: Any) -> list[tuple[Feature, Interval]] | None:
         cls = type(value)
         if cls is str and readable(source):
-            self._equals.append((self._reads.of(source), value))
+            self._equals.append((self._steps.of(source), value))
             return []
         if cls in _SINGLETONS:
             return [(Feature(((1, Word(source, WORD.ADDRESS)),)), (id(value), id(value)))]
@@ -158,7 +158,7 @@ class ListBuilder:
     # ---- the list
 
     def _value(self, source: Source) -> int | tuple[int, int]:
-        return self._held[source] if source in self._held else self._reads.of(source)
+        return self._held[source] if source in self._held else self._steps.of(source)
 
     def _classes_of(self, sources: Iterable[Source]) -> set[type]:
         """The classes that tensors at the sources may have, where the list holds."""
@@ -182,7 +182,7 @@ class ListBuilder:
             known = -1
         handed = None if fetched is None else [self._value(source) for source in fetched]
         features = tuple([
-            (feature.modulus, tuple([(factor, w.kind, w.dim, self._reads.of(w.source)) for factor, w in feature.terms]))
+            (feature.modulus, tuple([(factor, w.kind, w.dim, self._steps.of(w.source)) for factor, w in feature.terms]))
             for feature in self._ranges
         ])  # fmt: skip
         ranges = [(index, low, high) for index, (low, high) in enumerate(self._ranges.values())]
@@ -193,7 +193,7 @@ class ListBuilder:
             self._state,
             *self._counter,
             self._unchanged,
-            tuple(self._reads.steps),
+            tuple(self._steps.steps),
             tuple(self._groups),
             features,
             tuple(ranges),
@@ -209,7 +209,7 @@ class ListBuilder:
 
     def _placed(self, values: Sequence[int | tuple[int, int]]) -> tuple[int, ...]:
         """Indices of values: what was read comes first, then the tensors of each group."""
-        starts = [len(self._reads.steps)]
+        starts = [len(self._steps.steps)]
         for steady, _, _ in self._groups:
             starts.append(starts[-1] + steady.held_count)
         return tuple([value if isinstance(value, int) else starts[value[0]] + value[1] for value in values])

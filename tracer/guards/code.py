@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from tracer import _C
+from tracer.guards import reading
 from tracer.guards.base import CheckScope, Guard
 from tracer.guards.helpers import HELPERS
 from tracer.guards.identity import TypeMatch
@@ -26,7 +27,7 @@ from tracer.guards.order import Stage
 from tracer.guards.reading import argument_slots, readable
 from tracer.guards.references import lasts
 from tracer.guards.state import GlobalStateMatch
-from tracer.guards.steady import CLOSURE_ROOT, CONSTANTS, Group, Grouping
+from tracer.guards.steady import CONSTANTS, Group, Grouping
 from tracer.guards.tensors import TensorMatch
 from tracer.sources import CellSource, GlobalsSource, LocalSource, Source
 from tracer.sources.roots import module_namespace
@@ -236,7 +237,7 @@ class CheckCode(CheckScope):
     def _root_text(self, root: str) -> str:
         if root == CONSTANTS:
             return ""
-        return CLOSURE if root == CLOSURE_ROOT else self.local(root)
+        return CLOSURE if root == reading.CLOSURE else self.local(root)
 
     def add(self, stage: Stage) -> Iterator[tuple[Guard, ...]]:
         """Adds a stage; yields, for each step (a line that can fail), the guards that it checks."""

@@ -23,11 +23,11 @@ from tracer.guards.base import Guard
 from tracer.guards.constants import EqualsMatch
 from tracer.guards.containers import DictKeysMatch, DictLengthReaches, LengthMatch
 from tracer.guards.identity import BoolMatch, FunctionMatch, IdMatch, ModuleMatch, NoneMatch, TypeMatch
-from tracer.guards.reading import Reads, readable
+from tracer.guards.reading import Steps, readable
 from tracer.guards.references import ObjectRef
 from tracer.guards.shapes import ShapeLine
 from tracer.guards.tensors import TensorMatch
-from tracer.sources import Source, StorageOffsetSource, TensorSizeSource, TensorStrideSource
+from tracer.sources import Source
 
 LEAST, MOST = -(2**63), 2**63 - 1
 _ANY = (LEAST, MOST)
@@ -153,14 +153,9 @@ def _shape(guard: ShapeLine) -> Demands:
 
 
 def _number(source: Source) -> Word:
-    match source:
-        case TensorSizeSource(base, dim):
-            return Word(base, WORD.SIZE, dim)
-        case TensorStrideSource(base, dim):
-            return Word(base, WORD.STRIDE, dim)
-        case StorageOffsetSource(base):
-            return Word(base, WORD.OFFSET)
-    return Word(source, WORD.INT)
+    if source.word == WORD.INT or source.base is None:
+        return Word(source, WORD.INT)
+    return Word(source.base, source.word, getattr(source, "dim", 0))
 
 
 _DEMANDS: dict[type[Guard], Callable[[Any], Demands]] = {
@@ -288,12 +283,12 @@ def decide(entries: tuple[Any, ...], tests: Sequence[Tests], code: CodeType, glo
     """The decision over entries of which `tests` says what the guards of each demand."""
     tree = _Tree(tests)
     tree.place(tuple(range(len(entries))))
-    reads = Reads(code, globals)
+    steps = Steps.of_call(code, globals)
     features = tuple([
-        (feature.modulus, tuple([(factor, word.kind, word.dim, reads.of(word.source)) for factor, word in feature.terms]))
+        (feature.modulus, tuple([(factor, word.kind, word.dim, steps.of(word.source)) for factor, word in feature.terms]))
         for feature in tree.used
     ])  # fmt: skip
-    return _C.Decision(entries, tuple(reads.steps), features, tuple(tree.nodes))
+    return _C.Decision(entries, tuple(steps.steps), features, tuple(tree.nodes))
 
 
 Node = tuple[int, tuple[int, ...], tuple[int, ...], int, int]

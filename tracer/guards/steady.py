@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-import sys
 from collections.abc import Callable, Iterable
 from types import CodeType
 from typing import Any
@@ -34,156 +33,31 @@ from tracer.guards.identity import (
     SameObject,
     TypeMatch,
 )
+from tracer.guards.reading import CLOSURE, Steps
 from tracer.guards.references import ObjectRef
 from tracer.guards.tensors import TensorMatch
-from tracer.sources import (
-    AttrSource,
-    BuiltinSource,
-    CellContentsSource,
-    CellSource,
-    ClassAttrSource,
-    ClosureCellSource,
-    CodeSource,
-    DefaultSource,
-    DefaultsSource,
-    FreeVarSource,
-    FunctionGlobalsSource,
-    FunctionNamespaceSource,
-    GenericAttrSource,
-    GlobalSource,
-    GlobalsSource,
-    InstanceDictSource,
-    ItemSource,
-    KwDefaultSource,
-    KwDefaultsSource,
-    LocalSource,
-    MethodFuncSource,
-    MethodSelfSource,
-    ModuleGlobalsSource,
-    ModuleNamespaceSource,
-    ModuleSource,
-    ObjectSource,
-    Source,
-    TypeLookupSource,
-    TypeSource,
-)
-from tracer.sources.roots import module_namespace
+from tracer.sources import CellSource, FreeVarSource, LocalSource, Source
+from tracer.sources.base import PLAIN_KEYS, Unreadable
 
 _FEWEST = 7  # guards and leaves of a group that is worth a state of its own
 _FIRST = operator.itemgetter(0)
 CONSTANTS = ""  # the root of paths that begin at objects which check_fn holds
-CLOSURE_ROOT = "<closure>"
 
 
 class Unsteady(Exception):
-    """A path or a guard that the states of dicts and types cannot answer for."""
+    """A guard that the states of dicts and types cannot answer for."""
 
 
-class Plan:
-    """The steps from one root, each (kind, step that it starts from, key), as `_C.Steady` takes them."""
+class Plan(Steps):
+    """The steps from one root, as `_C.Steady` takes them, and the tests of the values that they lead to."""
 
-    def __init__(self, globals: dict[str, Any], builtins: Callable[[], dict[str, Any]], freevars: tuple[str, ...]) -> None:
-        self.steps: list[tuple[int, int, Any]] = []
+    def __init__(self, code: CodeType, globals: dict[str, Any], builtins: Callable[[], dict[str, Any]]) -> None:
+        super().__init__(lambda name: 0, code, globals, builtins)
         self.tests: list[tuple[int, int, Any]] = []
         self.tells_all = True  # whether the tests say what the guards say
-        self.namespaces: dict[str | None, dict[str, Any]] = {}  # those that paths begin at: of modules; None: the builtins
-        self._globals, self._builtins, self._freevars = globals, builtins, freevars
-        self._known: dict[Source, int] = {}
-        self._taken: dict[tuple[Any, ...], int] = {}
-
-    def source(self, source: Source) -> int:
-        """The step whose value is that at the source."""
-        known = self._known.get(source)
-        if known is None:
-            known = self._known[source] = self._step_of(source)
-        return known
-
-    def add(self, kind: int, base: int, key: Any = None) -> int:
-        """A step, the same for the same read."""
-        step = kind, base, key
-        taken = step if key is None or type(key) is str else (kind, base, id(key) if kind == STEP.CONST else (type(key), key))
-        known = self._taken.get(taken)
-        if known is None:
-            self.steps.append(step)
-            known = self._taken[taken] = len(self.steps) - 1
-        return known
 
     def test(self, step: int, kind: int, expected: Any) -> None:
         self.tests.append((step, kind, expected))
-
-    def _namespace(self, module: str | None) -> int:
-        """What it is now: the trace read in this one."""
-        if module not in self.namespaces:
-            self.namespaces[module] = self._builtins() if module is None else module_namespace(module)
-        return self.add(STEP.CONST, -1, self.namespaces[module])
-
-    def _step_of(self, source: Source) -> int:
-        add, of = self.add, self.source
-        match source:  # the frequent ones first
-            case AttrSource(base, name):
-                return add(STEP.ATTR, of(base), name)
-            case ItemSource(base, key) if _is_plain(key):
-                return add(STEP.ITEM, of(base), key)
-            case InstanceDictSource(base):
-                return add(STEP.DICT, of(base))
-            case TypeSource(base):
-                return add(STEP.TYPE, of(base))
-            case LocalSource():
-                return add(STEP.ROOT, -1, 0)
-            case CellSource(name):
-                return add(STEP.ITEM, add(STEP.ROOT, -1, 0), self._freevars.index(name))
-            case FreeVarSource(name):
-                return add(STEP.CELL_CONTENTS, of(CellSource(name)))
-            case GlobalsSource():
-                return add(STEP.CONST, -1, self._globals)
-            case GlobalSource(name):
-                return add(STEP.ITEM, of(GlobalsSource()), name)
-            case BuiltinSource(name):
-                return add(STEP.ITEM, self._namespace(None), name)
-            case ModuleSource(name):
-                return add(STEP.ITEM, add(STEP.CONST, -1, sys.modules), name)
-            case ModuleNamespaceSource(module):
-                return self._namespace(module)
-            case ModuleGlobalsSource(module, name):
-                return add(STEP.ITEM, of(ModuleNamespaceSource(module)), name)
-            case ObjectSource(obj, _):
-                return add(STEP.CONST, -1, obj)
-            case ClassAttrSource(base, name):
-                return add(STEP.TYPE_ITEM, of(base), name)
-            case TypeLookupSource(base, name):
-                return add(STEP.TYPE_LOOKUP, of(base), name)
-            case GenericAttrSource(base, "__mro__"):
-                return add(STEP.MRO, of(base))
-            case GenericAttrSource(ClassAttrSource() | TypeLookupSource() as base, "fget"):
-                return add(STEP.PROPERTY_GETTER, of(base))
-            case DefaultSource(base, index):
-                return add(STEP.ITEM, of(DefaultsSource(base)), index)
-            case KwDefaultSource(base, name):
-                return add(STEP.ITEM, of(KwDefaultsSource(base)), name)
-            case ClosureCellSource(base, index):
-                return add(STEP.ITEM, add(STEP.CLOSURE, of(base)), index)
-            case FunctionGlobalsSource(base, name):
-                return add(STEP.ITEM, of(FunctionNamespaceSource(base)), name)
-        slot = _SLOTS.get(type(source))
-        if slot is None or source.base is None:
-            raise Unsteady
-        return add(slot, of(source.base))
-
-
-_SLOTS: dict[type[Source], int] = {
-    CodeSource: STEP.CODE,
-    DefaultsSource: STEP.DEFAULTS,
-    KwDefaultsSource: STEP.KWDEFAULTS,
-    FunctionNamespaceSource: STEP.GLOBALS,
-    CellContentsSource: STEP.CELL_CONTENTS,
-    MethodSelfSource: STEP.METHOD_SELF,
-    MethodFuncSource: STEP.METHOD_FUNC,
-}
-
-
-def _is_plain(key: Any) -> bool:
-    """Whether a step can have the key: a number has 32 bits there."""
-    return type(key) in (str, bytes) or type(key) is int and -(2**31) <= key < 2**31
 
 
 def _address(reference: ObjectRef) -> int:
@@ -192,23 +66,23 @@ def _address(reference: ObjectRef) -> int:
 
 
 def _tensor(plan: Plan, guard: TensorMatch) -> None:
-    plan.source(guard.source)
+    plan.of(guard.source)
 
 
 def _identity(plan: Plan, guard: IdMatch) -> None:
-    plan.test(plan.source(guard.source), TEST.IS, _address(guard.obj))
+    plan.test(plan.of(guard.source), TEST.IS, _address(guard.obj))
 
 
 def _singleton(plan: Plan, guard: BoolMatch) -> None:
-    plan.test(plan.source(guard.source), TEST.IS, id(guard.value))
+    plan.test(plan.of(guard.source), TEST.IS, id(guard.value))
 
 
 def _none(plan: Plan, guard: NoneMatch) -> None:
-    plan.test(plan.source(guard.source), TEST.IS if guard.is_none else TEST.IS_NOT, id(None))
+    plan.test(plan.of(guard.source), TEST.IS if guard.is_none else TEST.IS_NOT, id(None))
 
 
 def _constant(plan: Plan, guard: EqualsMatch) -> None:
-    step, value = plan.source(guard.source), guard.value
+    step, value = plan.of(guard.source), guard.value
     if type(value) is ObjectRef:
         plan.test(step, TEST.IS, _address(value))
     else:
@@ -217,19 +91,19 @@ def _constant(plan: Plan, guard: EqualsMatch) -> None:
 
 
 def _exact(plan: Plan, guard: TypeMatch) -> None:
-    step = plan.source(guard.source)
+    step = plan.of(guard.source)
     plan.add(STEP.EXACT, step)
     plan.test(step, TEST.TYPE, _address(guard.cls))
 
 
 def _length(plan: Plan, guard: LengthMatch) -> None:
-    step = plan.source(guard.source)
+    step = plan.of(guard.source)
     plan.add(STEP.WHOLE, step)
     plan.test(step, TEST.LENGTH, guard.length)
 
 
 def _length_reaches(plan: Plan, guard: DictLengthReaches) -> None:
-    step = plan.source(guard.source)
+    step = plan.of(guard.source)
     plan.add(STEP.WHOLE, step)
     plan.test(step, TEST.REACHES if guard.holds else TEST.BELOW, guard.count)
 
@@ -237,7 +111,7 @@ def _length_reaches(plan: Plan, guard: DictLengthReaches) -> None:
 def _keys(plan: Plan, guard: DictKeysMatch) -> None:
     if guard.ordered_dict and guard.keys:
         raise Unsteady  # move_to_end changes no version
-    step = plan.source(guard.source)
+    step = plan.of(guard.source)
     plan.add(STEP.WHOLE, step)
     kinds = {type(key) is ObjectRef for key in guard.keys}
     if len(kinds) > 1:
@@ -249,29 +123,29 @@ def _keys(plan: Plan, guard: DictKeysMatch) -> None:
 
 
 def _attribute(plan: Plan, guard: HasAttr) -> None:
-    plan.add(STEP.ATTR if guard.present else STEP.NO_ATTR, plan.source(guard.source), guard.attr)
+    plan.add(STEP.ATTR if guard.present else STEP.NO_ATTR, plan.of(guard.source), guard.attr)
 
 
 def _class_attribute(plan: Plan, guard: ClassHasAttr) -> None:
-    plan.add(STEP.TYPE_LOOKUP if guard.present else STEP.NO_TYPE_LOOKUP, plan.source(guard.source), guard.attr)
+    plan.add(STEP.TYPE_LOOKUP if guard.present else STEP.NO_TYPE_LOOKUP, plan.of(guard.source), guard.attr)
 
 
 def _key(plan: Plan, guard: DictContains) -> None:
-    if not _is_plain(guard.key):
+    if type(guard.key) not in PLAIN_KEYS:
         raise Unsteady
-    plan.add(STEP.ITEM if guard.present else STEP.NO_ITEM, plan.source(guard.source), guard.key)
+    plan.add(STEP.ITEM if guard.present else STEP.NO_ITEM, plan.of(guard.source), guard.key)
 
 
 def _no_global(plan: Plan, guard: NotInGlobals) -> None:
-    plan.add(STEP.NO_ITEM, plan.source(guard.namespace()), guard.source.global_name)
+    plan.add(STEP.NO_ITEM, plan.of(guard.namespace()), guard.source.global_name)
 
 
 def _code(plan: Plan, guard: CodeMatch) -> None:
-    plan.test(plan.add(STEP.CODE, plan.source(guard.source)), TEST.IS, _address(guard.code_object))
+    plan.test(plan.add(STEP.CODE, plan.of(guard.source)), TEST.IS, _address(guard.code_object))
 
 
 def _both(plan: Plan, guard: SameObject) -> None:
-    first, second = sorted((plan.source(guard.a), plan.source(guard.b)))
+    first, second = sorted((plan.of(guard.a), plan.of(guard.b)))
     plan.test(second, TEST.SAME, first)
 
 
@@ -298,7 +172,7 @@ _KINDS: dict[type[Guard], Callable[[Plan, Any], None]] = {
 class Group:
     """The steady guards from one root, in the order in which they came, and the tensors they lead to."""
 
-    root: str  # an argument slot, CLOSURE_ROOT, or CONSTANTS
+    root: str  # an argument slot, CLOSURE, or CONSTANTS
     plan: Plan
     guards: list[Guard] = dataclasses.field(default_factory=list)
     leaves: list[TensorMatch] = dataclasses.field(default_factory=list)
@@ -309,7 +183,7 @@ class Group:
     def watcher(self, apart: bool) -> _C.Steady:
         """What answers for the group. `apart`: no two of the leaves may be one object."""
         plan = self.plan
-        held = tuple([plan.source(leaf.source) for leaf in self.leaves])
+        held = tuple([plan.of(leaf.source) for leaf in self.leaves])
         given = int(self.root != CONSTANTS), tuple(plan.steps), held
         if not plan.tells_all:
             return _C.Steady(*given)
@@ -326,7 +200,7 @@ class Grouping:
         globals: dict[str, Any],
         builtins: Callable[[], dict[str, Any]],
     ) -> None:
-        self._new_plan = lambda: Plan(globals, builtins, code.co_freevars)
+        self._new_plan = lambda: Plan(code, globals, builtins)
         self._slots = frozenset(slots)  # those that can be the same object in each call: no *args, no **kwargs
         self._groups: dict[str, Group] = {}
         self._tensors: set[Source] = set()
@@ -379,7 +253,7 @@ class Grouping:
             return
         try:
             add(group.plan, guard)
-        except (Unsteady, KeyError):  # KeyError: a module that is not imported any more
+        except (Unsteady, Unreadable, KeyError):  # KeyError: a module that is not imported any more
             return  # the steps that were added lead to the object itself, as its other guards do
         if isinstance(guard, TensorMatch):
             group.leaves.append(guard)
@@ -411,5 +285,5 @@ class Grouping:
             case LocalSource(name):
                 return name if name in self._slots else None
             case CellSource() | FreeVarSource():
-                return CLOSURE_ROOT
+                return CLOSURE
         return CONSTANTS

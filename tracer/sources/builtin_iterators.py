@@ -70,9 +70,6 @@ def iterator_parts(iterator: Any) -> tuple[Any, ...]:
     return reduced[1]  # type: ignore[no-any-return]
 
 
-HELPERS = {"___upcoming": upcoming, "___items_left": items_left, "___iterator_parts": iterator_parts}
-
-
 # -- called by output code ---------------------------------------------------------------------------------------------
 
 
