@@ -9,10 +9,8 @@ from typing import Any
 
 from tracer._C import STEP
 from tracer.sources import Source
-from tracer.sources.base import RootSource, StepScope, Unreadable
+from tracer.sources.base import CLOSURE, RootSource, StepScope, Unreadable
 from tracer.sources.roots import module_namespace
-
-CLOSURE = "<closure>"  # the slot behind those that have names
 
 
 def argument_slots(code: CodeType) -> tuple[str, ...]:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
+from tracer.guards.demands import Demand
+from tracer.guards.linear import intervals_of
 from tracer.locations import UserLocation
 from tracer.sources import Source
+
+if TYPE_CHECKING:
+    from tracer.guards.implication import Known
 
 
 @guard_kind
@@ -53,8 +58,17 @@ class ShapeLine(Guard):
         names = [name(label) for label in self.labels]
         return re.sub(r"\{(\d+)\}", lambda field: names[int(field[1])], self.template)
 
+    def demands(self) -> tuple[Demand, ...]:
+        return intervals_of(self.template, self.labels)[0]
+
+    def says_all(self) -> bool:
+        return intervals_of(self.template, self.labels)[1]
+
     def check(self, code: CheckScope) -> str | None:
         return self.text(code.read)
+
+    def follows_from(self, known: Known) -> bool:
+        return True  # it is about sizes
 
     def lines(self) -> list[str]:
         return [self.text(lambda source: source.name)]
@@ -90,6 +104,9 @@ class ShapeGuards(Guard):
 
     def check(self, code: CheckScope) -> str | None:
         raise TypeError("shape guards are checked line by line")
+
+    def follows_from(self, known: Known) -> bool:
+        return True
 
     def log_name(self) -> str:
         return self.kind

@@ -18,34 +18,16 @@ from typing import Any
 
 from tracer import _C
 from tracer._C import STEP, TEST
-from tracer.guards.attributes import ClassHasAttr, HasAttr
 from tracer.guards.base import Guard
-from tracer.guards.constants import EqualsMatch
-from tracer.guards.containers import DictContains, DictKeysMatch, DictLengthReaches, LengthMatch, NotInGlobals
-from tracer.guards.identity import (
-    BoolMatch,
-    ClassAttrMatch,
-    CodeMatch,
-    FunctionMatch,
-    IdMatch,
-    ModuleMatch,
-    NoneMatch,
-    SameObject,
-    TypeMatch,
-)
-from tracer.guards.reading import CLOSURE, Steps
+from tracer.guards.demands import MOST, Demand, Equal, Is, IsNot, Keys, Leads, Length, OfType, Same, Tensor
+from tracer.guards.reading import Steps
 from tracer.guards.references import ObjectRef
-from tracer.guards.tensors import TensorMatch
-from tracer.sources import CellSource, FreeVarSource, LocalSource, Source
-from tracer.sources.base import PLAIN_KEYS, Unreadable
+from tracer.sources import Source
+from tracer.sources.base import CLOSURE, PLAIN_KEYS, RootSource, Unreadable
 
 _FEWEST = 7  # guards and leaves of a group that is worth a state of its own
 _FIRST = operator.itemgetter(0)
 CONSTANTS = ""  # the root of paths that begin at objects which check_fn holds
-
-
-class Unsteady(Exception):
-    """A guard that the states of dicts and types cannot answer for."""
 
 
 class Plan(Steps):
@@ -65,106 +47,77 @@ def _address(reference: ObjectRef) -> int:
     return 0 if reference.dead else reference.id
 
 
-def _tensor(plan: Plan, guard: TensorMatch) -> None:
-    plan.of(guard.source)
+def _tensor(plan: Plan, demand: Tensor) -> None:
+    plan.of(demand.source)
 
 
-def _identity(plan: Plan, guard: IdMatch) -> None:
-    plan.test(plan.of(guard.source), TEST.IS, _address(guard.obj))
+def _identity(plan: Plan, demand: Is) -> None:
+    plan.test(plan.of(demand.source), TEST.IS, _address(demand.obj))
 
 
-def _singleton(plan: Plan, guard: BoolMatch) -> None:
-    plan.test(plan.of(guard.source), TEST.IS, id(guard.value))
+def _another(plan: Plan, demand: IsNot) -> None:
+    plan.test(plan.of(demand.source), TEST.IS_NOT, _address(demand.obj))
 
 
-def _none(plan: Plan, guard: NoneMatch) -> None:
-    plan.test(plan.of(guard.source), TEST.IS if guard.is_none else TEST.IS_NOT, id(None))
+def _constant(plan: Plan, demand: Equal) -> None:
+    step = plan.of(demand.source)
+    plan.add(STEP.KEEP, step)
+    plan.test(step, TEST.EQUAL, demand.value)
 
 
-def _constant(plan: Plan, guard: EqualsMatch) -> None:
-    step, value = plan.of(guard.source), guard.value
-    if type(value) is ObjectRef:
-        plan.test(step, TEST.IS, _address(value))
-    else:
-        plan.add(STEP.KEEP, step)
-        plan.test(step, TEST.EQUAL, value)
-
-
-def _exact(plan: Plan, guard: TypeMatch) -> None:
-    step = plan.of(guard.source)
+def _exact(plan: Plan, demand: OfType) -> None:
+    step = plan.of(demand.source)
     plan.add(STEP.EXACT, step)
-    plan.test(step, TEST.TYPE, _address(guard.cls))
+    plan.test(step, TEST.TYPE, _address(demand.cls))
 
 
-def _length(plan: Plan, guard: LengthMatch) -> None:
-    step = plan.of(guard.source)
+def _length(plan: Plan, demand: Length) -> None:
+    step = plan.of(demand.source)
     plan.add(STEP.WHOLE, step)
-    plan.test(step, TEST.LENGTH, guard.length)
+    if demand.least == demand.most:
+        plan.test(step, TEST.LENGTH, demand.least)
+        return
+    if demand.least > 0:
+        plan.test(step, TEST.REACHES, demand.least)
+    if demand.most < MOST:
+        plan.test(step, TEST.BELOW, demand.most + 1)
 
 
-def _length_reaches(plan: Plan, guard: DictLengthReaches) -> None:
-    step = plan.of(guard.source)
+def _keys(plan: Plan, demand: Keys) -> None:
+    step = plan.of(demand.source)
     plan.add(STEP.WHOLE, step)
-    plan.test(step, TEST.REACHES if guard.holds else TEST.BELOW, guard.count)
-
-
-def _keys(plan: Plan, guard: DictKeysMatch) -> None:
-    if guard.ordered_dict and guard.keys:
-        raise Unsteady  # move_to_end changes no version
-    step = plan.of(guard.source)
-    plan.add(STEP.WHOLE, step)
-    kinds = {type(key) is ObjectRef for key in guard.keys}
+    kinds = {type(key) is ObjectRef for key in demand.keys}
     if len(kinds) > 1:
         plan.tells_all = False
     elif True in kinds:
-        plan.test(step, TEST.OBJECTS, tuple(map(_address, guard.keys)))
+        plan.test(step, TEST.OBJECTS, tuple(map(_address, demand.keys)))
     else:
-        plan.test(step, TEST.KEYS, guard.keys)
+        plan.test(step, TEST.KEYS, demand.keys)
 
 
-def _attribute(plan: Plan, guard: HasAttr) -> None:
-    plan.add(STEP.ATTR if guard.present else STEP.NO_ATTR, plan.of(guard.source), guard.attr)
+def _leads(plan: Plan, demand: Leads) -> None:
+    kind = demand.step.kind if demand.present else demand.step.absent
+    if kind is None or type(demand.key) not in PLAIN_KEYS:
+        raise Unreadable
+    plan.add(kind, plan.of(demand.source), demand.key)
 
 
-def _class_attribute(plan: Plan, guard: ClassHasAttr) -> None:
-    plan.add(STEP.TYPE_LOOKUP if guard.present else STEP.NO_TYPE_LOOKUP, plan.of(guard.source), guard.attr)
-
-
-def _key(plan: Plan, guard: DictContains) -> None:
-    if type(guard.key) not in PLAIN_KEYS:
-        raise Unsteady
-    plan.add(STEP.ITEM if guard.present else STEP.NO_ITEM, plan.of(guard.source), guard.key)
-
-
-def _no_global(plan: Plan, guard: NotInGlobals) -> None:
-    plan.add(STEP.NO_ITEM, plan.of(guard.namespace()), guard.source.global_name)
-
-
-def _code(plan: Plan, guard: CodeMatch) -> None:
-    plan.test(plan.add(STEP.CODE, plan.of(guard.source)), TEST.IS, _address(guard.code_object))
-
-
-def _both(plan: Plan, guard: SameObject) -> None:
-    first, second = sorted((plan.of(guard.a), plan.of(guard.b)))
+def _both(plan: Plan, demand: Same) -> None:
+    first, second = sorted((plan.of(demand.a), plan.of(demand.b)))
     plan.test(second, TEST.SAME, first)
 
 
-_KINDS: dict[type[Guard], Callable[[Plan, Any], None]] = {
-    TypeMatch: _exact,
-    TensorMatch: _tensor,
-    **dict.fromkeys((IdMatch, FunctionMatch, ModuleMatch, ClassAttrMatch), _identity),
-    NoneMatch: _none,
-    BoolMatch: _singleton,
-    EqualsMatch: _constant,
-    DictKeysMatch: _keys,
-    LengthMatch: _length,
-    DictLengthReaches: _length_reaches,
-    HasAttr: _attribute,
-    ClassHasAttr: _class_attribute,
-    DictContains: _key,
-    NotInGlobals: _no_global,
-    CodeMatch: _code,
-    SameObject: _both,
+# What is noted, and tested, for a demand; others lead to no group.
+_DEMANDS: dict[type[Demand], Callable[[Plan, Any], None]] = {
+    OfType: _exact,
+    Tensor: _tensor,
+    Is: _identity,
+    IsNot: _another,
+    Equal: _constant,
+    Keys: _keys,
+    Length: _length,
+    Leads: _leads,
+    Same: _both,
 }
 
 
@@ -175,7 +128,8 @@ class Group:
     root: str  # an argument slot, CLOSURE, or CONSTANTS
     plan: Plan
     guards: list[Guard] = dataclasses.field(default_factory=list)
-    leaves: list[TensorMatch] = dataclasses.field(default_factory=list)
+    leaves: list[Tensor] = dataclasses.field(default_factory=list)
+    placed: set[int] = dataclasses.field(default_factory=set)  # the ids of its guards, and of those on its leaves
 
     def is_worth_a_state(self) -> bool:
         return len(self.guards) + len(self.leaves) >= _FEWEST
@@ -209,7 +163,7 @@ class Grouping:
     def groups(self, guards: Iterable[Guard], first: tuple[Source, ...] = ()) -> list[Group]:
         """`first`: leaves that are to stand first in their group, in this order."""
         guards = list(guards)
-        self._tensors = {guard.source for guard in guards if isinstance(guard, TensorMatch)}
+        self._tensors = {tensor.source for _, tensor in _tensors(guards)}
         for guard in guards:
             self._place(guard)
         worthy = self._worthy()
@@ -222,16 +176,17 @@ class Grouping:
         """The leaves of what `groups` gives for the same guards; of other guards only so many are looked at that it shows
         whether there are enough."""
         guards = list(guards)
-        tensors = [guard for guard in guards if isinstance(guard, TensorMatch)]
-        self._tensors = {guard.source for guard in tensors}
-        for tensor in tensors:
-            self._place(tensor)
+        tensors = _tensors(guards)
+        self._tensors = {tensor.source for _, tensor in tensors}
+        for guard, _ in tensors:
+            self._place(guard)
         wanted = {root for root, group in self._groups.items() if group.leaves}
+        placed = {id(guard) for guard, _ in tensors}
         for guard in guards:
             wanted = {root for root in wanted if not self._groups[root].is_worth_a_state()}
             if not wanted:
                 break
-            if not isinstance(guard, TensorMatch):
+            if id(guard) not in placed:
                 self._place(guard)
         return {leaf.source for group in self._worthy() for leaf in group.leaves}
 
@@ -239,25 +194,27 @@ class Grouping:
         return [group for group in self._groups.values() if group.is_worth_a_state()]
 
     def _place(self, guard: Guard) -> None:
-        add = _KINDS.get(type(guard))
-        if add is None:
-            return
         sources = guard.sources()
         root = self._root(sources[0]) if len(sources) == 1 else self._common_root(sources)
         if root is None:
             return
+        demands = guard.demands() if guard.says_all() else ()
+        if not demands or not all(type(demand) in _DEMANDS for demand in demands):
+            return
         group = self._groups.get(root)
         if group is None:
             group = self._groups[root] = Group(root, self._new_plan())
-        if isinstance(guard, TensorMatch) and isinstance(guard.source, LocalSource):
-            return
+        leaves = [demand for demand in demands if isinstance(demand, Tensor)]
+        if any(isinstance(leaf.source, RootSource) and leaf.source.slot() == root != CLOSURE for leaf in leaves):
+            return  # an argument itself
         try:
-            add(group.plan, guard)
-        except (Unsteady, Unreadable, KeyError):  # KeyError: a module that is not imported any more
+            for demand in demands:
+                _DEMANDS[type(demand)](group.plan, demand)
+        except (Unreadable, KeyError):  # KeyError: a module that is not imported any more
             return  # the steps that were added lead to the object itself, as its other guards do
-        if isinstance(guard, TensorMatch):
-            group.leaves.append(guard)
-        else:
+        group.leaves += leaves
+        group.placed.add(id(guard))
+        if len(leaves) < len(demands):
             group.guards.append(guard)
 
     def _common_root(self, sources: Iterable[Source]) -> str | None:
@@ -281,9 +238,12 @@ class Grouping:
             return root
 
     def _root_of_path(self, source: Source) -> str | None:
-        match source:
-            case LocalSource(name):
-                return name if name in self._slots else None
-            case CellSource() | FreeVarSource():
-                return CLOSURE
-        return CONSTANTS
+        slot = source.slot() if isinstance(source, RootSource) else None
+        if slot is None:
+            return CONSTANTS
+        return slot if slot in self._slots or slot == CLOSURE else None
+
+
+def _tensors(guards: Iterable[Guard]) -> list[tuple[Guard, Tensor]]:
+    """What is demanded of tensors, each with its guard."""
+    return [(guard, demand) for guard in guards for demand in guard.demands() if isinstance(demand, Tensor)]

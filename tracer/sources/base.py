@@ -114,6 +114,7 @@ class Unreadable(Exception):
 
 _CODE_CONSTANTS = (str, int, bool, bytes, float, complex, type(None), type(...))
 PLAIN_KEYS = (str, int, bytes)  # those that C looks up
+CLOSURE = "<closure>"  # the argument slot behind those that have names
 
 
 def load_key(key: Any, cg: SourceCodegen) -> None:
@@ -238,6 +239,10 @@ class RootSource(Source):
 
     @property
     def base(self) -> None:  # type: ignore[override]
+        return None
+
+    def slot(self) -> str | None:
+        """The argument slot, or CLOSURE, that it is reached from; None: none."""
         return None
 
     def begin(self, scope: StepScope) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tracer._C import STEP
 from tracer.sources import steps
-from tracer.sources.base import FrameValues, ReadScope, RootSource, SourceCodegen, StepScope, source_kind
+from tracer.sources.base import CLOSURE, FrameValues, ReadScope, RootSource, SourceCodegen, StepScope, source_kind
 
 
 @source_kind
@@ -30,6 +30,9 @@ class LocalSource(RootSource):
 
     def get(self, values: FrameValues) -> Any:
         return values.locals[self.local_name]
+
+    def slot(self) -> str:
+        return self.local_name
 
     def begin(self, scope: StepScope) -> int:
         return scope.argument(self.local_name)
@@ -90,6 +93,9 @@ class CellSource(RootSource):
     def get(self, values: FrameValues) -> CellType:
         return values.closure[self.var_name]
 
+    def slot(self) -> str:
+        return CLOSURE
+
     def begin(self, scope: StepScope) -> int:
         return scope.cell(self.var_name)
 
@@ -105,6 +111,9 @@ class FreeVarSource(RootSource):
 
     def origin(self) -> CellSource:
         return CellSource(self.var_name)
+
+    def slot(self) -> str:
+        return CLOSURE
 
     def emit(self, cg: SourceCodegen) -> None:
         cg.load_cell_contents(self.var_name)

@@ -27,6 +27,8 @@ class Step(NamedTuple):
     function: Callable[..., Any]  # value[, key] -> the next value; raises where there is none; runs no code of the program
     text: str  # what check_fn prints
     kind: int | None = None  # what C takes, one of _C.STEP; None: C cannot
+    has: str = ""  # what check_fn prints to ask whether there is anything
+    absent: int | None = None  # what C takes to find that there is nothing
     known: Callable[[ReadScope, Source], bool] | None = None  # whether `plain` will do, of the source that the step starts from
     plain: str = ""
 
@@ -58,7 +60,7 @@ def _exactly(*classes: type) -> Callable[[ReadScope, Source], bool]:
 
 def _of_c(function: Callable[..., Any], helper: str, kind: int, cls: type, attr: str) -> Step:
     """An attribute of a C type: by name where the exact type has been shown, else by a helper that checks it."""
-    return Step(function, f"{helper}({{0}})", kind, _exactly(cls), f"{{0}}.{attr}")
+    return Step(function, f"{helper}({{0}})", kind, known=_exactly(cls), plain=f"{{0}}.{attr}")
 
 
 def _of_tensor(function: Callable[..., Any], helper: str, method: str, arguments: str) -> Step:
@@ -67,25 +69,36 @@ def _of_tensor(function: Callable[..., Any], helper: str, method: str, arguments
     return Step(
         function,
         f"{helper}({{0}}{arguments and ', ' + arguments})",
-        None,
-        lambda scope, source: scope.plain_tensor(source),
-        plain,
+        known=lambda scope, source: scope.plain_tensor(source),
+        plain=plain,
     )
 
 
-SUBSCRIPT = Step(operator.getitem, "{0}[{1}]", STEP.ITEM)  # of what is exactly a dict, list or tuple
+SUBSCRIPT = Step(
+    operator.getitem, "{0}[{1}]", STEP.ITEM, "({1} in {0})", STEP.NO_ITEM
+)  # of what is exactly a dict, list or tuple
 
-ATTR = Step(reading.raw_attr, "___raw_attr({0}, {1})", STEP.ATTR)
+ATTR = Step(reading.raw_attr, "___raw_attr({0}, {1})", STEP.ATTR, "___has_attr({0}, {1})", STEP.NO_ATTR)
 INSTANCE_DICT = Step(reading.instance_dict, "___instance_dict({0})", STEP.DICT)
 TYPE = Step(type, "type({0})", STEP.TYPE)
 TYPE_ITEM = Step(reading.type_item, "___type_item({0}, {1})", STEP.TYPE_ITEM)
-TYPE_LOOKUP = Step(reading.type_lookup, "___type_lookup({0}, {1})", STEP.TYPE_LOOKUP)
+TYPE_LOOKUP = Step(
+    reading.type_lookup, "___type_lookup({0}, {1})", STEP.TYPE_LOOKUP, "___class_has_attr({0}, {1})", STEP.NO_TYPE_LOOKUP
+)
 MRO = Step(reading.type_mro, "{0}.__mro__", STEP.MRO)
 PROPERTY_GETTER = Step(operator.attrgetter("fget"), "{0}.fget", STEP.PROPERTY_GETTER)
 WEAK_TARGET = Step(reading.weak_target, "{0}()")
 CONTEXT_VALUE = Step(contextvars.ContextVar.get, "{0}.get()")
 
-ITEM = Step(reading.item, "___item({0}, {1})", STEP.ITEM, _exactly(list, tuple, dict), "{0}[{1}]")
+ITEM = Step(
+    reading.item,
+    "___item({0}, {1})",
+    STEP.ITEM,
+    "___contains({0}, {1})",
+    STEP.NO_ITEM,
+    _exactly(list, tuple, dict),
+    "{0}[{1}]",
+)
 KEY_AT = Step(reading.dict_key, "___dict_key({0}, {1})")
 VALUE_AT = Step(reading.dict_value, "___dict_value({0}, {1})")
 
