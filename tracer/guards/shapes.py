@@ -16,8 +16,15 @@ if TYPE_CHECKING:
     from tracer.guards.implication import Known
 
 
+class _Condition(Guard):
+    """Room for what a condition demands, which is worked out once."""
+
+    __slots__ = ("_found",)
+    _found: tuple[tuple[Demand, ...], bool]
+
+
 @guard_kind
-class ShapeLine(Guard):
+class ShapeLine(_Condition):
     """One expression. `template` is Python with `{0}`, `{1}`, ... for the labels, which are sources of numbers.
 
     `recorded` is the form in which the trace met it, if it was simplified since.
@@ -59,10 +66,17 @@ class ShapeLine(Guard):
         return re.sub(r"\{(\d+)\}", lambda field: names[int(field[1])], self.template)
 
     def demands(self) -> tuple[Demand, ...]:
-        return intervals_of(self.template, self.labels)[0]
+        return self._intervals()[0]
 
     def says_all(self) -> bool:
-        return intervals_of(self.template, self.labels)[1]
+        return self._intervals()[1]
+
+    def _intervals(self) -> tuple[tuple[Demand, ...], bool]:
+        try:
+            return self._found
+        except AttributeError:
+            self._found = found = intervals_of(self.template, self.labels)  # type: ignore[misc]
+            return found
 
     def check(self, code: CheckScope) -> str | None:
         return self.text(code.read)
