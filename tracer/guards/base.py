@@ -101,7 +101,10 @@ class Guard(_C.Value):
     def follows_from(self, known: Known) -> bool:
         """Whether it holds wherever the guards that are known hold, sizes, strides and expressions over them apart; see
         `guards.implication`."""
-        return self in known.guards or (self.says_all() and all(map(known.shows, self.demands())))
+        if self in known.guards:
+            return True
+        demands = self.demands() if self.says_all() else ()
+        return len(demands) > 0 and all(map(known.shows, demands))
 
     def lines(self) -> list[str]:
         """The guard as logs show it, in terms of `L['a']`."""

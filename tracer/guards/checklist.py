@@ -34,7 +34,8 @@ from tracer.guards.demands import (
 )
 from tracer.guards.reading import Steps, argument_slots, readable
 from tracer.guards.steady import CONSTANTS, Group
-from tracer.sources import ItemSource, Source
+from tracer.sources import Source
+from tracer.sources.base import PLAIN_KEYS
 
 _CONTAINERS = (list, tuple, dict)
 
@@ -159,13 +160,12 @@ class ListBuilder:
 
     def _leads(self, demand: Leads) -> bool:
         """Of keys of dicts C can always tell; of other steps it may have to leave that to Python."""
-        item = ItemSource(demand.source, demand.key)
-        if demand.step.kind != STEP.ITEM or self._types.get(demand.source) is not dict or not readable(item):
+        source, step = demand.source, demand.step
+        if step.kind != STEP.ITEM or step.absent is None or type(demand.key) not in PLAIN_KEYS:
             return False
-        if demand.present:
-            self._steps.of(item)
-        else:
-            self._steps.add(STEP.NO_ITEM, self._steps.of(demand.source), demand.key)
+        if self._types.get(source) is not dict or not readable(source):
+            return False
+        self._steps.add(step.kind if demand.present else step.absent, self._steps.of(source), demand.key)
         return True
 
     def _constant(self, demand: Equal) -> bool:
