@@ -44,7 +44,8 @@ _T = TypeVar("_T")
 
 @dataclass_transform(frozen_default=True)
 def _demand(cls: type[_T]) -> type[_T]:
-    return dataclasses.dataclass(frozen=True, slots=True)(cls)
+    """Type checkers see that nobody changes one; at run time that would make each dearer."""
+    return dataclasses.dataclass(slots=True, unsafe_hash=True)(cls)
 
 
 class Demand:

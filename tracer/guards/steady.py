@@ -162,10 +162,8 @@ class Grouping:
 
     def groups(self, guards: Iterable[Guard], first: tuple[Source, ...] = ()) -> list[Group]:
         """`first`: leaves that are to stand first in their group, in this order."""
-        guards = list(guards)
-        self._tensors = {tensor.source for _, tensor in _tensors(guards)}
-        for guard in guards:
-            self._place(guard)
+        for guard, demands in self._note_tensors(guards):
+            self._place(guard, demands)
         worthy = self._worthy()
         position = {source: index for index, source in enumerate(first)}
         for group in worthy:
@@ -175,45 +173,48 @@ class Grouping:
     def leaves(self, guards: Iterable[Guard]) -> set[Source]:
         """The leaves of what `groups` gives for the same guards; of other guards only so many are looked at that it shows
         whether there are enough."""
-        guards = list(guards)
-        tensors = _tensors(guards)
-        self._tensors = {tensor.source for _, tensor in tensors}
-        for guard, _ in tensors:
-            self._place(guard)
+        others: list[tuple[Guard, tuple[Demand, ...]]] = []
+        for guard, demands in self._note_tensors(guards):
+            if any(isinstance(demand, Tensor) for demand in demands):
+                self._place(guard, demands)
+            else:
+                others.append((guard, demands))
         wanted = {root for root, group in self._groups.items() if group.leaves}
-        placed = {id(guard) for guard, _ in tensors}
-        for guard in guards:
+        for guard, demands in others:
             wanted = {root for root in wanted if not self._groups[root].is_worth_a_state()}
             if not wanted:
                 break
-            if id(guard) not in placed:
-                self._place(guard)
+            self._place(guard, demands)
         return {leaf.source for group in self._worthy() for leaf in group.leaves}
 
     def _worthy(self) -> list[Group]:
         return [group for group in self._groups.values() if group.is_worth_a_state()]
 
-    def _place(self, guard: Guard) -> None:
+    def _note_tensors(self, guards: Iterable[Guard]) -> list[tuple[Guard, tuple[Demand, ...]]]:
+        """The guards with their demands; no path leads through what is demanded to be a tensor."""
+        found = [(guard, guard.demands()) for guard in guards]
+        self._tensors = {demand.source for _, demands in found for demand in demands if isinstance(demand, Tensor)}
+        return found
+
+    def _place(self, guard: Guard, demands: tuple[Demand, ...]) -> None:
         sources = guard.sources()
         root = self._root(sources[0]) if len(sources) == 1 else self._common_root(sources)
-        if root is None:
+        if root is None or not demands or not guard.says_all():
             return
-        demands = guard.demands() if guard.says_all() else ()
-        if not demands or not all(type(demand) in _DEMANDS for demand in demands):
-            return
+        for demand in demands:
+            if type(demand) not in _DEMANDS or (isinstance(demand, Tensor) and _is_argument(demand.source)):
+                return
         group = self._groups.get(root)
         if group is None:
             group = self._groups[root] = Group(root, self._new_plan())
-        leaves = [demand for demand in demands if isinstance(demand, Tensor)]
-        if any(isinstance(leaf.source, RootSource) and leaf.source.slot() == root != CLOSURE for leaf in leaves):
-            return  # an argument itself
         try:
             for demand in demands:
                 _DEMANDS[type(demand)](group.plan, demand)
         except (Unreadable, KeyError):  # KeyError: a module that is not imported any more
             return  # the steps that were added lead to the object itself, as its other guards do
-        group.leaves += leaves
         group.placed.add(id(guard))
+        leaves = [demand for demand in demands if isinstance(demand, Tensor)]
+        group.leaves += leaves
         if len(leaves) < len(demands):
             group.guards.append(guard)
 
@@ -244,6 +245,5 @@ class Grouping:
         return slot if slot in self._slots or slot == CLOSURE else None
 
 
-def _tensors(guards: Iterable[Guard]) -> list[tuple[Guard, Tensor]]:
-    """What is demanded of tensors, each with its guard."""
-    return [(guard, demand) for guard in guards for demand in guard.demands() if isinstance(demand, Tensor)]
+def _is_argument(source: Source) -> bool:
+    return isinstance(source, RootSource) and source.slot() not in (None, CLOSURE)
