@@ -30,9 +30,6 @@ class LengthBetween(Guard):
     rank: ClassVar[int] = 2
     told: ClassVar[bool] = True
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
     def demands(self) -> tuple[Demand, ...]:
         return (Length(self.source, self.least, self.most),)
 

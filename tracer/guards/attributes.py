@@ -35,9 +35,6 @@ class HasAttr(Guard):
     kind: ClassVar[str] = "HASATTR"
     told: ClassVar[bool] = True
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
     def demands(self) -> tuple[Demand, ...]:
         return (Leads(self.source, steps.ATTR, self.attr, self.present),)
 
@@ -65,9 +62,6 @@ class ClassHasAttr(Guard):
     present: bool = False
     kind: ClassVar[str] = "CLASS_HASATTR"
     told: ClassVar[bool] = True
-
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
 
     def demands(self) -> tuple[Demand, ...]:
         return (Leads(self.source, steps.TYPE_LOOKUP, self.attr, self.present),)

@@ -78,8 +78,8 @@ class Guard(_C.Value):
             cls.told = False
 
     def sources(self) -> tuple[Source, ...]:
-        """What it reads."""
-        raise NotImplementedError
+        """What it reads; nearly always its field `source`."""
+        return (self.source,)  # type: ignore[attr-defined]
 
     def demands(self) -> tuple[Demand, ...]:
         """What it demands of the values at its sources: see `guards.demands`. By these C answers for the guard, and entries are

@@ -33,9 +33,6 @@ class LengthMatch(Guard):
     rank: ClassVar[int] = 2
     told: ClassVar[bool] = True
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
     def demands(self) -> tuple[Demand, ...]:
         return (Length(self.source, self.length, self.length),)
 
@@ -101,9 +98,6 @@ class DictKeysMatch(Guard):
             in_order: Any = collections.OrderedDict.keys(mapping)  # type: ignore[arg-type]
             return cls(source, tuple(in_order), ordered_dict=True, **where)
         return cls(source, tuple(dict.keys(mapping)), **where)
-
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
 
     def demands(self) -> tuple[Demand, ...]:
         if self.says_all():
@@ -182,9 +176,6 @@ class DictContains(Guard):
         if not can_be_key(self.key):
             raise TypeError(f"DICT_CONTAINS on {self.source.name}: the key is no plain constant")
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
     def demands(self) -> tuple[Demand, ...]:
         return (Leads(self.source, steps.ITEM, self.key, self.present),)
 
@@ -209,9 +200,6 @@ class DictLengthReaches(Guard):
     kind: ClassVar[str] = "DICT_LENGTH_REACHES"
     rank: ClassVar[int] = 2
     told: ClassVar[bool] = True
-
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
 
     def demands(self) -> tuple[Demand, ...]:
         return (Length(self.source, self.count) if self.holds else Length(self.source, 0, self.count - 1),)
@@ -279,9 +267,6 @@ class SetMatch(Guard):
         if not is_guardable_constant(self.members):
             raise TypeError(f"SET_MATCH on {self.source.name}: not all members are plain constants")
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
     def check(self, code: CheckScope) -> str | None:
         return f"___set_match({code.read(self.source)}, {code.const(self.members, 'members')})"
 
@@ -306,9 +291,6 @@ class SetOrderMatch(Guard):
     members: tuple[Any, ...]
     kind: ClassVar[str] = "SET_ORDER"
     rank: ClassVar[int] = 3
-
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
 
     def check(self, code: CheckScope) -> str | None:
         return f"___same_constant(tuple({code.read(self.source)}), {code.const(self.members, 'members')})"

@@ -32,9 +32,6 @@ class TypeMatch(Guard):
     def __post_init__(self) -> None:
         _as_reference(self, "cls")
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
     def demands(self) -> tuple[Demand, ...]:
         return (OfType(self.source, self.cls),)
 
@@ -67,9 +64,6 @@ class IdMatch(Guard):
         if type(self.obj) is MethodType:
             raise TypeError(f"{self.kind}: a bound method is made anew at each read; guard its __self__ and __func__")
         _as_reference(self, "obj")
-
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
 
     def demands(self) -> tuple[Demand, ...]:
         return (Is(self.source, self.obj),)
@@ -124,9 +118,6 @@ class CodeMatch(Guard):
     def of(cls, source: Source, function: FunctionType, **where: Any) -> CodeMatch:
         return cls(source, function.__code__, **where)
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
     def demands(self) -> tuple[Demand, ...]:
         """Nothing but a function has code to read."""
         return (Is(CodeSource(self.source), self.code_object),)
@@ -163,9 +154,6 @@ class NoneMatch(Guard):
     rank: ClassVar[int] = 1
     told: ClassVar[bool] = True
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
     def demands(self) -> tuple[Demand, ...]:
         return (Is(self.source, ObjectRef(None)) if self.is_none else IsNot(self.source, ObjectRef(None)),)
 
@@ -186,9 +174,6 @@ class BoolMatch(Guard):
     rank: ClassVar[int] = 1
     told: ClassVar[bool] = True
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
     def demands(self) -> tuple[Demand, ...]:
         return (Is(self.source, ObjectRef(self.value)),)
 
@@ -206,9 +191,6 @@ class WeakrefAlive(Guard):
     source: Source
     alive: bool = True
     kind: ClassVar[str] = "WEAKREF_ALIVE"
-
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
 
     def check(self, code: CheckScope) -> str | None:
         return f"___weakref_alive({code.read(self.source)}) is {self.alive}"

@@ -78,9 +78,6 @@ class TensorMatch(Guard):
     rank: ClassVar[int] = 0
     told: ClassVar[bool] = True
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
     def demands(self) -> tuple[Demand, ...]:
         return (Tensor(self.source, self.spec),)
 
@@ -160,9 +157,6 @@ class LeafMatch(Guard):
     is_leaf: bool
     kind: ClassVar[str] = "LEAF_MATCH"
     told: ClassVar[bool] = True
-
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
 
     def demands(self) -> tuple[Demand, ...]:
         return (word_is(self.source, WORD.LEAF, int(self.is_leaf)),)

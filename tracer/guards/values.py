@@ -21,9 +21,6 @@ class OrdinaryFloat(Guard):
     kind: ClassVar[str] = "ORDINARY_FLOAT"
     rank: ClassVar[int] = 4
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
     def _text(self, value: str) -> str:
         return f"{value} - {value} == 0.0 != {value}"
 
@@ -52,9 +49,6 @@ class EqualsMatch(Guard):
             raise TypeError(f"EQUALS_MATCH on {self.source.name}: {type(self.value).__name__} is no plain constant")
         if is_enum_member(self.value):
             object.__setattr__(self, "value", ObjectRef(self.value))
-
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
 
     def demands(self) -> tuple[Demand, ...]:
         is_object = type(self.value) is ObjectRef
@@ -97,9 +91,6 @@ class PlainValueMatch(Guard):
     value: Any
     kind: ClassVar[str] = "PLAIN_VALUE"
     rank: ClassVar[int] = 3
-
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
 
     def check(self, code: CheckScope) -> str | None:
         plain = f"{code.const(PLAIN_VALUES[self.base], 'plain')}({code.read(self.source)})"
