@@ -16,7 +16,6 @@ from tracer.guards.demands import Demand, Length
 from tracer.guards.implication import implied_beside_shapes
 from tracer.guards.reading import Steps, readable
 from tracer.sources import AttrSource, ItemSource, Source, TypeSource, source_kind, steps
-from tracer.sources.base import PLAIN_KEYS
 
 
 @guard_kind
@@ -183,7 +182,6 @@ def test_most_kinds_of_sources_are_read_in_c() -> None:
     of_tensors = {"L['x'].size()[1]", "L['x'].stride()[0]", "L['x'].storage_offset()", "L['x'].grad"}
     other_keys = {"L['x'][0.5]", "L['x'][torch.float32]"}
     assert left == by_name | positions | of_tensors | other_keys | {"L['x'].start"}
-    assert float not in PLAIN_KEYS
 
 
 def test_an_index_that_no_list_has_leads_nowhere_in_c() -> None:

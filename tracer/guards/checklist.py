@@ -35,7 +35,6 @@ from tracer.guards.demands import (
 from tracer.guards.reading import Steps, argument_slots, readable
 from tracer.guards.steady import CONSTANTS, Group
 from tracer.sources import Source
-from tracer.sources.base import PLAIN_KEYS
 
 _CONTAINERS = (list, tuple, dict)
 
@@ -161,7 +160,7 @@ class ListBuilder:
     def _leads(self, demand: Leads) -> bool:
         """Of keys of dicts C can always tell; of other steps it may have to leave that to Python."""
         source, step = demand.source, demand.step
-        if step.kind != STEP.ITEM or step.absent is None or type(demand.key) not in PLAIN_KEYS:
+        if step.kind != STEP.ITEM or step.absent is None or not step.is_in_c(demand.key):
             return False
         if self._types.get(source) is not dict or not readable(source):
             return False

@@ -23,7 +23,7 @@ from tracer.guards.demands import MOST, Demand, Equal, Is, IsNot, Keys, Leads, L
 from tracer.guards.reading import Steps
 from tracer.guards.references import ObjectRef
 from tracer.sources import Source
-from tracer.sources.base import CLOSURE, PLAIN_KEYS, RootSource, Unreadable
+from tracer.sources.base import CLOSURE, RootSource, Unreadable
 
 _FEWEST = 7  # guards and leaves of a group that is worth a state of its own
 _FIRST = operator.itemgetter(0)
@@ -97,7 +97,7 @@ def _keys(plan: Plan, demand: Keys) -> None:
 
 def _leads(plan: Plan, demand: Leads) -> None:
     kind = demand.step.kind if demand.present else demand.step.absent
-    if kind is None or type(demand.key) not in PLAIN_KEYS:
+    if kind is None or not demand.step.is_in_c(demand.key):
         raise Unreadable
     plan.add(kind, plan.of(demand.source), demand.key)
 

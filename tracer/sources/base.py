@@ -113,11 +113,11 @@ class Unreadable(Exception):
 
 
 _CODE_CONSTANTS = (str, int, bool, bytes, float, complex, type(None), type(...))
-PLAIN_KEYS = (str, int, bytes)  # those that C looks up
 CLOSURE = "<closure>"  # the argument slot behind those that have names
 
 
 def load_key(key: Any, cg: SourceCodegen) -> None:
+    """-> key"""
     if type(key) in _CODE_CONSTANTS:
         cg.load_const(key)
     else:
@@ -196,14 +196,14 @@ class Source(_C.Value):
     def walk(self, scope: StepScope, origin: int) -> int:
         """The step of C whose value is that here; `origin` is that of `origin()`. Raises Unreadable."""
         for step, key in self.steps():
-            if step.kind is None or (step.keyed and type(key) not in PLAIN_KEYS):
+            if step.kind is None or not step.is_in_c(key):
                 raise Unreadable
             origin = scope.add(step.kind, origin, key)
         return origin
 
     def can_walk(self) -> bool:
         """Whether C can take the steps, from their origin."""
-        return all(step.kind is not None and not (step.keyed and type(key) not in PLAIN_KEYS) for step, key in self.steps())
+        return all(step.is_in_c(key) for step, key in self.steps())
 
     @property
     def name(self) -> str:

@@ -20,6 +20,8 @@ from tracer.sources.builtin_iterators import iterator_parts, upcoming
 if TYPE_CHECKING:
     from tracer.sources.base import ReadScope, Source
 
+PLAIN_KEYS = (str, int, bytes)  # those that C looks up
+
 
 class Step(NamedTuple):
     """One row. In texts, `{0}` is the value that the step starts from and `{1}` its key."""
@@ -35,6 +37,10 @@ class Step(NamedTuple):
     @property
     def keyed(self) -> bool:
         return "{1}" in self.text
+
+    def is_in_c(self, key: Any) -> bool:
+        """Whether C can take it, with this key."""
+        return self.kind is not None and (not self.keyed or type(key) in PLAIN_KEYS)
 
     @property
     def subscripts(self) -> bool:
