@@ -1,4 +1,5 @@
-/* What differs between CPython versions, and why. No other file asks for PY_VERSION_HEX.
+/* What differs between CPython versions, and why. No other file asks for PY_VERSION_HEX. How a dict, a class or a function is
+ * known to be unchanged differs, too: guards/versions.h.
  *
  * A new version is added here: each function below states the fact that it hides. */
 #ifndef TRACER_COMPAT_H
@@ -106,50 +107,12 @@ code_extra_set(PyCodeObject *code, Py_ssize_t index, void *extra)
     return _PyCode_SetExtra((PyObject *)code, index, extra);
 }
 
-/* 3.11 numbers each change of a dict; deprecated in 3.12, where dict watchers take its place. */
-static inline uint64_t
-dict_version_tag(PyObject *dict)
-{
-    return ((PyDictObject *)dict)->ma_version_tag;
-}
-
-/* Where that number stands. No two dicts of a process ever have the same one, so it also tells a dict from another that
- * was made at its address. */
-static inline const uint64_t *
-dict_version_address(PyObject *dict)
-{
-    return &((PyDictObject *)dict)->ma_version_tag;
-}
-
 /* Whether all keys are exactly str, so that looking one up runs no user code. CPython keeps such dicts in tables of another
  * kind, whose layout is internal. */
 static inline int
 dict_has_plain_keys(PyObject *dict)
 {
     return DK_IS_UNICODE(((PyDictObject *)dict)->ma_keys);
-}
-
-/* A number that stays as long as nothing in the class's MRO is assigned; 0 if it has none now. 3.12 hands out a
- * limited number of them to each class (and has type watchers). */
-static inline uint64_t
-type_version(PyTypeObject *type)
-{
-    return PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
-}
-
-/* 3.11 has no call that does this and nothing else: looking up a name that the cache has not seen of this version does.
- * (3.12: PyUnstable_Type_AssignVersionTag.) */
-static inline void
-type_assign_version(PyTypeObject *type)
-{
-    PyObject *name = PyUnicode_InternFromString("__tracer__");
-    if (name == NULL) {
-        PyErr_Clear();
-        return;
-    }
-    (void)_PyType_Lookup(type, name);
-    PyErr_Clear();
-    Py_DECREF(name);
 }
 
 #endif

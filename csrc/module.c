@@ -14,6 +14,7 @@
 #include "guards/checklist.h"
 #include "guards/counter.h"
 #include "guards/guard_checks.h"
+#include "guards/kinds.h"
 #include "guards/metaclass.h"
 #include "guards/steady.h"
 #include "guards/unchanged.h"
@@ -63,7 +64,7 @@ fill_module(PyObject *module)
         || PyModule_AddType(module, &Value_Type) < 0 || PyModule_AddType(module, &Counter_Type) < 0) {
         return -1;
     }
-    if (PyModule_AddFunctions(module, guard_check_methods) < 0) {
+    if (PyModule_AddFunctions(module, guard_check_methods) < 0 || kinds_init(module) < 0) {
         return -1;
     }
     if (thread_context_init() < 0 || code_marks_init() < 0 || region_init(module) < 0) {

@@ -3,27 +3,30 @@
 #define TRACER_WORD_H
 
 typedef enum {
-    READ_UNKNOWN = -1, /* nothing can be said without running user code */
+    READ_UNKNOWN = -1, /* nothing can be said without running more than C does here */
     READ_ABSENT = 0,   /* the value has no such thing */
     READ_FOUND = 1,
 } ReadResult;
 
-typedef enum {
-    WORD_TYPE,    /* the address of the type */
-    WORD_ADDRESS, /* of the object */
-    WORD_INT,     /* with a dim that is not 0: only an int will do */
-    WORD_FLOAT,   /* the bits of one */
-    WORD_HASH,    /* of a str */
-    WORD_LENGTH,
-    WORD_RANK, /* from here on, of a tensor */
-    WORD_SIZE,
-    WORD_STRIDE,
-    WORD_OFFSET,
-    WORD_DTYPE, /* the address of the dtype */
-    WORD_KEYS,  /* dispatch keys as TensorMatch compares them */
-    WORD_GRAD,
-    WORD_LEAF,
-    WORD_KIND_COUNT,
-} WordKind;
+/* What a word says of a value. Python knows these names as `_C.WORD`. */
+#define WORDS(X)                                                   \
+    X(TYPE)    /* the address of the type */                       \
+    X(ADDRESS) /* of the object */                                 \
+    X(INT)     /* with a dim that is not 0: only an int will do */ \
+    X(FLOAT)   /* the bits of one */                               \
+    X(HASH)    /* of a str */                                      \
+    X(LENGTH)                                                      \
+    X(RANK) /* from here on, of a tensor */                        \
+    X(SIZE)                                                        \
+    X(STRIDE)                                                      \
+    X(OFFSET)                                                      \
+    X(DTYPE) /* the address of the dtype */                        \
+    X(KEYS)  /* dispatch keys as TensorMatch compares them */      \
+    X(GRAD)                                                        \
+    X(LEAF)
+
+#define WORD_ENUMERATOR(name) WORD_##name,
+typedef enum { WORDS(WORD_ENUMERATOR) WORD_KIND_COUNT } WordKind;
+#undef WORD_ENUMERATOR
 
 #endif

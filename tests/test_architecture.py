@@ -19,7 +19,7 @@ FILES = sorted(path for package in ("tracer", "shapes") for path in (ROOT / pack
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
 # The house, from the ground up. A room knows the rooms on the floors below it, and none beside or above it. A room is a package
 # of `tracer`, or a module at its top.
-GROUND = "config errors exc forwarding graph_breaks inside locations logs metrics platform_check steady_steps user_marks"
+GROUND = "config errors exc forwarding graph_breaks inside locations logs metrics platform_check user_marks"
 FLOORS = (
     GROUND,
     "bytecode sources",

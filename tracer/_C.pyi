@@ -14,6 +14,16 @@ class _Skip: ...
 SKIP: Final[_Skip]
 
 @final
+class _Kinds:
+    """Numbers that C gives to what it tells apart, by the names that they have in csrc/guards."""
+
+    def __getattr__(self, name: str) -> int: ...
+
+STEP: Final[_Kinds]
+WORD: Final[_Kinds]
+TEST: Final[_Kinds]
+
+@final
 class Entry:
     """A check function and the code to run in place of the original when it holds."""
 
@@ -80,7 +90,7 @@ class Decision:
     def __new__(
         cls,
         entries: tuple[Any, ...],
-        reads: tuple[tuple[int, int, Any], ...],
+        steps: tuple[tuple[int, int, Any], ...],
         features: tuple[tuple[int, tuple[tuple[int, int, int, int], ...]], ...],
         nodes: tuple[tuple[int, tuple[int, ...], tuple[int, ...], int, int], ...],
     ) -> Decision: ...
@@ -108,7 +118,7 @@ class Checklist:
         counter: Counter | None,
         count: int,
         unchanged: Unchanged | None,
-        reads: tuple[tuple[int, int, Any], ...],
+        steps: tuple[tuple[int, int, Any], ...],
         groups: tuple[tuple[Steady, TensorMatch | None, int], ...],
         features: tuple[tuple[int, tuple[tuple[int, int, int, int], ...]], ...],
         ranges: tuple[tuple[int, int, int], ...],

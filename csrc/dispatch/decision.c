@@ -19,8 +19,8 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     PyObject *entries; /* a tuple */
-    PyObject *plan;    /* what the reads borrow from */
-    Read *reads;
+    PyObject *plan;    /* what the steps borrow from */
+    Step *steps;
     FeatureTable features;
     Node *nodes;
     Py_ssize_t node_count;
@@ -36,7 +36,7 @@ read_feature(const Decision *self, const Feature *feature, PyObject *const *slot
     int64_t sum = 0;
     for (Py_ssize_t i = 0; i < feature->term_count; i++) {
         PyObject *value;
-        ReadResult found = read_value(self->reads, feature->terms[i].read, slots, slot_count, &value);
+        ReadResult found = read_value(self->steps, feature->terms[i].step, slots, slot_count, &value);
         if (found == READ_FOUND) {
             found = term_add(&feature->terms[i], value, &sum);
         }
@@ -216,10 +216,10 @@ parse_nodes(Decision *self, PyObject *nodes)
 static PyObject *
 decision_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {"entries", "reads", "features", "nodes", NULL};
-    PyObject *entries, *reads, *features, *nodes;
+    static char *keywords[] = {"entries", "steps", "features", "nodes", NULL};
+    PyObject *entries, *steps, *features, *nodes;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!O!:Decision", keywords, &PyTuple_Type, &entries, &PyTuple_Type,
-                                     &reads, &PyTuple_Type, &features, &PyTuple_Type, &nodes)) {
+                                     &steps, &PyTuple_Type, &features, &PyTuple_Type, &nodes)) {
         return NULL;
     }
     Decision *self = (Decision *)type->tp_alloc(type, 0);
@@ -227,9 +227,9 @@ decision_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     self->entries = Py_NewRef(entries);
-    self->plan = Py_NewRef(reads);
-    self->reads = reads_parse(reads);
-    if (self->reads == NULL || features_parse(&self->features, features, PyTuple_GET_SIZE(reads)) < 0
+    self->plan = Py_NewRef(steps);
+    self->steps = steps_parse(steps, PY_SSIZE_T_MAX);
+    if (self->steps == NULL || features_parse(&self->features, features, PyTuple_GET_SIZE(steps)) < 0
         || parse_nodes(self, nodes) < 0) {
         Py_CLEAR(self);
     }
@@ -256,7 +256,7 @@ decision_dealloc(Decision *self)
     }
     PyMem_Free(self->nodes);
     features_free(&self->features);
-    PyMem_Free(self->reads);
+    PyMem_Free(self->steps);
     Py_CLEAR(self->entries);
     Py_CLEAR(self->plan);
     Py_TYPE(self)->tp_free(self);
@@ -288,9 +288,9 @@ static PyMemberDef decision_members[] = {
 PyTypeObject Decision_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "tracer._C.Decision",
-    .tp_doc = PyDoc_STR("Decision(entries, reads, features, nodes)\n--\n\n"
-                        "Which of the entries may hold for the arguments of a call. reads: (kind, base, key); features:\n"
-                        "(modulus, ((coefficient, kind, dim, read), ...)); nodes: (feature, starts, children, absent,\n"
+    .tp_doc = PyDoc_STR("Decision(entries, steps, features, nodes)\n--\n\n"
+                        "Which of the entries may hold for the arguments of a call. steps: (kind, base, key); features:\n"
+                        "(modulus, ((coefficient, kind, dim, step), ...)); nodes: (feature, starts, children, absent,\n"
                         "unknown), children first and the root last, or (-1, (), entries, -1, -1)."),
     .tp_basicsize = sizeof(Decision),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,

@@ -223,16 +223,11 @@ parse_indices(Checklist *self, PyObject *tuple, Indices *indices)
 }
 
 static int
-parse_reads(Checklist *self, PyObject *reads)
+parse_steps(Checklist *self, PyObject *steps)
 {
-    self->reads = reads_parse(reads);
-    self->read_count = self->value_count = PyTuple_GET_SIZE(reads);
-    for (Py_ssize_t i = 0; self->reads != NULL && i < self->read_count; i++) {
-        if (self->reads[i].kind == READ_SLOT && self->reads[i].number >= self->slot_count) {
-            return bad_list("read", i);
-        }
-    }
-    return self->reads == NULL ? -1 : 0;
+    self->steps = steps_parse(steps, self->slot_count);
+    self->step_count = self->value_count = PyTuple_GET_SIZE(steps);
+    return self->steps == NULL ? -1 : 0;
 }
 
 /* The objects that are called in C are of the types that these calls are for. */
@@ -258,16 +253,16 @@ take_objects(Checklist *self, PyObject *state, PyObject *counter, PyObject *unch
 static PyObject *
 checklist_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {"slots",  "state",       "counter", "count",  "unchanged", "reads",
+    static char *keywords[] = {"slots",  "state",       "counter", "count",  "unchanged", "steps",
                                "groups", "features",    "ranges",  "equals", "match",     "tensors",
                                "apart",  "known_apart", "fetched", "rest",   "whole",     NULL};
-    PyObject *state, *counter, *unchanged, *reads, *groups, *features, *ranges, *equals, *match, *tensors, *apart, *fetched;
+    PyObject *state, *counter, *unchanged, *steps, *groups, *features, *ranges, *equals, *match, *tensors, *apart, *fetched;
     PyObject *rest = Py_None, *whole = Py_None;
     Py_ssize_t slots, known_apart;
     long long count;
     PyTypeObject *tuple = &PyTuple_Type;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nOOLOO!O!O!O!O!OO!O!nO|$OO:Checklist", keywords, &slots, &state,
-                                     &counter, &count, &unchanged, tuple, &reads, tuple, &groups, tuple, &features, tuple,
+                                     &counter, &count, &unchanged, tuple, &steps, tuple, &groups, tuple, &features, tuple,
                                      &ranges, tuple, &equals, &match, tuple, &tensors, tuple, &apart, &known_apart, &fetched,
                                      &rest, &whole)) {
         return NULL;
@@ -289,7 +284,7 @@ checklist_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->whole = Py_NewRef(whole);
     self->known_apart = known_apart;
     self->count = count;
-    if (parse_reads(self, reads) < 0 || features_parse(&self->features, features, self->read_count) < 0
+    if (parse_steps(self, steps) < 0 || features_parse(&self->features, features, self->step_count) < 0
         || parse_groups(self, groups) < 0 || parse_ranges(self, ranges) < 0 || parse_equals(self, equals) < 0
         || parse_indices(self, tensors, &self->tensors) < 0 || parse_indices(self, apart, &self->apart) < 0
         || (self->fetches && parse_indices(self, fetched, &self->fetched) < 0)
@@ -326,7 +321,7 @@ checklist_dealloc(Checklist *self)
         PyObject_ClearWeakRefs((PyObject *)self);
     }
     checklist_clear(self);
-    PyMem_Free(self->reads);
+    PyMem_Free(self->steps);
     features_free(&self->features);
     PyMem_Free(self->ranges);
     PyMem_Free(self->equals);

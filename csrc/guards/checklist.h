@@ -41,12 +41,12 @@ typedef struct {
     long long count;
     PyObject *rest;  /* called with the slots: the guards that are not on the list; NULL: none */
     PyObject *whole; /* called with the slots: all guards */
-    Read *reads;
+    Step *steps;
     FeatureTable features;
     Range *ranges;
     Equal *equals;
     SteadyGroup *groups;
-    Py_ssize_t read_count, value_count, range_count, equal_count, group_count, slot_count;
+    Py_ssize_t step_count, value_count, range_count, equal_count, group_count, slot_count;
     Indices tensors, apart, fetched;
     Py_ssize_t known_apart; /* the group whose tensors are known to differ from each other, or -1; not in `apart` */
     int fetches, has_rest;

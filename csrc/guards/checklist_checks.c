@@ -16,19 +16,11 @@ outcome_of(ReadResult found)
 static Outcome
 read_all(const Checklist *self, PyObject *const *slots, PyObject **values)
 {
-    for (Py_ssize_t i = 0; i < self->read_count; i++) {
-        const Read *read = &self->reads[i];
-        if (read->kind == READ_SLOT) {
-            values[i] = slots[read->number];
-        }
-        else if (read->kind == READ_CONST) {
-            values[i] = read->key;
-        }
-        else {
-            ReadResult found = read_step(read, values[read->base], &values[i]);
-            if (found != READ_FOUND) {
-                return outcome_of(found);
-            }
+    for (Py_ssize_t i = 0; i < self->step_count; i++) {
+        const Step *step = &self->steps[i];
+        ReadResult found = read_step(step, slots, step->base < 0 ? NULL : values[step->base], &values[i]);
+        if (found != READ_FOUND) {
+            return outcome_of(found);
         }
     }
     return HOLDS;
@@ -62,7 +54,7 @@ range_holds(const Checklist *self, const Range *range, PyObject *const *values)
     const Feature *feature = &self->features.features[range->feature];
     int64_t sum = 0;
     for (Py_ssize_t i = 0; i < feature->term_count; i++) {
-        ReadResult found = term_add(&feature->terms[i], values[feature->terms[i].read], &sum);
+        ReadResult found = term_add(&feature->terms[i], values[feature->terms[i].step], &sum);
         if (found != READ_FOUND) {
             return outcome_of(found);
         }

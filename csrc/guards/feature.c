@@ -34,12 +34,12 @@ bad_feature(Py_ssize_t index)
 }
 
 static int
-parse_term(PyObject *item, Py_ssize_t read_count, Term *term)
+parse_term(PyObject *item, Py_ssize_t step_count, Term *term)
 {
     int kind;
     long long coefficient, dim;
-    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "LiLn", &coefficient, &kind, &dim, &term->read) || kind < 0
-        || kind >= WORD_KIND_COUNT || term->read < 0 || term->read >= read_count) {
+    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "LiLn", &coefficient, &kind, &dim, &term->step) || kind < 0
+        || kind >= WORD_KIND_COUNT || term->step < 0 || term->step >= step_count) {
         return -1;
     }
     term->coefficient = coefficient;
@@ -49,7 +49,7 @@ parse_term(PyObject *item, Py_ssize_t read_count, Term *term)
 }
 
 static int
-parse_feature(FeatureTable *table, PyObject *item, Py_ssize_t read_count)
+parse_feature(FeatureTable *table, PyObject *item, Py_ssize_t step_count)
 {
     long long modulus;
     PyObject *terms;
@@ -59,7 +59,7 @@ parse_feature(FeatureTable *table, PyObject *item, Py_ssize_t read_count)
     Feature *feature = &table->features[table->count];
     *feature = (Feature){modulus, table->terms + table->term_count, PyTuple_GET_SIZE(terms)};
     for (Py_ssize_t i = 0; i < feature->term_count; i++) {
-        if (parse_term(PyTuple_GET_ITEM(terms, i), read_count, &feature->terms[i]) < 0) {
+        if (parse_term(PyTuple_GET_ITEM(terms, i), step_count, &feature->terms[i]) < 0) {
             return bad_feature(table->count);
         }
     }
@@ -82,7 +82,7 @@ count_terms(PyObject *features)
 }
 
 int
-features_parse(FeatureTable *table, PyObject *tuple, Py_ssize_t read_count)
+features_parse(FeatureTable *table, PyObject *tuple, Py_ssize_t step_count)
 {
     *table = (FeatureTable){
         PyMem_New(Feature, PyTuple_GET_SIZE(tuple) + 1),
@@ -93,7 +93,7 @@ features_parse(FeatureTable *table, PyObject *tuple, Py_ssize_t read_count)
         return -1;
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
-        if (parse_feature(table, PyTuple_GET_ITEM(tuple, i), read_count) < 0) {
+        if (parse_feature(table, PyTuple_GET_ITEM(tuple, i), step_count) < 0) {
             return -1;
         }
     }

@@ -8,7 +8,7 @@ typedef struct {
     int64_t coefficient;
     WordKind kind;
     int64_t dim;
-    Py_ssize_t read; /* which value */
+    Py_ssize_t step; /* whose value */
 } Term;
 
 typedef struct {
@@ -23,8 +23,8 @@ typedef struct {
     Py_ssize_t count, term_count;
 } FeatureTable;
 
-/* From a tuple of (modulus, ((coefficient, kind, dim, read), ...)); -1 with an exception. */
-int features_parse(FeatureTable *table, PyObject *tuple, Py_ssize_t read_count);
+/* From a tuple of (modulus, ((coefficient, kind, dim, step), ...)); -1 with an exception. */
+int features_parse(FeatureTable *table, PyObject *tuple, Py_ssize_t step_count);
 void features_free(FeatureTable *table);
 
 /* Adds a term of the value to the sum. */

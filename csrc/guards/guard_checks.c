@@ -1,6 +1,7 @@
 #include "guards/guard_checks.h"
 
 #include "guards/plain_keys.h"
+#include "guards/versions.h"
 
 /* The entry of the object's own dict: new reference, or NULL, with or without an exception. `in_type` is what its type
  * has by that name. If that is nothing, the generic lookup can only find the entry, and finds it without making a dict
@@ -62,7 +63,7 @@ dict_version(PyObject *Py_UNUSED(module), PyObject *dict)
         PyErr_Format(PyExc_TypeError, "dict_version() takes a dict, not %.100s", Py_TYPE(dict)->tp_name);
         return NULL;
     }
-    return PyLong_FromUnsignedLongLong(dict_version_tag(dict));
+    return PyLong_FromUnsignedLongLong(*version_of_dict(dict));
 }
 
 static PyObject *

@@ -1,6 +1,8 @@
 /* No references are held but to plain constants: what a word lies in is proved to be alive by the words before it. */
 #include "guards/memo.h"
 
+#include "guards/versions.h"
+
 /* ---- room ---- */
 
 /* Room for one more element; each step adds a few at most, so that the sizes are known beforehand. */
@@ -85,10 +87,7 @@ memo_watch_type(Memo *memo, PyTypeObject *type)
             return 1;
         }
     }
-    if (type_version(type) == 0) {
-        type_assign_version(type);
-    }
-    uint64_t version = type_version(type);
+    uint64_t version = version_of_class_from_now(type);
     memo->types[memo->type_count++] = (TypeWatch){type, version};
     return version != 0;
 }
@@ -100,7 +99,7 @@ memo_watch_dict(Memo *memo, PyObject *dict)
 {
     DictWatch *watch = &memo->dicts[memo->dict_count];
     *watch = (DictWatch){dict, memo->word_count, -1, 0};
-    memo_add_word(memo, dict_version_address(dict));
+    memo_add_word(memo, version_of_dict(dict));
     return memo->dict_count++;
 }
 

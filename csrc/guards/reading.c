@@ -1,206 +1,408 @@
+/* The one walker of paths. Each step is written once, with an optional recording: compiled twice, so that a walk without one
+ * pays nothing for it. The GIL is held throughout, and nothing here lets go of it: dict lookups compare plain keys only. */
 #include "guards/reading.h"
 
 #include <structmember.h>
 
 #include "compat.h"
 #include "guards/plain_keys.h"
-#include "tensors/tensor_checks.h"
+#include "guards/recording.h"
+#include "guards/steady_tests.h"
 
-/* ---- values ---- */
+#define BOTH_WAYS static inline __attribute__((always_inline))
 
-/* A slot of the instance, or the entry of its own dict. Where 3.11 keeps attributes beside the instance without a dict, the
- * generic lookup finds them: it looks into the type first, where nothing may have that name. */
-static ReadResult
-read_attribute(PyObject *object, PyObject *name, PyObject **value)
+/* ---- attributes ---- */
+
+/* A filled or empty slot of the instance. */
+BOTH_WAYS ReadResult
+read_member(PyObject *object, PyMemberDescrObject *member, PyObject **value, Recording *recording)
 {
-    PyObject *in_type = _PyType_Lookup(Py_TYPE(object), name);
-    if (in_type != NULL && Py_IS_TYPE(in_type, &PyMemberDescr_Type)) {
-        const struct PyMemberDef *member = ((PyMemberDescrObject *)in_type)->d_member;
-        if (member->type != T_OBJECT_EX || !PyObject_TypeCheck(object, PyDescr_TYPE(in_type))) {
-            return READ_UNKNOWN;
-        }
-        *value = *(PyObject **)((char *)object + member->offset);
-        return *value == NULL ? READ_ABSENT : READ_FOUND;
-    }
-    PyObject **place = _PyObject_GetDictPtr(object);
-    if (place == NULL || (*place == NULL && in_type != NULL) || (*place != NULL && !dict_has_plain_keys(*place))) {
+    if (member->d_member->type != T_OBJECT_EX || !PyObject_TypeCheck(object, PyDescr_TYPE(member))) {
         return READ_UNKNOWN;
     }
-    if (*place != NULL) {
-        *value = PyDict_GetItemWithError(*place, name);
+    PyObject **place = (PyObject **)((char *)object + member->d_member->offset);
+    if (recording != NULL) {
+        record_word(recording, place);
+    }
+    *value = *place;
+    return *value == NULL ? READ_ABSENT : READ_FOUND;
+}
+
+/* An entry of the object's own dict. A recording makes the dict where 3.11 keeps attributes beside the instance without one.
+ * Without a recording the generic lookup finds them: it looks into the type first, where nothing may have that name. */
+BOTH_WAYS ReadResult
+read_own_entry(const Step *step, PyObject *object, PyObject *in_type, PyObject **value, Recording *recording)
+{
+    PyObject **place = recording != NULL ? NULL : _PyObject_GetDictPtr(object);
+    PyObject *dict = recording != NULL ? record_instance(recording, step->base) : place == NULL ? NULL : *place;
+    int known = 1;
+    if (dict != NULL) {
+        *value = find_plain_key(dict, step->key, &known);
+    }
+    else if (recording == NULL && place != NULL && in_type == NULL) {
+        *value = _PyObject_GenericGetAttrWithDict(object, step->key, NULL, 1);
+        Py_XDECREF(*value); /* the instance holds it */
     }
     else {
-        *value = _PyObject_GenericGetAttrWithDict(object, name, NULL, 1);
-        Py_XDECREF(*value); /* the instance holds it */
+        known = 0;
+    }
+    if (known && recording != NULL) {
+        record_attribute(recording, step->base, step->key, *value);
+    }
+    return !known ? READ_UNKNOWN : *value == NULL ? READ_ABSENT : READ_FOUND;
+}
+
+BOTH_WAYS ReadResult
+read_attribute(const Step *step, PyObject *object, PyObject **value, Recording *recording)
+{
+    if (recording != NULL) {
+        record_type(recording, step->base);
+        if (!record_class(recording, Py_TYPE(object))) {
+            return READ_UNKNOWN;
+        }
+    }
+    PyObject *in_type = _PyType_Lookup(Py_TYPE(object), step->key);
+    if (in_type != NULL && Py_IS_TYPE(in_type, &PyMemberDescr_Type)) {
+        return read_member(object, (PyMemberDescrObject *)in_type, value, recording);
+    }
+    return read_own_entry(step, object, in_type, value, recording);
+}
+
+BOTH_WAYS ReadResult
+read_instance_dict(const Step *step, PyObject *object, PyObject **value, Recording *recording)
+{
+    if (recording != NULL) {
+        record_type(recording, step->base);
+        *value = record_instance(recording, step->base);
+    }
+    else {
+        PyObject **place = _PyObject_GetDictPtr(object);
+        *value = place == NULL ? NULL : *place;
+    }
+    return *value == NULL ? READ_UNKNOWN : READ_FOUND;
+}
+
+/* ---- containers ---- */
+
+/* The mapping behind a mappingproxy, anything else as it is. */
+BOTH_WAYS PyObject *
+container_of(PyObject *value, Recording *recording)
+{
+    if (!Py_IS_TYPE(value, &PyDictProxy_Type)) {
+        return value;
+    }
+    PyObject **place;
+    PyObject *container = unproxied(value, &place);
+    if (recording != NULL && place != NULL) {
+        record_word(recording, place);
+    }
+    return container;
+}
+
+BOTH_WAYS ReadResult
+read_key(const Step *step, PyObject *dict, PyObject **value, Recording *recording)
+{
+    int known;
+    if (recording != NULL) {
+        record_type(recording, step->base);
+    }
+    *value = find_plain_key(dict, step->key, &known);
+    if (!known) {
+        return READ_UNKNOWN;
+    }
+    if (recording != NULL) {
+        record_item(recording, step->base, dict, step->key, *value);
     }
     return *value == NULL ? READ_ABSENT : READ_FOUND;
 }
 
-static ReadResult
-read_sequence_item(PyObject *sequence, Py_ssize_t index, PyObject **value)
+BOTH_WAYS ReadResult
+read_index(const Step *step, PyObject *sequence, PyObject **value, Recording *recording)
 {
-    Py_ssize_t size = Py_SIZE(sequence);
-    index += index < 0 ? size : 0;
+    Py_ssize_t size = Py_SIZE(sequence), index = step->number + (step->number < 0 ? size : 0);
     if (index < 0 || index >= size) {
         return READ_ABSENT;
     }
-    *value = PyList_Check(sequence) ? PyList_GET_ITEM(sequence, index) : PyTuple_GET_ITEM(sequence, index);
+    if (recording != NULL) {
+        PyObject **place = record_items(recording, sequence) + index;
+        record_word(recording, place);
+        *value = *place;
+    }
+    else {
+        *value = PyList_Check(sequence) ? PyList_GET_ITEM(sequence, index) : PyTuple_GET_ITEM(sequence, index);
+    }
     return READ_FOUND;
 }
 
-static ReadResult
-read_item(const Read *read, PyObject *container, PyObject **value)
+BOTH_WAYS ReadResult
+read_item(const Step *step, PyObject *base, PyObject **value, Recording *recording)
 {
+    PyObject *container = container_of(base, recording);
     if (PyDict_Check(container)) {
-        int known;
-        *value = find_plain_key(container, read->key, &known);
-        return !known ? READ_UNKNOWN : *value == NULL ? READ_ABSENT : READ_FOUND;
+        return read_key(step, container, value, recording);
     }
-    if (PyLong_CheckExact(read->key) && (PyList_Check(container) || PyTuple_Check(container))) {
-        return read_sequence_item(container, read->number, value);
+    int is_list = recording != NULL ? PyList_CheckExact(container) : PyList_Check(container);
+    if (PyLong_CheckExact(step->key) && (is_list || PyTuple_Check(container))) {
+        return read_index(step, container, value, recording);
     }
     return READ_UNKNOWN;
 }
 
-static ReadResult
-read_no_item(const Read *read, PyObject *container, PyObject **value)
+BOTH_WAYS ReadResult
+read_no_item(const Step *step, PyObject *base, PyObject **value, Recording *recording)
 {
-    ReadResult found = read_item(read, container, value);
+    PyObject *container = container_of(base, recording);
+    return PyDict_Check(container) ? read_key(step, container, value, recording) : READ_UNKNOWN;
+}
+
+static ReadResult
+record_whole(const Step *step, PyObject *base, Recording *recording)
+{
+    PyObject *container = container_of(base, recording);
+    record_type(recording, step->base);
+    if (PyDict_Check(container)) {
+        record_keys(recording, step->base, container);
+        return READ_FOUND;
+    }
+    if (PyList_CheckExact(container) || PyTuple_Check(container)) {
+        record_items(recording, container);
+        return READ_FOUND;
+    }
+    if (PyUnicode_CheckExact(container) || PyBytes_CheckExact(container)) {
+        record_constant(recording, container);
+        return READ_FOUND;
+    }
+    return READ_UNKNOWN;
+}
+
+/* ---- classes ---- */
+
+/* `_PyType_Lookup` finds what the MRO holds as it is now; a recording has to know that it stays so. */
+BOTH_WAYS ReadResult
+read_class(const Step *step, PyObject *base, PyObject **value, Recording *recording)
+{
+    PyTypeObject *type = (PyTypeObject *)base;
+    if (!PyType_Check(base) || (recording != NULL && !record_class(recording, type))) {
+        return READ_UNKNOWN;
+    }
+    int known = 1;
+    if (step->kind == STEP_MRO) {
+        *value = type->tp_mro;
+    }
+    else if (step->kind == STEP_TYPE_ITEM) {
+        known = type->tp_dict != NULL; /* a type of C may not be ready yet */
+        *value = known ? find_plain_key(type->tp_dict, step->key, &known) : NULL;
+    }
+    else {
+        *value = _PyType_Lookup(type, step->key);
+    }
+    return !known ? READ_UNKNOWN : *value == NULL ? READ_ABSENT : READ_FOUND;
+}
+
+/* `fget` of a property never changes; the property is found in a class, whose version tells it from others. */
+static ReadResult
+read_getter(PyObject *object, PyObject **value)
+{
+    if (!Py_IS_TYPE(object, &PyProperty_Type)) {
+        return READ_UNKNOWN;
+    }
+    *value = PyObject_GetAttrString(object, "fget");
+    Py_XDECREF(*value); /* the property holds it */
+    return *value == NULL ? READ_UNKNOWN : READ_FOUND;
+}
+
+/* ---- functions, cells and methods ---- */
+
+/* Where the object has what the step reads; NULL if it is of another type. */
+static PyObject **
+place_in(PyObject *object, StepKind kind)
+{
+    PyFunctionObject *function = PyFunction_Check(object) ? (PyFunctionObject *)object : NULL;
+    PyMethodObject *method = PyMethod_Check(object) ? (PyMethodObject *)object : NULL;
+    switch (kind) {
+    case STEP_CODE:
+        return function ? &function->func_code : NULL;
+    case STEP_DEFAULTS:
+        return function ? &function->func_defaults : NULL;
+    case STEP_KWDEFAULTS:
+        return function ? &function->func_kwdefaults : NULL;
+    case STEP_CLOSURE:
+        return function ? &function->func_closure : NULL;
+    case STEP_GLOBALS:
+        return function ? &function->func_globals : NULL;
+    case STEP_CELL_CONTENTS:
+        return PyCell_Check(object) ? &((PyCellObject *)object)->ob_ref : NULL;
+    case STEP_METHOD_SELF:
+        return method ? &method->im_self : NULL;
+    case STEP_METHOD_FUNC:
+        return method ? &method->im_func : NULL;
+    default:
+        return NULL;
+    }
+}
+
+/* What a function has none of is None; a cell may be empty. */
+BOTH_WAYS ReadResult
+read_place(const Step *step, PyObject *object, PyObject **value, Recording *recording)
+{
+    PyObject **place = place_in(object, (StepKind)step->kind);
+    if (place == NULL) {
+        return READ_ABSENT;
+    }
+    if (recording != NULL) {
+        record_word(recording, place);
+    }
+    *value = *place == NULL ? Py_None : *place;
+    return *place == NULL && step->kind == STEP_CELL_CONTENTS ? READ_ABSENT : READ_FOUND;
+}
+
+/* ---- steps ---- */
+
+BOTH_WAYS ReadResult
+absent(ReadResult found, PyObject **value)
+{
     *value = Py_None;
     return found == READ_UNKNOWN ? READ_UNKNOWN : found == READ_FOUND ? READ_ABSENT : READ_FOUND;
 }
 
-ReadResult
-read_step(const Read *read, PyObject *base, PyObject **value)
+/* Steps that say to a recording what matters of the value that they start from. */
+BOTH_WAYS ReadResult
+note(const Step *step, PyObject *base, PyObject **value, Recording *recording)
 {
-    switch (read->kind) {
-    case READ_ATTR:
-        return read_attribute(base, read->key, value);
-    case READ_ITEM:
-        return read_item(read, base, value);
-    case READ_NO_ITEM:
-        return read_no_item(read, base, value);
-    case READ_CELL:
-        *value = PyCell_Check(base) ? PyCell_GET(base) : NULL;
-        return *value == NULL ? READ_ABSENT : READ_FOUND;
+    *value = Py_None;
+    if (recording == NULL) {
+        return READ_FOUND;
+    }
+    if (step->kind == STEP_WHOLE) {
+        return record_whole(step, base, recording);
+    }
+    if (step->kind == STEP_EXACT) {
+        record_type(recording, step->base);
+    }
+    else {
+        record_constant(recording, base);
+    }
+    return READ_FOUND;
+}
+
+BOTH_WAYS ReadResult
+take_step(const Step *step, PyObject *const *roots, PyObject *base, PyObject **value, Recording *recording)
+{
+    switch ((StepKind)step->kind) {
+    case STEP_ROOT:
+        *value = roots[step->number];
+        return READ_FOUND;
+    case STEP_CONST:
+        *value = step->key;
+        return READ_FOUND;
+    case STEP_ATTR:
+        return read_attribute(step, base, value, recording);
+    case STEP_NO_ATTR:
+        return absent(read_attribute(step, base, value, recording), value);
+    case STEP_DICT:
+        return read_instance_dict(step, base, value, recording);
+    case STEP_ITEM:
+        return read_item(step, base, value, recording);
+    case STEP_NO_ITEM:
+        return absent(read_no_item(step, base, value, recording), value);
+    case STEP_TYPE:
+        if (recording != NULL) {
+            record_type(recording, step->base);
+        }
+        *value = (PyObject *)Py_TYPE(base);
+        return READ_FOUND;
+    case STEP_TYPE_ITEM:
+    case STEP_TYPE_LOOKUP:
+    case STEP_MRO:
+        return read_class(step, base, value, recording);
+    case STEP_NO_TYPE_LOOKUP:
+        return absent(read_class(step, base, value, recording), value);
+    case STEP_PROPERTY_GETTER:
+        return read_getter(base, value);
+    case STEP_WHOLE:
+    case STEP_EXACT:
+    case STEP_KEEP:
+        return note(step, base, value, recording);
     default:
-        return READ_UNKNOWN;
+        return read_place(step, base, value, recording);
     }
 }
 
 ReadResult
-read_value(const Read *reads, Py_ssize_t index, PyObject *const *slots, Py_ssize_t slot_count, PyObject **value)
+read_step(const Step *step, PyObject *const *roots, PyObject *base, PyObject **value)
 {
-    const Read *read = &reads[index];
-    if (read->kind == READ_SLOT) {
-        *value = read->number < slot_count ? slots[read->number] : NULL;
-        return *value == NULL ? READ_UNKNOWN : READ_FOUND;
+    return take_step(step, roots, base, value, NULL);
+}
+
+ReadResult
+record_step(const Step *step, PyObject *const *roots, PyObject *base, PyObject **value, Recording *recording)
+{
+    return take_step(step, roots, base, value, recording);
+}
+
+ReadResult
+read_value(const Step *steps, Py_ssize_t index, PyObject *const *roots, Py_ssize_t root_count, PyObject **value)
+{
+    const Step *step = &steps[index];
+    PyObject *base = NULL;
+    if (step->kind == STEP_ROOT && (step->number >= root_count || roots[step->number] == NULL)) {
+        return READ_UNKNOWN;
     }
-    if (read->kind == READ_CONST) {
-        *value = read->key;
-        return READ_FOUND;
-    }
-    PyObject *base;
-    ReadResult found = read_value(reads, read->base, slots, slot_count, &base);
-    return found == READ_FOUND ? read_step(read, base, value) : found;
+    ReadResult found = step->base < 0 ? READ_FOUND : read_value(steps, step->base, roots, root_count, &base);
+    return found == READ_FOUND ? read_step(step, roots, base, value) : found;
+}
+
+/* ---- parsing ---- */
+
+static int
+reads_name(int kind)
+{
+    return kind == STEP_ATTR || kind == STEP_NO_ATTR || kind == STEP_TYPE_ITEM || kind == STEP_TYPE_LOOKUP
+           || kind == STEP_NO_TYPE_LOOKUP;
 }
 
 static int
-parse_read(PyObject *item, Py_ssize_t index, Read *read)
+parse_step(PyObject *item, Py_ssize_t index, Py_ssize_t roots, Step *step)
 {
-    int kind;
-    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "inO", &kind, &read->base, &read->key)) {
-        PyErr_SetString(PyExc_TypeError, "a read is (kind, base, key)");
+    int kind, base;
+    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "iiO", &kind, &base, &step->key)) {
+        PyErr_SetString(PyExc_TypeError, "a step is (kind, base, key)");
         return -1;
     }
-    read->kind = (ReadKind)kind;
-    read->number = 0;
-    if (PyLong_CheckExact(read->key)) {
-        read->number = PyLong_AsSsize_t(read->key);
-        PyErr_Clear();
+    step->kind = (uint8_t)kind;
+    step->base = base;
+    step->number = 0;
+    if (PyLong_CheckExact(step->key)) {
+        step->number = PyLong_AsSsize_t(step->key);
+        if (PyErr_Occurred()) {
+            PyErr_Clear();
+            step->number = PY_SSIZE_T_MAX;
+        }
     }
-    int starts = kind == READ_SLOT || kind == READ_CONST;
-    if (kind < 0 || kind >= READ_KIND_COUNT || read->base >= index || (read->base < 0) != starts
-        || (kind == READ_SLOT && read->number < 0) || (kind == READ_ATTR && !PyUnicode_CheckExact(read->key))) {
-        PyErr_Format(PyExc_ValueError, "read %zd is none: %R", index, item);
+    int starts = kind == STEP_ROOT || kind == STEP_CONST;
+    if (kind < 0 || kind >= STEP_KIND_COUNT || base >= index || (base < 0) != starts
+        || (kind == STEP_ROOT && (step->number < 0 || step->number >= roots))
+        || (reads_name(kind) && !PyUnicode_CheckExact(step->key))) {
+        PyErr_Format(PyExc_ValueError, "step %zd is none: %R", index, item);
         return -1;
     }
     return 0;
 }
 
-Read *
-reads_parse(PyObject *tuple)
+Step *
+steps_parse(PyObject *tuple, Py_ssize_t roots)
 {
     Py_ssize_t count = PyTuple_GET_SIZE(tuple);
-    Read *reads = PyMem_New(Read, count + 1);
-    if (reads == NULL) {
+    Step *steps = PyMem_New(Step, count + 1);
+    if (steps == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
-        if (parse_read(PyTuple_GET_ITEM(tuple, i), i, &reads[i]) < 0) {
-            PyMem_Free(reads);
+        if (parse_step(PyTuple_GET_ITEM(tuple, i), i, roots, &steps[i]) < 0) {
+            PyMem_Free(steps);
             return NULL;
         }
     }
-    return reads;
-}
-
-/* ---- words ---- */
-
-/* Of what does not fit, nothing is said. */
-static ReadResult
-int_word(PyObject *value, int wanted, int64_t *word)
-{
-    if (!PyLong_CheckExact(value)) {
-        return wanted ? READ_ABSENT : READ_UNKNOWN;
-    }
-    int overflow;
-    *word = PyLong_AsLongLongAndOverflow(value, &overflow);
-    return overflow ? READ_UNKNOWN : READ_FOUND;
-}
-
-static ReadResult
-length_word(PyObject *value, int64_t *word)
-{
-    if (PyDict_Check(value)) {
-        *word = PyDict_GET_SIZE(value);
-        return READ_FOUND;
-    }
-    if (PyList_Check(value) || PyTuple_Check(value)) {
-        *word = Py_SIZE(value);
-        return READ_FOUND;
-    }
-    return READ_UNKNOWN;
-}
-
-ReadResult
-read_word(PyObject *value, WordKind kind, int64_t dim, int64_t *word)
-{
-    switch (kind) {
-    case WORD_TYPE:
-        *word = (int64_t)(intptr_t)Py_TYPE(value);
-        return READ_FOUND;
-    case WORD_ADDRESS:
-        *word = (int64_t)(intptr_t)value;
-        return READ_FOUND;
-    case WORD_INT:
-        return int_word(value, dim != 0, word);
-    case WORD_FLOAT:
-        if (!PyFloat_CheckExact(value)) {
-            return READ_ABSENT;
-        }
-        memcpy(word, &((PyFloatObject *)value)->ob_fval, sizeof(*word));
-        return READ_FOUND;
-    case WORD_HASH:
-        if (!PyUnicode_CheckExact(value)) {
-            return READ_ABSENT;
-        }
-        *word = PyObject_Hash(value);
-        return READ_FOUND;
-    case WORD_LENGTH:
-        return length_word(value, word);
-    default:
-        return tensor_word(value, kind, dim, word);
-    }
+    return steps;
 }

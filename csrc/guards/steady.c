@@ -4,6 +4,7 @@
 #include "guards/steady.h"
 
 #include "guards/plain_keys.h"
+#include "guards/versions.h"
 
 #include <structmember.h>
 
@@ -55,7 +56,7 @@ moved_without_meaning(Memo *memo, Py_ssize_t index)
     for (Py_ssize_t i = 0; i < memo->dict_count; i++) {
         const DictWatch *watch = &memo->dicts[i];
         if (watch->word == index) {
-            uint64_t version = dict_version_tag(watch->dict);
+            uint64_t version = *version_of_dict(watch->dict);
             if (!facts_hold(memo, watch)) {
                 return 0;
             }
@@ -83,7 +84,7 @@ memo_holds(Memo *memo, PyObject *const *roots)
         }
     }
     for (Py_ssize_t i = 0; i < memo->type_count; i++) {
-        if (type_version(memo->types[i].type) != memo->types[i].version) {
+        if (version_of_class(memo->types[i].type) != memo->types[i].version) {
             return 0;
         }
     }
@@ -227,41 +228,15 @@ steady_known(Steady *self, void *Py_UNUSED(closure))
 
 /* ---- the type ---- */
 
-static int
-read_step(PyObject *item, Py_ssize_t index, Py_ssize_t roots, Step *step)
-{
-    int kind, base;
-    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "iiO", &kind, &base, &step->key)) {
-        PyErr_SetString(PyExc_TypeError, "a step of a Steady is (kind, base, key)");
-        return -1;
-    }
-    step->kind = (uint8_t)kind;
-    step->base = base;
-    Py_ssize_t number = 0;
-    if (PyLong_CheckExact(step->key)) {
-        number = PyLong_AsSsize_t(step->key);
-        PyErr_Clear();
-    }
-    step->number = (int32_t)number;
-    int starts = kind == STEP_ROOT || kind == STEP_CONST;
-    if (kind < 0 || kind >= STEP_COUNT || number != step->number || step->base >= index || (step->base < 0) != starts
-        || (kind == STEP_ROOT && (step->number < 0 || step->number >= roots))) {
-        PyErr_Format(PyExc_ValueError, "step %zd of a Steady is none: %R", index, item);
-        return -1;
-    }
-    return 0;
-}
-
+/* Nothing but the keys themselves is kept of the steps' tuple. */
 static int
 read_plan(Steady *self, PyObject *steps, PyObject *held)
 {
-    for (Py_ssize_t i = 0; i < self->plan.step_count; i++) {
-        if (read_step(PyTuple_GET_ITEM(steps, i), i, self->plan.root_count, &self->plan.steps[i]) < 0) {
-            return -1;
-        }
+    self->plan.steps = steps_parse(steps, self->plan.root_count);
+    for (Py_ssize_t i = 0; self->plan.steps != NULL && i < self->plan.step_count; i++) {
         PyTuple_SET_ITEM(self->keys, i, Py_NewRef(self->plan.steps[i].key));
     }
-    for (Py_ssize_t i = 0; i < self->plan.held_count; i++) {
+    for (Py_ssize_t i = 0; self->plan.steps != NULL && i < self->plan.held_count; i++) {
         Py_ssize_t at = self->plan.held[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(held, i));
         if (at < 0 || at >= self->plan.step_count) {
             if (!PyErr_Occurred()) {
@@ -270,7 +245,7 @@ read_plan(Steady *self, PyObject *steps, PyObject *held)
             return -1;
         }
     }
-    return 0;
+    return self->plan.steps == NULL ? -1 : 0;
 }
 
 /* Nothing but the constants themselves is kept of the tests' tuple. */
@@ -317,9 +292,8 @@ steady_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->plan.step_count = PyTuple_GET_SIZE(steps);
     self->plan.held_count = PyTuple_GET_SIZE(held);
     self->plan.apart = apart;
-    self->plan.steps = PyMem_New(Step, self->plan.step_count + 1);
     self->plan.held = PyMem_New(Py_ssize_t, self->plan.held_count + 1);
-    if (self->keys == NULL || self->plan.steps == NULL || self->plan.held == NULL) {
+    if (self->keys == NULL || self->plan.held == NULL) {
         PyErr_NoMemory();
         Py_CLEAR(self);
     }

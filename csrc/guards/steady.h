@@ -3,47 +3,8 @@
 #define TRACER_STEADY_H
 
 #include "guards/memo.h"
+#include "guards/reading.h"
 #include "guards/steady_tests.h"
-
-/* What a step does with the value of the step before it on the path. tracer/guards/steady.py makes them. */
-typedef enum {
-    STEP_ROOT,        /* an argument of the call, by index */
-    STEP_CONST,       /* an object that check_fn holds */
-    STEP_ATTR,        /* as raw_attr() */
-    STEP_NO_ATTR,     /* raw_attr() finds nothing */
-    STEP_DICT,        /* as instance_dict() */
-    STEP_ITEM,        /* of a dict, list or tuple */
-    STEP_NO_ITEM,     /* a dict has no such key */
-    STEP_WHOLE,       /* the length of a list; the keys of a dict, in order */
-    STEP_EXACT,       /* nothing is read; the type is that of now */
-    STEP_TYPE,        /* type(value) */
-    STEP_TYPE_ITEM,   /* of a class, in its own namespace */
-    STEP_TYPE_LOOKUP, /* of a class, along its MRO */
-    STEP_NO_TYPE_LOOKUP,
-    STEP_KEEP, /* a constant: a reference is held, so that no other object is ever found at its address */
-    STEP_SLOT, /* a member of a function, cell, method, property or class, by `Slot` */
-    STEP_COUNT,
-} StepKind;
-
-typedef enum {
-    SLOT_CODE,
-    SLOT_DEFAULTS,
-    SLOT_KWDEFAULTS,
-    SLOT_CLOSURE,
-    SLOT_GLOBALS,
-    SLOT_CELL_CONTENTS,
-    SLOT_METHOD_SELF,
-    SLOT_METHOD_FUNC,
-    SLOT_PROPERTY_GETTER,
-    SLOT_MRO,
-} Slot;
-
-typedef struct {
-    PyObject *key; /* borrowed from the keys */
-    int32_t base;  /* the step that it starts from */
-    int32_t number;
-    uint8_t kind;
-} Step;
 
 /* The ways from the roots, and what is demanded of the values there. */
 typedef struct {

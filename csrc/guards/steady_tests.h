@@ -6,20 +6,22 @@
 
 typedef enum { UNSURE = -1, FAILS = 0, HOLDS = 1 } Outcome;
 
-/* tracer/guards/steady.py makes them. */
-typedef enum {
-    TEST_TYPE, /* exactly of the type at this address */
-    TEST_IS,   /* the object at this address */
-    TEST_IS_NOT,
-    TEST_SAME,    /* the value of another step */
-    TEST_LENGTH,  /* of a list, tuple, dict, str or bytes */
-    TEST_REACHES, /* at least of this length */
-    TEST_BELOW,   /* of less than this length */
-    TEST_EQUAL,   /* to a plain constant, of the same type */
-    TEST_KEYS,    /* a dict with just these keys, plain constants, in this order */
-    TEST_OBJECTS, /* a dict with just the keys at these addresses, in this order */
-    TEST_COUNT,
-} TestKind;
+/* What a test expects of a value. Python knows these names as `_C.TEST`. */
+#define TESTS(X)                                                                 \
+    X(TYPE) /* exactly of the type at this address */                            \
+    X(IS)   /* the object at this address */                                     \
+    X(IS_NOT)                                                                    \
+    X(SAME)    /* the value of another step */                                   \
+    X(LENGTH)  /* of a list, tuple, dict, str or bytes */                        \
+    X(REACHES) /* at least of this length */                                     \
+    X(BELOW)   /* of less than this length */                                    \
+    X(EQUAL)   /* to a plain constant, of the same type */                       \
+    X(KEYS)    /* a dict with just these keys, plain constants, in this order */ \
+    X(OBJECTS) /* a dict with just the keys at these addresses, in this order */
+
+#define TEST_ENUMERATOR(name) TEST_##name,
+typedef enum { TESTS(TEST_ENUMERATOR) TEST_COUNT } TestKind;
+#undef TEST_ENUMERATOR
 
 typedef struct {
     union {

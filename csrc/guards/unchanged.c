@@ -1,7 +1,8 @@
-/* A class has a version as long as nothing in its MRO is assigned; a function has a code object. Both are one word each to
- * compare. A word that differs says only that something has changed: then a Python function decides whether it matters,
- * and if not, the new word is remembered. */
+/* A class, as a function, has a version: one word to compare. A word that differs says only that something has changed: then a
+ * Python function decides whether it matters, and if not, the new word is remembered. */
 #include "guards/unchanged.h"
+
+#include "guards/versions.h"
 
 #include <structmember.h>
 
@@ -14,14 +15,6 @@ typedef struct {
     vectorcallfunc vectorcall;
 } Unchanged;
 
-/* 0 where CPython has none, which equals no word. */
-static uint64_t
-word_of(PyObject *object)
-{
-    return PyFunction_Check(object) ? (uint64_t)(uintptr_t)((PyFunctionObject *)object)->func_code
-                                    : type_version((PyTypeObject *)object);
-}
-
 /* 1, or 0 where a word differs or an object is gone (then *gone is set). */
 static int
 same_words(Unchanged *self, int *gone)
@@ -33,7 +26,7 @@ same_words(Unchanged *self, int *gone)
             *gone = 1;
             return 0;
         }
-        uint64_t word = word_of(object);
+        uint64_t word = version_of(object);
         if (word == 0 || word != self->words[i]) {
             return 0;
         }
@@ -54,10 +47,7 @@ read_words(Unchanged *self, uint64_t *words)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->objects); i++) {
         PyObject *object = Py_NewRef(PyWeakref_GET_OBJECT(PyTuple_GET_ITEM(self->objects, i)));
-        if (PyType_Check(object)) {
-            type_assign_version((PyTypeObject *)object);
-        }
-        words[i] = object == Py_None ? 0 : word_of(object);
+        words[i] = object == Py_None ? 0 : version_from_now(object);
         Py_DECREF(object);
     }
 }

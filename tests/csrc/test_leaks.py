@@ -14,7 +14,7 @@ from tests.csrc.entries import Recorder, entry, fresh
 from tests.csrc.test_steady_call import Forwarding
 from tests.support import collect_garbage
 from tracer import _C
-from tracer._C import SKIP, Dispatcher, GlobalState, Region, TensorMatch
+from tracer._C import SKIP, STEP, WORD, Dispatcher, GlobalState, Region, TensorMatch
 
 
 def leaf(x, y=1):
@@ -62,14 +62,26 @@ def alternating(argument):
 
 def decided(argument):
     """Entries that a decision tells apart, made anew each time; decisions that make no sense."""
-    reads = ((0, -1, 0), (0, -1, 1), (2, 0, "value"), (3, 1, 0), (1, -1, argument), (4, 4, None))
-    features = ((0, ((1, 2, 0, 1),)), (3, ((2, 2, 0, 1), (1, 7, 0, 2))), (0, ((1, 5, 0, 3),)), (0, ((1, 0, 0, 5),)))
+    steps = (
+        (STEP.ROOT, -1, 0),
+        (STEP.ROOT, -1, 1),
+        (STEP.ATTR, 0, "value"),
+        (STEP.ITEM, 1, 0),
+        (STEP.CONST, -1, argument),
+        (STEP.CELL_CONTENTS, 4, None),
+    )
+    features = (
+        (0, ((1, WORD.INT, 0, 1),)),
+        (3, ((2, WORD.INT, 0, 1), (1, WORD.SIZE, 0, 2))),
+        (0, ((1, WORD.LENGTH, 0, 3),)),
+        (0, ((1, WORD.TYPE, 0, 5),)),
+    )
     least = -(2**63)
 
     def decide(entries):
         leaves = [(-1, (), (0,), -1, -1), (-1, (), (1,), -1, -1), (-1, (), (0, 1), -1, -1)]
         inner = [(feature, (least, 0), (2, 2), 2, 2) for feature in (1, 2, 3)]
-        return _C.Decision(entries, reads, features, (*leaves, *inner, (0, (least, 1), (0, 1), 5, 4)))
+        return _C.Decision(entries, steps, features, (*leaves, *inner, (0, (least, 1), (0, 1), 5, 4)))
 
     def run():
         made = [entry(lambda x, y: x, lambda x, y: y == 0), entry(lambda x, y: x, lambda x, y: y == 1)]
@@ -78,7 +90,7 @@ def decided(argument):
             call(argument, y)
         for bad in ((), ((0, (0,), (0,), 0, 0),), ((9, (least,), (0,), 0, 0),), ((-1, (), (5,), -1, -1),), (None,)):
             try:
-                _C.Decision((argument,), reads, features, bad)
+                _C.Decision((argument,), steps, features, bad)
             except (ValueError, TypeError):
                 pass
 
@@ -89,9 +101,9 @@ def listed(argument):
     """Lists that hold, fail, hand over to Python, hand out, or make no sense."""
     x = torch.ones(2)
     match = TensorMatch(((torch.Tensor, _C.dispatch_keys(x), x.dtype, "cpu", -1, False, (2,), None),))
-    reads = ((0, -1, 0), (0, -1, 1), (3, 1, 0), (1, -1, argument))
-    features = ((0, ((1, 7, 0, 2),)),)
-    parts = [GlobalState(), _C.Counter(), 0, None, reads, (), features, ((0, 2, 9),), (), match, (2,), (0, 2), -1]
+    steps = ((STEP.ROOT, -1, 0), (STEP.ROOT, -1, 1), (STEP.ITEM, 1, 0), (STEP.CONST, -1, argument))
+    features = ((0, ((1, WORD.SIZE, 0, 2),)),)
+    parts = [GlobalState(), _C.Counter(), 0, None, steps, (), features, ((0, 2, 9),), (), match, (2,), (0, 2), -1]
 
     def asked(*slots):
         return slots[1] is argument

@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 from tracer import _C
-from tracer import steady_steps as step
+from tracer._C import STEP
 
 
 class Forwarding(_C.SteadyCall):
@@ -17,7 +17,7 @@ class Forwarding(_C.SteadyCall):
     def __init__(self, owned):
         self.owned = owned
         self.decided = 0
-        self.steady = _C.Steady(1, ((step.ROOT, -1, 0), (step.ATTR, 0, "owned")), (1,))
+        self.steady = _C.Steady(1, ((STEP.ROOT, -1, 0), (STEP.ATTR, 0, "owned")), (1,))
 
     def _tracer_decide(self, *args, **kwargs):
         self.decided += 1
@@ -84,7 +84,7 @@ def test_without_a_decision_the_method_is_asked_for():
 def test_it_takes_a_steady_of_one_root_and_one_value():
     call = Forwarding("a")
     with pytest.raises(ValueError, match="one root"):
-        call._tracer_hold(_C.Steady(1, ((step.ROOT, -1, 0),), ()), called)
+        call._tracer_hold(_C.Steady(1, ((STEP.ROOT, -1, 0),), ()), called)
     with pytest.raises(TypeError):
         call._tracer_hold(None, called)
 

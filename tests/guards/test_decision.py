@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import tracer
 from tests.csrc.entries import entry, fresh
 from tracer import guards
+from tracer._C import WORD
 from tracer.guards import decision as deciding
 from tracer.guards.decision import LEAST, MOST, Feature, Word
-from tracer.guards.reading import WORD_SIZE
 from tracer.runtime.guarded_code import decide
 from tracer.sources import AttrSource, ItemSource, LocalSource, TensorSizeSource
 
@@ -77,7 +77,7 @@ def test_a_shape_expression_is_an_interval_of_a_linear_feature(
     if coefficients is None:
         assert not found
     else:
-        words = (Word(X, WORD_SIZE, 0), Word(X, WORD_SIZE, 1))
+        words = (Word(X, WORD.SIZE, 0), Word(X, WORD.SIZE, 1))
         terms = tuple(zip(coefficients, words))
         assert found == {Feature(terms, modulus): interval}
 

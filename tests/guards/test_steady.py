@@ -8,6 +8,7 @@ import torch
 
 import tracer
 from tracer import _C
+from tracer._C import STEP
 
 
 class Block(torch.nn.Module):
@@ -199,7 +200,7 @@ def test_values_at_reused_addresses_are_not_taken_for_those_seen():
 @pytest.mark.parametrize("place", [[0.0], {0: 0.0}], ids=["list", "dict"])
 def test_the_address_of_a_constant_is_not_used_again_while_it_is_known(place):
     place[0] = float("1.25")
-    steady = _C.Steady(1, ((0, -1, 0), (5, 0, 0), (13, 1, None)), ())
+    steady = _C.Steady(1, ((STEP.ROOT, -1, 0), (STEP.ITEM, 0, 0), (STEP.KEEP, 1, None)), ())
     steady.keep(steady.look(place), place)
     assert steady.known
     for step in range(100):
@@ -253,7 +254,7 @@ def test_the_values_of_a_state_are_given_in_order():
 
     owner = Owner()
     owner.a, owner.b = object(), object()
-    steady = _C.Steady(1, ((0, -1, 0), (2, 0, "a"), (2, 0, "b")), (2, 1))
+    steady = _C.Steady(1, ((STEP.ROOT, -1, 0), (STEP.ATTR, 0, "a"), (STEP.ATTR, 0, "b")), (2, 1))
     assert steady(owner) is None
     steady.keep(steady.look(owner), owner)
     assert steady(owner) == (owner.b, owner.a)
@@ -269,7 +270,7 @@ def test_a_change_between_looking_and_keeping_is_not_kept():
 
     owner = Owner()
     owner.a = object()
-    steady = _C.Steady(1, ((0, -1, 0), (2, 0, "a")), (1,))
+    steady = _C.Steady(1, ((STEP.ROOT, -1, 0), (STEP.ATTR, 0, "a")), (1,))
     seen = steady.look(owner)
     owner.a = object()
     steady.keep(seen, owner)
@@ -280,7 +281,7 @@ def test_looking_in_vain_becomes_rare():
     class Owner:
         pass
 
-    steady = _C.Steady(1, ((0, -1, 0), (2, 0, "a")), ())
+    steady = _C.Steady(1, ((STEP.ROOT, -1, 0), (STEP.ATTR, 0, "a")), ())
     looked = 0
     for _ in range(64):
         owner = Owner()
@@ -294,10 +295,10 @@ def test_looking_in_vain_becomes_rare():
 
 
 def test_what_is_no_plan_is_refused():
-    for steps in [((99, -1, 0),), ((2, 0, "a"),), ((0, -1, 5),), ("x",)]:
+    for steps in [((99, -1, 0),), ((STEP.ATTR, 0, "a"),), ((STEP.ROOT, -1, 5),), ((STEP.ROOT, -1, 0), (STEP.ATTR, 0, 1)), ("x",)]:
         with pytest.raises((TypeError, ValueError)):
             _C.Steady(1, steps, ())
     with pytest.raises(ValueError):
-        _C.Steady(1, ((0, -1, 0),), (3,))
+        _C.Steady(1, ((STEP.ROOT, -1, 0),), (3,))
     with pytest.raises(TypeError):
-        _C.Steady(1, ((0, -1, 0),), ())()
+        _C.Steady(1, ((STEP.ROOT, -1, 0),), ())()

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.modules import module as torch_module
 
-from tracer import steady_steps as step
-from tracer._C import Dispatcher, Steady, SteadyCall
+from tracer._C import STEP, Dispatcher, Steady, SteadyCall
 from tracer.api.module_proxy import HOOKS, ModuleProxy, has_hooks
 from tracer.api.region_methods import own_method
 from tracer.api.settings import STATE, Settings, dispatcher_in
@@ -54,16 +53,16 @@ _GLOBAL_HOOKS = torch_module._has_any_global_hook.__code__.co_names
 def _plain_call(proxied: bool) -> Steady:
     """Knows whether anything has moved that decides whether a call of a CompiledCall is one of its module's forward: the class
     and what `runs_more` reads. `proxied`: of an OptimizedModule, which may have hooks of its own."""
-    steps: list[tuple[int, int, Any]] = [(step.ROOT, -1, 0)]
-    steps += [(step.ATTR, len(steps) - 1, name) for name in (["_compiled"] if proxied else [])]
-    steps += [(step.ATTR, len(steps) - 1, "module"), (step.CONST, -1, torch_module.__dict__)]
+    steps: list[tuple[int, int, Any]] = [(STEP.ROOT, -1, 0)]
+    steps += [(STEP.ATTR, len(steps) - 1, name) for name in (["_compiled"] if proxied else [])]
+    steps += [(STEP.ATTR, len(steps) - 1, "module"), (STEP.CONST, -1, torch_module.__dict__)]
     module, namespace, cls = len(steps) - 2, len(steps) - 1, len(steps)
-    steps += [(step.TYPE, module, None), (step.TYPE_LOOKUP, cls, "__call__"), (step.TYPE_LOOKUP, cls, "forward")]
-    steps += [(step.NO_ATTR, module, name) for name in _REPLACING]
-    steps += [(step.ITEM, namespace, torch_module._has_any_global_hook.__name__)]
-    tables = [(step.ATTR, module, name) for name in HOOKS] + [(step.ITEM, namespace, name) for name in _GLOBAL_HOOKS]
-    for table in [*tables, *[(step.ATTR, 0, name) for name in HOOKS if proxied]]:
-        steps += [table, (step.WHOLE, len(steps), None)]
+    steps += [(STEP.TYPE, module, None), (STEP.TYPE_LOOKUP, cls, "__call__"), (STEP.TYPE_LOOKUP, cls, "forward")]
+    steps += [(STEP.NO_ATTR, module, name) for name in _REPLACING]
+    steps += [(STEP.ITEM, namespace, torch_module._has_any_global_hook.__name__)]
+    tables = [(STEP.ATTR, module, name) for name in HOOKS] + [(STEP.ITEM, namespace, name) for name in _GLOBAL_HOOKS]
+    for table in [*tables, *[(STEP.ATTR, 0, name) for name in HOOKS if proxied]]:
+        steps += [table, (STEP.WHOLE, len(steps), None)]
     return Steady(1, tuple(steps), (module,))
 
 

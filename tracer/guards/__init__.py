@@ -9,14 +9,7 @@ from tracer.guards.attributes import ClassHasAttr, HasAttr
 from tracer.guards.base import Guard, Mismatch
 from tracer.guards.class_shape import ClassShape, ClassTemplate
 from tracer.guards.code import CheckCode, fetchable
-from tracer.guards.constants import (
-    LIBRARY_VALUES,
-    PLAIN_VALUES,
-    EqualsMatch,
-    OrdinaryFloat,
-    PlainValueMatch,
-    is_guardable_constant,
-)
+from tracer.guards.constants import LIBRARY_VALUES, is_guardable_constant
 from tracer.guards.containers import (
     DictContains,
     DictKeysMatch,
@@ -50,6 +43,7 @@ from tracer.guards.shapes import ShapeGuards, ShapeLine
 from tracer.guards.state import AbcRegistryMatch, GlobalStateMatch, WarningFiltersMatch
 from tracer.guards.tensors import LeafMatch, MarksMatch, TensorMatch, TensorSpec, tensor_spec
 from tracer.guards.unchanged import Findings, Unchanged
+from tracer.guards.values import PLAIN_VALUES, EqualsMatch, OrdinaryFloat, PlainValueMatch
 
 __all__ = [
     "LIBRARY_VALUES",

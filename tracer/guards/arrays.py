@@ -32,9 +32,6 @@ class ArrayMatch(Guard):
     kind: ClassVar[str] = "ARRAY_MATCH"
     rank: ClassVar[int] = 0
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
     def check(self, code: CheckScope) -> str | None:
         check = code.const(is_shareable_array, "is_shareable_array")
         cls, dtype = code.const(self.cls, "cls"), code.const(np.dtype(self.dtype), "dtype")
@@ -56,9 +53,6 @@ class ScalarMatch(Guard):
     data: bytes
     kind: ClassVar[str] = "NUMPY_SCALAR_MATCH"
     rank: ClassVar[int] = 1
-
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
 
     def check(self, code: CheckScope) -> str | None:
         value = code.read(self.source)

@@ -6,8 +6,9 @@ from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, ClassVar
 
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind
+from tracer.guards.demands import Demand, Leads
 from tracer.guards.references import class_name
-from tracer.sources import InstanceDictSource, Source
+from tracer.sources import InstanceDictSource, Source, steps
 from tracer.sources.reading import type_dict, type_mro
 
 _WORDS = {True: "present", False: "absent"}
@@ -32,15 +33,17 @@ class HasAttr(Guard):
     attr: str
     present: bool = True
     kind: ClassVar[str] = "HASATTR"
+    told: ClassVar[bool] = True
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
+    def demands(self) -> tuple[Demand, ...]:
+        return (Leads(self.source, steps.ATTR, self.attr, self.present),)
 
     def check(self, code: CheckScope) -> str | None:
+        """The dict of an object is looked into where the class is known to have no slot of that name."""
         cls = code.exact_type(self.source)
         if cls is not None and type(_found_in_mro(cls, self.attr)) is not MemberDescriptorType and _has_dict(cls):
             return f"{self.attr!r} {'in' if self.present else 'not in'} {code.read(InstanceDictSource(self.source))}"
-        return f"___has_attr({code.read(self.source)}, {self.attr!r}) is {self.present}"
+        return Guard.check(self, code)
 
     def lines(self) -> list[str]:
         return [f"{'' if self.present else 'not '}hasattr({self.source.name}, {self.attr!r})"]
@@ -58,12 +61,10 @@ class ClassHasAttr(Guard):
     attr: str
     present: bool = False
     kind: ClassVar[str] = "CLASS_HASATTR"
+    told: ClassVar[bool] = True
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
-    def check(self, code: CheckScope) -> str | None:
-        return f"___class_has_attr({code.read(self.source)}, {self.attr!r}) is {self.present}"
+    def demands(self) -> tuple[Demand, ...]:
+        return (Leads(self.source, steps.TYPE_LOOKUP, self.attr, self.present),)
 
     def lines(self) -> list[str]:
         return [f"{'' if self.present else 'not '}hasattr({self.source.name}, {self.attr!r})"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
 import torch
 
@@ -13,6 +13,10 @@ from tracer import _C
 from tracer.guards.references import ObjectRef, class_name
 from tracer.locations import UserLocation
 from tracer.sources import ReadScope, Source
+
+if TYPE_CHECKING:
+    from tracer.guards.demands import Demand
+    from tracer.guards.implication import Known
 
 
 class Mismatch(NamedTuple):
@@ -30,6 +34,10 @@ class CheckScope(ReadScope):
         """From here on the value at `source` is known to be exactly a `cls`."""
         raise NotImplementedError
 
+    def show_state(self) -> None:
+        """From here on torch's settings are known to be those of now."""
+        raise NotImplementedError
+
     def distinct(self, sources: tuple[Source, ...]) -> str:
         """An expression that says that no two of the sources lead to one object."""
         raise NotImplementedError
@@ -37,6 +45,12 @@ class CheckScope(ReadScope):
     def type_text(self, cls: type) -> str | None:
         """An expression for the class, if check_fn may hold it: None where that would keep it alive."""
         raise NotImplementedError
+
+
+def type_check(value: str, cls: type, code: CheckScope) -> str:
+    """`type(value) is cls`, or by address where check_fn must not keep the class alive."""
+    text = code.type_text(cls)
+    return f"type({value}) is {text}" if text else f"___type_id({value}) == {id(cls)}"
 
 
 _G = TypeVar("_G", bound=type[_C.Value])
@@ -56,14 +70,41 @@ class Guard(_C.Value):
     where: UserLocation | None = field(default=None, kw_only=True)  # the user's line that the trace relied on it at
     kind: ClassVar[str] = "GUARD"
     rank: ClassVar[int] = 5  # among guards on one source, low ones first
+    told: ClassVar[bool] = False  # whether its demands say all of it
+
+    def __init_subclass__(cls) -> None:
+        """A kind that is checked in another way than the one that it derives from demands something else."""
+        if "check" in vars(cls) and "demands" not in vars(cls):
+            cls.told = False
 
     def sources(self) -> tuple[Source, ...]:
-        """What it reads."""
-        raise NotImplementedError
+        """What it reads; nearly always its field `source`."""
+        return (self.source,)  # type: ignore[attr-defined]
+
+    def demands(self) -> tuple[Demand, ...]:
+        """What it demands of the values at its sources: see `guards.demands`. By these C answers for the guard, and entries are
+        told apart."""
+        return ()
+
+    def says_all(self) -> bool:
+        """Whether its demands say all of it."""
+        return self.told
 
     def check(self, code: CheckScope) -> str | None:
-        """A Python expression that is true exactly if the guard holds; None if earlier guards have shown it."""
-        raise NotImplementedError
+        """A Python expression that is true exactly if the guard holds; None if earlier guards have shown it.
+
+        To be written by hand where the guard is not one demand that says all of it.
+        """
+        [demand] = self.demands()
+        return demand.text(code)
+
+    def follows_from(self, known: Known) -> bool:
+        """Whether it holds wherever the guards that are known hold, sizes, strides and expressions over them apart; see
+        `guards.implication`."""
+        if self in known.guards:
+            return True
+        demands = self.demands() if self.says_all() else ()
+        return len(demands) > 0 and all(map(known.shows, demands))
 
     def lines(self) -> list[str]:
         """The guard as logs show it, in terms of `L['a']`."""

@@ -1,39 +1,42 @@
 """Guards as data that `_C.Checklist` compares without running Python; what it cannot answer for is left to a function.
 
-The guards that are taken here are those of which `guards.decision` tells all they demand, and a few more.
+Guards are taken that say all by their demands (see `guards.demands`), each of which C can test on values that it reads.
 """
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Callable, Iterable, Sequence
 from types import CodeType
 from typing import Any
 
-import torch
-
 from tracer import _C
+from tracer._C import STEP, WORD
 from tracer.guards.base import Guard
-from tracer.guards.constants import EqualsMatch
-from tracer.guards.containers import DictContains, DictKeysMatch, DictLengthReaches, LengthMatch
-from tracer.guards.decision import LEAST, MOST, PLAIN_TENSORS, Feature, Interval, Word, demands_of
-from tracer.guards.identity import BoolMatch, Distinct, FunctionMatch, IdMatch, ModuleMatch, NoneMatch, TypeMatch
-from tracer.guards.reading import WORD_ADDRESS, WORD_INT, WORD_LEAF, WORD_TYPE, Reads, argument_slots, readable
-from tracer.guards.references import ObjectRef
-from tracer.guards.shapes import ShapeLine
-from tracer.guards.state import GlobalStateMatch
+from tracer.guards.decision import PLAIN_TENSORS, intervals_of, value_word
+from tracer.guards.demands import (
+    LEAST,
+    MOST,
+    Apart,
+    Counted,
+    Demand,
+    Equal,
+    Feature,
+    Interval,
+    Is,
+    Keys,
+    Leads,
+    Length,
+    Lies,
+    OfType,
+    State,
+    Stays,
+    Tensor,
+)
+from tracer.guards.reading import Steps, argument_slots, readable
 from tracer.guards.steady import CONSTANTS, Group
-from tracer.guards.tensors import LeafMatch, MarksMatch, TensorMatch
-from tracer.guards.unchanged import Unchanged
-from tracer.sources import ItemSource, Source
+from tracer.sources import Source
 
-# Of a class that derives from one of these, the list knows nothing.
-_KINDS = (GlobalStateMatch, Unchanged, TensorMatch, Distinct, MarksMatch, TypeMatch, IdMatch, FunctionMatch, ModuleMatch,
-          BoolMatch, NoneMatch, EqualsMatch, LeafMatch, LengthMatch, DictKeysMatch, DictContains,
-          DictLengthReaches, ShapeLine)  # fmt: skip
 _CONTAINERS = (list, tuple, dict)
-_SINGLETONS = (bool, type(None), torch.dtype, torch.layout, torch.memory_format)
 
 
 class ListBuilder:
@@ -41,8 +44,9 @@ class ListBuilder:
 
     def __init__(self, code: CodeType, globals: dict[str, Any]) -> None:
         self._code = code
-        self._reads = Reads(code, globals)
+        self._steps = Steps.of_call(code, globals)
         self._state: Any = None
+        self._watcher: Any = None
         self._counter: tuple[_C.Counter | None, int] = None, 0
         self._unchanged: Any = None
         self._groups: list[tuple[Any, Any, int]] = []
@@ -52,7 +56,7 @@ class ListBuilder:
         self._features: dict[Feature, int] = {}
         self._ranges: dict[Feature, Interval] = {}
         self._equals: list[tuple[int, Any]] = []
-        self._tensors: list[TensorMatch] = []
+        self._tensors: list[Tensor] = []
         self._apart: tuple[Source, ...] = ()
         self._types: dict[Source, type | None] = {}
 
@@ -76,92 +80,108 @@ class ListBuilder:
 
     def take(self, guard: Guard, unchanged: Any = None) -> bool:
         """Whether the list answers for this guard. `unchanged`: the watcher that the function for all guards has."""
-        if type(guard) not in _KINDS:
+        self._watcher = unchanged
+        demands = guard.demands() if guard.says_all() else ()
+        if not demands or not all(type(demand) in _TAKE for demand in demands):
             return False
-        match guard:
-            case GlobalStateMatch(snapshot) if self._state is None:
-                self._state = snapshot
-            case Unchanged() if unchanged is not None and self._unchanged is None:
-                self._unchanged = unchanged
-            case TensorMatch(source, spec):
-                if not readable(source) or spec.cls not in PLAIN_TENSORS or spec.dispatch_keys is None:
-                    return False
-                self._tensors.append(guard)
-            case Distinct(sources):
-                if self._apart or not all(source in self._held or readable(source) for source in sources):
-                    return False
-                self._apart = sources
-            case MarksMatch() if type(guard.changes) is _C.Counter and self._counter[0] is None:
-                self._counter = guard.changes, guard.count
-            case _:
-                return self._take_words(guard)
+        # What is noted of a guard of which another demand cannot be tested is demanded all the same.
+        return all(_TAKE[type(demand)](self, demand) for demand in demands)
+
+    def _state_holds(self, demand: State) -> bool:
+        if self._state is not None:
+            return False
+        self._state = demand.snapshot
         return True
 
-    def _take_words(self, guard: Guard) -> bool:
-        tests = self._exactly(guard)
-        if tests is None or not all(readable(word.source) for feature, _ in tests for _, word in feature.terms):
+    def _stays(self, demand: Stays) -> bool:
+        if self._watcher is None or self._unchanged is not None:
             return False
-        for feature, interval in tests:
-            self._range(feature, interval)
-        if isinstance(guard, TypeMatch):
-            self._types[guard.source] = guard.cls.get()
+        self._unchanged = self._watcher
         return True
 
-    def _range(self, feature: Feature, interval: Interval) -> None:
-        low, high = self._ranges.get(feature, (LEAST, MOST))
-        self._ranges[feature] = max(low, interval[0]), min(high, interval[1])
+    def _counted(self, demand: Counted) -> bool:
+        if type(demand.counter) is not _C.Counter or self._counter[0] is not None:
+            return False
+        self._counter = demand.counter, demand.count
+        return True
 
-    def _exactly(self, guard: Guard) -> list[tuple[Feature, Interval]] | None:
-        """Intervals that say all that the guard says; None if that takes more. Texts are noted aside."""
-        match guard:
-            case TypeMatch(_, reference) | IdMatch(_, reference) | FunctionMatch(_, reference) | ModuleMatch(_, reference):
-                return None if reference.dead else list(demands_of(guard))
-            case BoolMatch() | NoneMatch(_, True):
-                return list(demands_of(guard))
-            case EqualsMatch(source, value):
-                return self._constant(guard, source, value)
-            case LeafMatch(source, is_leaf):
-                return [(Feature(((1, Word(source, WORD_LEAF)),)), (int(is_leaf), int(is_leaf)))]
-            case LengthMatch(source) | DictLengthReaches(source) if self._types.get(source) in _CONTAINERS:
-                return list(demands_of(guard))
-            case DictKeysMatch(source, keys, False) if self._types.get(source) is dict and readable(source):
-                if not all(type(key) is str for key in keys):
-                    return None
-                self._equals.append((self._reads.of(source), keys))
-                return []
-            case DictContains(source, key, present) if self._types.get(source) is dict and readable(ItemSource(source, key)):
-                if present:
-                    self._reads.of(ItemSource(source, key))
-                else:
-                    self._reads.absent(source, key)
-                return []
-            case ShapeLine():
-                found = list(demands_of(guard))
-                words = [word for feature, _ in found for _, word in feature.terms]
-                whole = len(found) == _comparisons(guard.template)
-                ints = all(word.kind != WORD_INT or self._types.get(word.source) is int for word in words)
-                return found if whole and ints else None
-        return None
+    def _tensor(self, demand: Tensor) -> bool:
+        spec = demand.spec
+        if not readable(demand.source) or spec.cls not in PLAIN_TENSORS or spec.dispatch_keys is None:
+            return False
+        self._tensors.append(demand)
+        return True
 
-    def _constant(self, guard: EqualsMatch, source: Source, value: Any) -> list[tuple[Feature, Interval]] | None:
-        cls = type(value)
-        if cls is str and readable(source):
-            self._equals.append((self._reads.of(source), value))
-            return []
-        if cls in _SINGLETONS:
-            return [(Feature(((1, Word(source, WORD_ADDRESS)),)), (id(value), id(value)))]
-        if (cls is ObjectRef and not value.dead) or (cls is int and LEAST <= value <= MOST) or (cls is float and value == value):
-            return [test for test in demands_of(guard) if test[0].terms[0][1].kind != WORD_TYPE]
-        return None
+    def _apart_from_each_other(self, demand: Apart) -> bool:
+        if self._apart or not all(source in self._held or readable(source) for source in demand.group):
+            return False
+        self._apart = demand.group
+        return True
+
+    def _exact(self, demand: OfType) -> bool:
+        if demand.cls.dead or not self._words(demand):
+            return False
+        self._types[demand.source] = demand.cls.get()
+        return True
+
+    def _identity(self, demand: Is) -> bool:
+        return not demand.obj.dead and self._words(demand)
+
+    def _words(self, demand: Demand) -> bool:
+        """A demand that says no more than what follows from it for features."""
+        return self._lie(Lies(feature, low, high) for feature, low, high in intervals_of(demand))
+
+    def _lie(self, demands: Iterable[Lies]) -> bool:
+        found = list(demands)
+        words = [word for each in found for _, word in each.feature.terms]
+        if not found or not all(readable(word.source) for word in words):
+            return False
+        for each in found:
+            low, high = self._ranges.get(each.feature, (LEAST, MOST))
+            self._ranges[each.feature] = max(low, each.low), min(high, each.high)
+        return True
+
+    def _lies(self, demand: Lies) -> bool:
+        """Of what is no int, C does not say that it is none."""
+        words = [word for _, word in demand.feature.terms]
+        ints = all(word.kind != WORD.INT or self._types.get(word.source) is int for word in words)
+        return ints and self._words(demand)
+
+    def _length(self, demand: Length) -> bool:
+        return self._types.get(demand.source) in _CONTAINERS and self._words(demand)
+
+    def _keys(self, demand: Keys) -> bool:
+        source, keys = demand.source, demand.keys
+        if self._types.get(source) is not dict or not readable(source) or not all(type(key) is str for key in keys):
+            return False
+        self._equals.append((self._steps.of(source), keys))
+        return True
+
+    def _leads(self, demand: Leads) -> bool:
+        """Of keys of dicts C can always tell; of other steps it may have to leave that to Python."""
+        source, step = demand.source, demand.step
+        if step.kind != STEP.ITEM or step.absent is None or not step.is_in_c(demand.key):
+            return False
+        if self._types.get(source) is not dict or not readable(source):
+            return False
+        self._steps.add(step.kind if demand.present else step.absent, self._steps.of(source), demand.key)
+        return True
+
+    def _constant(self, demand: Equal) -> bool:
+        source, value = demand.source, demand.value
+        if type(value) is str and readable(source):
+            self._equals.append((self._steps.of(source), value))
+            return True
+        return self._lie(value_word(source, value))
 
     # ---- the list
 
     def _value(self, source: Source) -> int | tuple[int, int]:
-        return self._held[source] if source in self._held else self._reads.of(source)
+        return self._held[source] if source in self._held else self._steps.of(source)
 
     def _classes_of(self, sources: Iterable[Source]) -> set[type]:
         """The classes that tensors at the sources may have, where the list holds."""
-        exact = {guard.source: guard.spec.cls for guard in self._tensors}
+        exact = {tensor.source: tensor.spec.cls for tensor in self._tensors}
         return {cls for source in sources for cls in ([exact[source]] if source in exact else PLAIN_TENSORS)}
 
     def build(
@@ -171,7 +191,7 @@ class ListBuilder:
         whole: Callable[..., Any],
     ) -> _C.Checklist:
         """`fetched`: what is handed out in place of True. `whole` checks all guards, `rest` those that were not taken."""
-        tensors = [self._value(guard.source) for guard in self._tensors]
+        tensors = [self._value(tensor.source) for tensor in self._tensors]
         known = self._known_apart
         if not {source for source, (group, _) in self._held.items() if group == known}.issubset(self._apart):
             known = -1
@@ -181,18 +201,18 @@ class ListBuilder:
             known = -1
         handed = None if fetched is None else [self._value(source) for source in fetched]
         features = tuple([
-            (feature.modulus, tuple([(factor, w.kind, w.dim, self._reads.of(w.source)) for factor, w in feature.terms]))
+            (feature.modulus, tuple([(factor, w.kind, w.dim, self._steps.of(w.source)) for factor, w in feature.terms]))
             for feature in self._ranges
         ])  # fmt: skip
         ranges = [(index, low, high) for index, (low, high) in enumerate(self._ranges.values())]
         placed = self._placed
-        match = _C.TensorMatch(tuple([guard.spec for guard in self._tensors])) if tensors else None
+        match = _C.TensorMatch(tuple([tensor.spec for tensor in self._tensors])) if tensors else None
         return _C.Checklist(
             len(argument_slots(self._code)) + bool(self._code.co_freevars),
             self._state,
             *self._counter,
             self._unchanged,
-            tuple(self._reads.steps),
+            tuple(self._steps.steps),
             tuple(self._groups),
             features,
             tuple(ranges),
@@ -208,22 +228,23 @@ class ListBuilder:
 
     def _placed(self, values: Sequence[int | tuple[int, int]]) -> tuple[int, ...]:
         """Indices of values: what was read comes first, then the tensors of each group."""
-        starts = [len(self._reads.steps)]
+        starts = [len(self._steps.steps)]
         for steady, _, _ in self._groups:
             starts.append(starts[-1] + steady.held_count)
         return tuple([value if isinstance(value, int) else starts[value[0]] + value[1] for value in values])
 
 
-def _comparisons(template: str) -> int:
-    """How many comparisons the condition is the conjunction of; -1 if it is none."""
-    todo: list[ast.expr] = [ast.parse(re.sub(r"\{(\d+)\}", r"_\1", template), mode="eval").body]
-    count = 0
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-            todo += node.values
-        elif isinstance(node, ast.Compare):
-            count += len(node.ops)
-        else:
-            return -1
-    return count
+_TAKE: dict[type[Demand], Callable[[ListBuilder, Any], bool]] = {
+    State: ListBuilder._state_holds,
+    Stays: ListBuilder._stays,
+    Counted: ListBuilder._counted,
+    Tensor: ListBuilder._tensor,
+    Apart: ListBuilder._apart_from_each_other,
+    OfType: ListBuilder._exact,
+    Is: ListBuilder._identity,
+    Equal: ListBuilder._constant,
+    Length: ListBuilder._length,
+    Keys: ListBuilder._keys,
+    Leads: ListBuilder._leads,
+    Lies: ListBuilder._lies,
+}

@@ -60,9 +60,6 @@ class ClassShape(Guard):
     kind: ClassVar[str] = "CLASS_SHAPE"
     rank: ClassVar[int] = 0
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
     def check(self, code: CheckScope) -> str | None:
         return f"{code.const(self.template.fits, 'made_alike')}({code.read(self.source)})"
 

@@ -20,15 +20,14 @@ import torch
 from tracer import _C
 from tracer.guards.base import CheckScope, Guard
 from tracer.guards.helpers import HELPERS
-from tracer.guards.identity import TypeMatch
 from tracer.guards.on_demand import OnDemand, Printed
 from tracer.guards.order import Stage
 from tracer.guards.reading import argument_slots, readable
 from tracer.guards.references import lasts
-from tracer.guards.state import GlobalStateMatch
-from tracer.guards.steady import CLOSURE_ROOT, CONSTANTS, Group, Grouping
+from tracer.guards.steady import CONSTANTS, Group, Grouping
 from tracer.guards.tensors import TensorMatch
 from tracer.sources import CellSource, GlobalsSource, LocalSource, Source
+from tracer.sources.base import CLOSURE as CLOSURE_SLOT
 from tracer.sources.roots import module_namespace
 
 CLOSURE = "___closure"
@@ -165,6 +164,9 @@ class CheckCode(CheckScope):
     def show_type(self, source: Source, cls: type) -> None:
         self._types[source] = cls
 
+    def show_state(self) -> None:
+        self._torch_is_plain = torch._C._len_torch_function_stack() == 0
+
     def type_text(self, cls: type) -> str | None:
         name = cls.__name__ if lasts(cls) else None
         if name is None:
@@ -236,7 +238,7 @@ class CheckCode(CheckScope):
     def _root_text(self, root: str) -> str:
         if root == CONSTANTS:
             return ""
-        return CLOSURE if root == CLOSURE_ROOT else self.local(root)
+        return CLOSURE if root == CLOSURE_SLOT else self.local(root)
 
     def add(self, stage: Stage) -> Iterator[tuple[Guard, ...]]:
         """Adds a stage; yields, for each step (a line that can fail), the guards that it checks."""
@@ -245,20 +247,14 @@ class CheckCode(CheckScope):
             if condition is not None:
                 self._fail_unless(condition)
                 yield (guard,)
-            if isinstance(guard, GlobalStateMatch):
-                self._torch_is_plain = torch._C._len_torch_function_stack() == 0
         if stage.tensors:
             yield self._add_tensors(stage.tensors)
 
     def assume(self, guards: Iterable[Guard]) -> None:
         """These are known to hold: what is read may be read accordingly."""
         for guard in guards:
-            if isinstance(guard, TypeMatch) and not guard.cls.dead:
-                self.show_type(guard.source, guard.cls.get())
-            elif isinstance(guard, TensorMatch):
-                self.show_type(guard.source, guard.spec.cls)
-            elif isinstance(guard, GlobalStateMatch):
-                self._torch_is_plain = torch._C._len_torch_function_stack() == 0
+            for demand in guard.demands():
+                demand.show(self)
 
     def _add_tensors(self, tensors: list[TensorMatch]) -> tuple[Guard, ...]:
         values = [self.read(guard.source) for guard in tensors]

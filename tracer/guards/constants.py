@@ -1,22 +1,20 @@
-"""Guards on plain values: the exact type and the exact value, nan and -0.0 included."""
+"""Plain values: which they are, and when two are the same, in exact type and value, nan and -0.0 included."""
 
 from __future__ import annotations
 
 import datetime
 import enum
 import math
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
-from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
-from tracer.guards.identity import type_check, type_mismatch
+from tracer.guards.base import CheckScope, type_check
 from tracer.guards.references import ObjectRef
-from tracer.sources import Source
 from tracer.sources.reading import type_mro
 
-_SINGLETONS = (
+SINGLETONS = (
     type(None),
     bool,
     type(...),
@@ -40,7 +38,7 @@ def is_enum_member(value: object) -> bool:
 def is_guardable_constant(value: object) -> bool:
     """Whether `EqualsMatch` can hold it: comparing it never runs user code."""
     cls = type(value)
-    if cls in _SINGLETONS or cls in _SCALARS or is_enum_member(value):
+    if cls in SINGLETONS or cls in _SCALARS or is_enum_member(value):
         return True
     if cls in _SEQUENCES:
         return all(is_guardable_constant(item) for item in value)  # type: ignore[attr-defined]  # a sequence
@@ -125,7 +123,7 @@ def constant_key(value: Any) -> Any:
         return cls, value.start, value.stop, value.step
     if cls in LIBRARY_VALUES:
         return cls, *map(constant_key, _value_parts(value))
-    return (cls, value) if cls in _SCALARS or cls in _SINGLETONS else (cls, id(value))
+    return (cls, value) if cls in _SCALARS or cls in SINGLETONS else (cls, id(value))
 
 
 # --------------------------------------------------------------------------------------------- the check
@@ -134,7 +132,7 @@ def constant_key(value: Any) -> Any:
 def equality(expr: str, value: Any, code: CheckScope, known_type: type | None = None) -> str:
     """The expression that says that `expr` has exactly this type and value."""
     cls = type(value)
-    if cls in _SINGLETONS:
+    if cls in SINGLETONS:
         return f"{expr} is {_singleton_text(value, code)}"
     if is_enum_member(value):
         reference = ObjectRef(value)
@@ -150,7 +148,7 @@ def _inline(value: Any) -> bool:
     """Whether an expression of its own says it better than a call."""
     if type(value) is tuple:
         return _leaves(value) <= _MOST_INLINE_LEAVES and all(
-            _inline(item) or type(item) in _SINGLETONS or is_enum_member(item) for item in value
+            _inline(item) or type(item) in SINGLETONS or is_enum_member(item) for item in value
         )
     return type(value) in _VALUE_TESTS
 
@@ -201,111 +199,3 @@ _VALUE_TESTS: dict[type, Callable[[str, Any, CheckScope], list[str]]] = {
     range: _test_range,
     torch.device: _test_device,
 }
-
-
-@guard_kind
-class OrdinaryFloat(Guard):
-    """A float that algebra may be done on: neither zero, which has a sign, nor infinite, nor nan."""
-
-    source: Source
-    kind: ClassVar[str] = "ORDINARY_FLOAT"
-    rank: ClassVar[int] = 4
-
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
-    def _text(self, value: str) -> str:
-        return f"{value} - {value} == 0.0 != {value}"
-
-    def check(self, code: CheckScope) -> str | None:
-        return self._text(code.read(self.source))
-
-    def lines(self) -> list[str]:
-        return [self._text(self.source.name)]
-
-    def explain(self, *seen: Any) -> Mismatch:
-        return Mismatch(f"{self.source.name} is {shown(seen[0])}", "a finite float that is not zero", shown(seen[0]))
-
-
-@guard_kind
-class EqualsMatch(Guard):
-    """A plain value, equal in type and value; see `is_guardable_constant`."""
-
-    source: Source
-    value: Any
-    kind: ClassVar[str] = "EQUALS_MATCH"
-    rank: ClassVar[int] = 3
-
-    def __post_init__(self) -> None:
-        if not is_guardable_constant(self.value):
-            raise TypeError(f"EQUALS_MATCH on {self.source.name}: {type(self.value).__name__} is no plain constant")
-        if is_enum_member(self.value):
-            object.__setattr__(self, "value", ObjectRef(self.value))
-
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
-    def check(self, code: CheckScope) -> str | None:
-        value = self.value
-        if type(value) is ObjectRef:
-            if value.dead:
-                return "False"
-            return equality(code.read(self.source), value.get(), code)
-        text = equality(code.read(self.source), value, code, code.exact_type(self.source))
-        code.show_type(self.source, type(value))
-        return text
-
-    def lines(self) -> list[str]:
-        name, value = self.source.name, self.value
-        if type(value) is ObjectRef:
-            return [f"___check_obj_id({name}, {value.id})"]
-        if type(value) in _SINGLETONS:
-            return [f"{name} is {value!r}"]
-        return [f"___check_type_id({name}, {id(type(value))})", f"{name} == {value!r}"]
-
-    def explain(self, *seen: Any) -> Mismatch:
-        value = self.value
-        if type(value) is not ObjectRef and type(value) is not type(seen[0]):
-            return type_mismatch(self.source, type(value).__name__, seen[0])
-        expected = repr(value) if type(value) is ObjectRef else shown(value)
-        return Mismatch(self.lines()[-1], expected, shown(seen[0]))
-
-    def references(self) -> Iterator[ObjectRef]:
-        if type(self.value) is ObjectRef:
-            yield self.value
-
-    def _fields(self) -> tuple[Any, ...]:
-        return self.source, self.value if type(self.value) is ObjectRef else constant_key(self.value)
-
-
-PLAIN_VALUES: dict[type, Any] = {  # of an instance of a subclass, without running its methods
-    int: int.__int__, float: float.__float__, str: str.__str__, bytes: bytes.__bytes__, complex: complex.__complex__,
-}  # fmt: skip
-
-
-@guard_kind
-class PlainValueMatch(Guard):
-    """The number or text in an instance of a class that derives from `base`."""
-
-    source: Source
-    base: type
-    value: Any
-    kind: ClassVar[str] = "PLAIN_VALUE"
-    rank: ClassVar[int] = 3
-
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
-    def check(self, code: CheckScope) -> str | None:
-        plain = f"{code.const(PLAIN_VALUES[self.base], 'plain')}({code.read(self.source)})"
-        return f"___same_constant({plain}, {code.const(self.value, 'value')})"
-
-    def lines(self) -> list[str]:
-        return [f"{self.base.__name__}({self.source.name}) == {self.value!r}"]
-
-    def explain(self, *seen: Any) -> Mismatch:
-        now = PLAIN_VALUES[self.base](seen[0]) if isinstance(seen[0], self.base) else seen[0]
-        return Mismatch(self.lines()[0], shown(self.value), shown(now))
-
-    def _fields(self) -> tuple[Any, ...]:
-        return self.source, self.base, constant_key(self.value)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
 from tracer.guards.constants import constant_key, is_guardable_constant, same_constant
+from tracer.guards.demands import Demand, Keys, Leads, Length
 from tracer.guards.references import ObjectRef
 from tracer.sources import (
     FunctionGlobalsSource,
@@ -17,10 +18,9 @@ from tracer.sources import (
     ModuleGlobalsSource,
     ModuleNamespaceSource,
     Source,
+    steps,
 )
 from tracer.sources.reading import size, type_mro, unproxied
-
-_QUICK_LEN = (list, tuple, dict, str, bytes, set, frozenset, collections.deque, bytearray, range)
 
 
 @guard_kind
@@ -31,13 +31,10 @@ class LengthMatch(Guard):
     length: int
     kind: ClassVar[str] = "LENGTH_MATCH"
     rank: ClassVar[int] = 2
+    told: ClassVar[bool] = True
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
-    def check(self, code: CheckScope) -> str | None:
-        function = "len" if code.exact_type(self.source) in _QUICK_LEN else "___size"
-        return f"{function}({code.read(self.source)}) == {self.length}"
+    def demands(self) -> tuple[Demand, ...]:
+        return (Length(self.source, self.length, self.length),)
 
     def lines(self) -> list[str]:
         return [f"len({self.source.name}) == {self.length}"]
@@ -102,19 +99,19 @@ class DictKeysMatch(Guard):
             return cls(source, tuple(in_order), ordered_dict=True, **where)
         return cls(source, tuple(dict.keys(mapping)), **where)
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
+    def demands(self) -> tuple[Demand, ...]:
+        if self.says_all():
+            return (Keys(self.source, self.keys),)
+        return (Length(self.source, len(self.keys), len(self.keys)),)
+
+    def says_all(self) -> bool:
+        """`move_to_end` changes an order of which dicts know nothing."""
+        return not (self.ordered_dict and self.keys)
 
     def check(self, code: CheckScope) -> str | None:
-        value, exact = code.read(self.source), code.exact_type(self.source) is dict
-        if not self.keys:
-            return f"{'len' if exact else '___size'}({value}) == 0"
-        keys = code.const(self.keys, "keys")
-        function = "___ordered_keys" if self.ordered_dict else "___dict_keys"
-        if not exact or self.ordered_dict or any(type(key) is ObjectRef for key in self.keys):
-            return f"{function}({value}, {keys})"
-        # The very same key objects, as nearly always, are seen without a Python call.
-        return f"len({value}) == {len(self.keys)} and all(map(___is, {value}, {keys})) or {function}({value}, {keys})"
+        if self.says_all():
+            return Guard.check(self, code)
+        return f"___ordered_keys({code.read(self.source)}, {code.const(self.keys, 'keys')})"
 
     def lines(self) -> list[str]:
         return [f"list({self.source.name}.keys()) == [{', '.join(_key_text(key) for key in self.keys)}]"]
@@ -173,17 +170,14 @@ class DictContains(Guard):
     present: bool = True
     kind: ClassVar[str] = "DICT_CONTAINS"
     rank: ClassVar[int] = 2
+    told: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not can_be_key(self.key):
             raise TypeError(f"DICT_CONTAINS on {self.source.name}: the key is no plain constant")
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
-    def check(self, code: CheckScope) -> str | None:
-        key = repr(self.key) if type(self.key) in (str, int, bool) else code.const(self.key, "key")
-        return f"___contains({code.read(self.source)}, {key}) is {self.present}"
+    def demands(self) -> tuple[Demand, ...]:
+        return (Leads(self.source, steps.ITEM, self.key, self.present),)
 
     def lines(self) -> list[str]:
         return [f"{shown(self.key)} {'in' if self.present else 'not in'} {self.source.name}"]
@@ -205,19 +199,13 @@ class DictLengthReaches(Guard):
     holds: bool
     kind: ClassVar[str] = "DICT_LENGTH_REACHES"
     rank: ClassVar[int] = 2
+    told: ClassVar[bool] = True
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
-    def _text(self, value: str, size: str = "len") -> str:
-        return f"{size}({value}) {'>=' if self.holds else '<'} {self.count}"
-
-    def check(self, code: CheckScope) -> str | None:
-        exact = code.exact_type(self.source) is dict
-        return self._text(code.read(self.source), "len" if exact else "___size")
+    def demands(self) -> tuple[Demand, ...]:
+        return (Length(self.source, self.count) if self.holds else Length(self.source, 0, self.count - 1),)
 
     def lines(self) -> list[str]:
-        return [self._text(self.source.name)]
+        return [f"len({self.source.name}) {'>=' if self.holds else '<'} {self.count}"]
 
     def explain(self, *seen: Any) -> Mismatch:
         words = f"{'at least' if self.holds else 'fewer than'} {self.count} keys"
@@ -232,6 +220,7 @@ class NotInGlobals(Guard):
 
     source: Any
     kind: ClassVar[str] = "NOT_IN_GLOBALS"
+    told: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if isinstance(self.source, str):
@@ -251,8 +240,8 @@ class NotInGlobals(Guard):
     def sources(self) -> tuple[Source, ...]:
         return (self.namespace(),)
 
-    def check(self, code: CheckScope) -> str | None:
-        return f"{self.source.global_name!r} not in {code.read(self.namespace())}"
+    def demands(self) -> tuple[Demand, ...]:
+        return (Leads(self.namespace(), steps.SUBSCRIPT, self.source.global_name, False),)
 
     def lines(self) -> list[str]:
         return [f"{self.source.global_name!r} not in {self.namespace().name}"]
@@ -278,9 +267,6 @@ class SetMatch(Guard):
         if not is_guardable_constant(self.members):
             raise TypeError(f"SET_MATCH on {self.source.name}: not all members are plain constants")
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
     def check(self, code: CheckScope) -> str | None:
         return f"___set_match({code.read(self.source)}, {code.const(self.members, 'members')})"
 
@@ -305,9 +291,6 @@ class SetOrderMatch(Guard):
     members: tuple[Any, ...]
     kind: ClassVar[str] = "SET_ORDER"
     rank: ClassVar[int] = 3
-
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
 
     def check(self, code: CheckScope) -> str | None:
         return f"___same_constant(tuple({code.read(self.source)}), {code.const(self.members, 'members')})"

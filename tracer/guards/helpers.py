@@ -17,7 +17,8 @@ from tracer.guards.constants import same_constant
 from tracer.guards.containers import keys_match, ordered_keys_match, set_match
 from tracer.guards.lifetimes import may_run_code
 from tracer.guards.tensors import marks_within
-from tracer.sources import reading
+from tracer.sources import reading, steps
+from tracer.sources.builtin_iterators import items_left
 
 _PLAIN = """
     abs all bool bytes complex dict float frozenset id int len list map max min range round set slice str tuple type
@@ -45,9 +46,11 @@ def _class_has_attr(cls: type, name: str) -> bool:
 
 HELPERS: dict[str, Any] = {
     **{name: getattr(builtins, name) for name in _PLAIN.split()},
-    **reading.HELPERS,
+    **steps.HELPERS,
     "math": math,
     "___copysign": math.copysign,
+    "___size": reading.size,
+    "___items_left": items_left,
     "___is": operator.is_,
     "___contains": _C.has_plain_key,
     "___same_constant": same_constant,
@@ -60,8 +63,6 @@ HELPERS: dict[str, Any] = {
     "___may_run_code": may_run_code,
     "___class_has_attr": _class_has_attr,
     "___marks_within": marks_within,
-    "___raw_attr": _C.raw_attr,
-    "___instance_dict": _C.instance_dict,
     "___type_id": _C.type_id,
     "___distinct": _C.distinct,
     "___distinct_from": _C.distinct_from,

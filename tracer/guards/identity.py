@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, MethodType
 from typing import Any, ClassVar
 
-from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
+from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown, type_check
+from tracer.guards.demands import Apart, Demand, Is, IsNot, OfType, Same
 from tracer.guards.references import ObjectRef, class_name
 from tracer.sources import CodeSource, Source
 
@@ -26,20 +27,13 @@ class TypeMatch(Guard):
     cls: Any
     kind: ClassVar[str] = "TYPE_MATCH"
     rank: ClassVar[int] = 0
+    told: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _as_reference(self, "cls")
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
-    def check(self, code: CheckScope) -> str | None:
-        cls = self.cls.get()
-        if cls is None or code.exact_type(self.source) is cls:
-            return "False" if cls is None else None
-        value = code.read(self.source)
-        code.show_type(self.source, cls)
-        return type_check(value, cls, code)
+    def demands(self) -> tuple[Demand, ...]:
+        return (OfType(self.source, self.cls),)
 
     def lines(self) -> list[str]:
         return [f"___check_type_id({self.source.name}, {self.cls.id})"]
@@ -49,12 +43,6 @@ class TypeMatch(Guard):
 
     def references(self) -> Iterator[ObjectRef]:
         yield self.cls
-
-
-def type_check(value: str, cls: type, code: CheckScope) -> str:
-    """`type(value) is cls`, or by address where check_fn must not keep the class alive."""
-    text = code.type_text(cls)
-    return f"type({value}) is {text}" if text else f"___type_id({value}) == {id(cls)}"
 
 
 def type_mismatch(source: Source, expected: str, seen: Any) -> Mismatch:
@@ -70,27 +58,15 @@ class IdMatch(Guard):
     obj: Any
     kind: ClassVar[str] = "ID_MATCH"
     rank: ClassVar[int] = 1
+    told: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if type(self.obj) is MethodType:
             raise TypeError(f"{self.kind}: a bound method is made anew at each read; guard its __self__ and __func__")
         _as_reference(self, "obj")
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
-    def check(self, code: CheckScope) -> str | None:
-        obj = self.obj.get()
-        if self.obj.dead:
-            return "False"
-        value = code.read(self.source)
-        if type(obj) is FunctionType:  # whose __class__ cannot be assigned
-            code.show_type(self.source, FunctionType)
-        if obj is None or obj is True or obj is False:
-            return f"{value} is {obj}"
-        if self.obj.bound:
-            return f"{value} is {code.const(obj, self.obj.name or 'obj')}"
-        return f"id({value}) == {self.obj.id}"
+    def demands(self) -> tuple[Demand, ...]:
+        return (Is(self.source, self.obj),)
 
     def lines(self) -> list[str]:
         return [f"___check_obj_id({self.source.name}, {self.obj.id})"]
@@ -131,6 +107,7 @@ class CodeMatch(Guard):
     code_object: Any
     kind: ClassVar[str] = "CODE_MATCH"
     rank: ClassVar[int] = 2
+    told: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if isinstance(self.code_object, FunctionType):
@@ -141,10 +118,12 @@ class CodeMatch(Guard):
     def of(cls, source: Source, function: FunctionType, **where: Any) -> CodeMatch:
         return cls(source, function.__code__, **where)
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
+    def demands(self) -> tuple[Demand, ...]:
+        """Nothing but a function has code to read."""
+        return (Is(CodeSource(self.source), self.code_object),)
 
     def check(self, code: CheckScope) -> str | None:
+        """The type is asked first, so that another object is no error."""
         if self.code_object.dead:
             return "False"
         value, kind = code.read(self.source), code.exact_type(self.source)
@@ -173,12 +152,10 @@ class NoneMatch(Guard):
     is_none: bool = True
     kind: ClassVar[str] = "NONE_MATCH"
     rank: ClassVar[int] = 1
+    told: ClassVar[bool] = True
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
-    def check(self, code: CheckScope) -> str | None:
-        return f"{code.read(self.source)} is {'' if self.is_none else 'not '}None"
+    def demands(self) -> tuple[Demand, ...]:
+        return (Is(self.source, ObjectRef(None)) if self.is_none else IsNot(self.source, ObjectRef(None)),)
 
     def lines(self) -> list[str]:
         return [f"{self.source.name} is {'' if self.is_none else 'not '}None"]
@@ -195,12 +172,10 @@ class BoolMatch(Guard):
     value: bool
     kind: ClassVar[str] = "BOOL_MATCH"
     rank: ClassVar[int] = 1
+    told: ClassVar[bool] = True
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
-    def check(self, code: CheckScope) -> str | None:
-        return f"{code.read(self.source)} is {self.value}"
+    def demands(self) -> tuple[Demand, ...]:
+        return (Is(self.source, ObjectRef(self.value)),)
 
     def lines(self) -> list[str]:
         return [f"{self.source.name} is {self.value}"]
@@ -216,9 +191,6 @@ class WeakrefAlive(Guard):
     source: Source
     alive: bool = True
     kind: ClassVar[str] = "WEAKREF_ALIVE"
-
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
 
     def check(self, code: CheckScope) -> str | None:
         return f"___weakref_alive({code.read(self.source)}) is {self.alive}"
@@ -238,12 +210,13 @@ class SameObject(Guard):
     a: Source
     b: Source
     kind: ClassVar[str] = "DUPLICATE_INPUT"
+    told: ClassVar[bool] = True
 
     def sources(self) -> tuple[Source, ...]:
         return (self.a, self.b)
 
-    def check(self, code: CheckScope) -> str | None:
-        return f"{code.read(self.a)} is {code.read(self.b)}"
+    def demands(self) -> tuple[Demand, ...]:
+        return (Same(self.a, self.b),)
 
     def lines(self) -> list[str]:
         return [f"{self.a.name} is {self.b.name}"]
@@ -258,6 +231,7 @@ class Distinct(Guard):
 
     group: tuple[Source, ...]
     kind: ClassVar[str] = "NO_ALIASING"
+    told: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "group", tuple(self.group))
@@ -265,12 +239,8 @@ class Distinct(Guard):
     def sources(self) -> tuple[Source, ...]:
         return self.group
 
-    def check(self, code: CheckScope) -> str | None:
-        if len(self.group) < 2:
-            return None
-        if len(self.group) == 2:
-            return f"{code.read(self.group[0])} is not {code.read(self.group[1])}"
-        return code.distinct(self.group)
+    def demands(self) -> tuple[Demand, ...]:
+        return (Apart(self.group),)
 
     def lines(self) -> list[str]:
         return [f"___distinct({', '.join(source.name for source in self.group)})"] if len(self.group) > 1 else []

@@ -19,9 +19,6 @@ class ItemsLeft(Guard):
     kind: ClassVar[str] = "ITEMS_LEFT"
     rank: ClassVar[int] = 2
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
     def _relation(self) -> str:
         return f"{'==' if self.exactly else '>='} {self.count}"
 

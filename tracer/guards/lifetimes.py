@@ -81,9 +81,6 @@ class EndsQuietly(Guard):
     source: Source
     kind: ClassVar[str] = "ENDS_QUIETLY"
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
     def check(self, code: CheckScope) -> str | None:
         value = code.read(self.source)
         return f"not (___is_tracked({value}) and ___may_run_code({value}))"

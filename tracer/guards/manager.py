@@ -97,7 +97,7 @@ class CheckFunctionManager:
         builtins = functools.partial(builtins_of, self.globals, self._builtins)
         grouping = Grouping(self.code, steady_slots(self.code), self.globals, builtins)
         groups = grouping.groups(self.guards, self.fetched)
-        placed = {id(guard) for group in groups for guard in [*group.guards, *group.leaves]}
+        placed = {each for group in groups for each in group.placed}
         state = [guard for guard in self.guards if not guard.sources()]
         placed.update(map(id, state))
         distinct = {source for guard in self.guards if isinstance(guard, Distinct) for source in guard.group}
@@ -119,7 +119,7 @@ class CheckFunctionManager:
         builder = ListBuilder(self.code, self.globals)
         if not all(builder.take_group(*group) for group in code.groups):
             return whole
-        placed = {id(guard) for group, *_ in code.groups for guard in [*group.guards, *group.leaves]}
+        placed = {each for group, *_ in code.groups for each in group.placed}
         left = [guard for guard in self.guards if id(guard) not in placed]
         taken = {id(guard) for guard in left if builder.take(guard, *unchanged)}
         rest = None

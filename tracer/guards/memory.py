@@ -87,9 +87,6 @@ class FillsStorage(Guard):
     source: Source
     kind: ClassVar[str] = "STORAGE"
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
     def check(self, code: CheckScope) -> str | None:
         return f"{code.const(fills_storage, 'fills_storage')}({code.read(self.source)})"
 

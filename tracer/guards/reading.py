@@ -1,31 +1,16 @@
-"""Sources as steps that `_C` reads without running Python: what `csrc/guards/reading.h` calls reads."""
+"""Sources as steps that `_C` takes without running Python: see csrc/guards/reading.h."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from tracer.sources import (
-    AttrSource,
-    CellSource,
-    FreeVarSource,
-    GlobalSource,
-    GlobalsSource,
-    ItemSource,
-    LocalSource,
-    ObjectSource,
-    Source,
-)
-
-SLOT, CONST, ATTR, ITEM, CELL, NO_ITEM = range(6)
-(WORD_TYPE, WORD_ADDRESS, WORD_INT, WORD_FLOAT, WORD_HASH, WORD_LENGTH, WORD_RANK, WORD_SIZE, WORD_STRIDE, WORD_OFFSET,
- WORD_DTYPE, WORD_KEYS, WORD_GRAD, WORD_LEAF) = range(14)  # fmt: skip
-PLAIN_KEYS = (str, int, bytes)  # of items that are read in C
-
-
-class Unreadable(Exception):
-    """A path that takes Python to read; see `readable`."""
+from tracer._C import STEP
+from tracer.sources import Source
+from tracer.sources.base import CLOSURE, RootSource, StepScope, Unreadable
+from tracer.sources.roots import module_namespace
 
 
 def argument_slots(code: CodeType) -> tuple[str, ...]:
@@ -35,66 +20,77 @@ def argument_slots(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[:count]
 
 
-class Reads:
-    """The steps for some sources, each (kind, step that it starts from, key), one for each value."""
+class Steps(StepScope):
+    """The steps for some sources, each (kind, step that it starts from or -1, key), one for each value."""
 
-    def __init__(self, code: CodeType, globals: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        slot: Callable[[str], int],
+        code: CodeType,
+        globals: dict[str, Any],
+        builtins: Callable[[], dict[str, Any]] | None = None,
+    ) -> None:
+        """`slot`: where an argument, or CLOSURE, stands among those of the call."""
         self.steps: list[tuple[int, int, Any]] = []
-        self._slots = {name: index for index, name in enumerate(argument_slots(code))}
-        self._freevars = code.co_freevars
-        self._globals = globals
+        self.namespaces: dict[str | None, dict[str, Any]] = {}  # those that paths begin at: of modules; None: the builtins
+        self._slot, self._freevars, self._globals, self._builtins = slot, code.co_freevars, globals, builtins
         self._known: dict[Source, int] = {}
+        self._taken: dict[tuple[Any, ...], int] = {}
+
+    @classmethod
+    def of_call(cls, code: CodeType, globals: dict[str, Any]) -> Steps:
+        """Those from the argument slots of a call."""
+        return cls((*argument_slots(code), CLOSURE).index, code, globals)
 
     def of(self, source: Source) -> int:
         """The step that gives the value at the source. Raises Unreadable."""
         known = self._known.get(source)
         if known is None:
-            step = self._step(source)
-            self.steps.append(step)
-            known = self._known[source] = len(self.steps) - 1
+            if isinstance(source, RootSource):
+                known = source.begin(self)
+            else:
+                known = source.walk(self, self.of(source.origin()))
+            self._known[source] = known
         return known
 
-    def _step(self, source: Source) -> tuple[int, int, Any]:
-        match source:
-            case LocalSource(name):
-                return SLOT, -1, self._slots.get(name, len(self._slots))
-            case CellSource(name):
-                return ITEM, self.of(_CLOSURE), self._freevars.index(name)
-            case FreeVarSource(name):
-                return CELL, self.of(CellSource(name)), None
-            case GlobalsSource():
-                return CONST, -1, self._globals
-            case ObjectSource(obj, _):
-                return CONST, -1, obj
-            case GlobalSource(name):
-                return ITEM, self.of(GlobalsSource()), name
-            case AttrSource(base, name):
-                return ATTR, self.of(base), name
-            case ItemSource(base, key) if type(key) in PLAIN_KEYS:
-                return ITEM, self.of(base), key
-        raise Unreadable
-
-    def absent(self, source: Source, key: Any) -> None:
-        """A step that finds something only where the dict at the source lacks a key, which is one of PLAIN_KEYS."""
-        step = NO_ITEM, self.of(source), key
-        if step not in self.steps:
+    def add(self, kind: int, base: int, key: Any = None) -> int:
+        """A step, the same for the same read."""
+        step = kind, base, key
+        taken = step if key is None or type(key) is str else (kind, base, id(key) if kind == STEP.CONST else (type(key), key))
+        known = self._taken.get(taken)
+        if known is None:
             self.steps.append(step)
+            known = self._taken[taken] = len(self.steps) - 1
+        return known
 
+    # ---- where paths begin
 
-_CLOSURE = LocalSource("<closure>")  # the slot behind those that have names
+    def argument(self, name: str) -> int:
+        return self.add(STEP.ROOT, -1, self._slot(name))
 
+    def cell(self, name: str) -> int:
+        return self.add(STEP.ITEM, self.argument(CLOSURE), self._freevars.index(name))
 
-_ROOTS = frozenset({LocalSource, CellSource, FreeVarSource, GlobalSource, GlobalsSource, ObjectSource})
+    def globals(self) -> int:
+        return self.constant(self._globals)
+
+    def constant(self, obj: object) -> int:
+        return self.add(STEP.CONST, -1, obj)
+
+    def namespace(self, module_name: str | None) -> int:
+        """What it is now: the trace read in this one."""
+        if self._builtins is None:
+            raise Unreadable
+        if module_name not in self.namespaces:
+            self.namespaces[module_name] = self._builtins() if module_name is None else module_namespace(module_name)
+        return self.constant(self.namespaces[module_name])
 
 
 def readable(source: Source) -> bool:
-    """Whether `Reads` can read it."""
-    step: Source | None = source
-    while step is not None:
-        cls = type(step)
-        if cls in _ROOTS:
-            return True
-        if cls is not AttrSource and not (cls is ItemSource and type(step.key) in PLAIN_KEYS):  # type: ignore[attr-defined]  # an ItemSource
+    """Whether the steps of a call lead to it. What is found by name may be another thing than at the trace."""
+    step = source
+    while step.base is not None:
+        if not step.can_walk():
             return False
         step = step.base
-    return False
+    return isinstance(step, RootSource) and not step.found_by_name and step.begins_in_c()

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
+from tracer.guards.demands import Demand
+from tracer.guards.linear import intervals_of
 from tracer.locations import UserLocation
 from tracer.sources import Source
 
+if TYPE_CHECKING:
+    from tracer.guards.implication import Known
+
+
+class _Condition(Guard):
+    """Room for what a condition demands, which is worked out once."""
+
+    __slots__ = ("_found",)
+    _found: tuple[tuple[Demand, ...], bool]
+
 
 @guard_kind
-class ShapeLine(Guard):
+class ShapeLine(_Condition):
     """One expression. `template` is Python with `{0}`, `{1}`, ... for the labels, which are sources of numbers.
 
     `recorded` is the form in which the trace met it, if it was simplified since.
@@ -53,8 +65,24 @@ class ShapeLine(Guard):
         names = [name(label) for label in self.labels]
         return re.sub(r"\{(\d+)\}", lambda field: names[int(field[1])], self.template)
 
+    def demands(self) -> tuple[Demand, ...]:
+        return self._intervals()[0]
+
+    def says_all(self) -> bool:
+        return self._intervals()[1]
+
+    def _intervals(self) -> tuple[tuple[Demand, ...], bool]:
+        try:
+            return self._found
+        except AttributeError:
+            self._found = found = intervals_of(self.template, self.labels)
+            return found
+
     def check(self, code: CheckScope) -> str | None:
         return self.text(code.read)
+
+    def follows_from(self, known: Known) -> bool:
+        return True  # it is about sizes
 
     def lines(self) -> list[str]:
         return [self.text(lambda source: source.name)]
@@ -90,6 +118,9 @@ class ShapeGuards(Guard):
 
     def check(self, code: CheckScope) -> str | None:
         raise TypeError("shape guards are checked line by line")
+
+    def follows_from(self, known: Known) -> bool:
+        return True
 
     def log_name(self) -> str:
         return self.kind

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import abc
 import warnings
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind
+from tracer.guards.demands import Demand, State
 from tracer.sources import Source
+
+if TYPE_CHECKING:
+    from tracer.guards.implication import Known
 
 
 @guard_kind
@@ -19,12 +23,13 @@ class GlobalStateMatch(Guard):
 
     snapshot: Any
     kind: ClassVar[str] = "GLOBAL_STATE"
+    told: ClassVar[bool] = True
 
     def sources(self) -> tuple[Source, ...]:
         return ()
 
-    def check(self, code: CheckScope) -> str | None:
-        return f"{code.const(self.snapshot.check, 'global_state')}()"
+    def demands(self) -> tuple[Demand, ...]:
+        return (State(self.snapshot),)
 
     def lines(self) -> list[str]:
         return ["___global_state()"]
@@ -33,6 +38,9 @@ class GlobalStateMatch(Guard):
         changes = self.snapshot.changes()
         words = "; ".join(changes) or "it is as it was"
         return Mismatch(f"global state changed: {words}", "the state at the trace", words)
+
+    def follows_from(self, known: Known) -> bool:
+        return self.snapshot.check() and any(each.snapshot.check() for each in known.of(GlobalStateMatch))
 
     def _fields(self) -> tuple[Any, ...]:
         return (id(self.snapshot),)
@@ -57,6 +65,9 @@ class AbcRegistryMatch(Guard):
     def explain(self, *seen: Any) -> Mismatch:
         return Mismatch("a class was registered with an abstract base class", "as before", f"token {abc.get_cache_token()}")
 
+    def follows_from(self, known: Known) -> bool:
+        return False  # the token was read when the check was made, and is not kept
+
 
 @guard_kind
 class WarningFiltersMatch(Guard):
@@ -79,6 +90,9 @@ class WarningFiltersMatch(Guard):
 
     def explain(self, *seen: Any) -> Mismatch:
         return Mismatch("the filters of warnings have changed", str(len(self.filters)), str(len(warnings.filters)))
+
+    def follows_from(self, known: Known) -> bool:
+        return self.hold() and any(each.hold() for each in known.of(WarningFiltersMatch))
 
     def _fields(self) -> tuple[Any, ...]:
         return (len(self.filters),)

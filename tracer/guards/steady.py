@@ -12,214 +12,34 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-import sys
 from collections.abc import Callable, Iterable
 from types import CodeType
 from typing import Any
 
 from tracer import _C
-from tracer.guards.attributes import ClassHasAttr, HasAttr
+from tracer._C import STEP, TEST
 from tracer.guards.base import Guard
-from tracer.guards.constants import EqualsMatch
-from tracer.guards.containers import DictContains, DictKeysMatch, DictLengthReaches, LengthMatch, NotInGlobals
-from tracer.guards.identity import (
-    BoolMatch,
-    ClassAttrMatch,
-    CodeMatch,
-    FunctionMatch,
-    IdMatch,
-    ModuleMatch,
-    NoneMatch,
-    SameObject,
-    TypeMatch,
-)
+from tracer.guards.demands import MOST, Demand, Equal, Is, IsNot, Keys, Leads, Length, OfType, Same, Tensor
+from tracer.guards.reading import Steps
 from tracer.guards.references import ObjectRef
-from tracer.guards.tensors import TensorMatch
-from tracer.sources import (
-    AttrSource,
-    BuiltinSource,
-    CellContentsSource,
-    CellSource,
-    ClassAttrSource,
-    ClosureCellSource,
-    CodeSource,
-    DefaultSource,
-    DefaultsSource,
-    FreeVarSource,
-    FunctionGlobalsSource,
-    FunctionNamespaceSource,
-    GenericAttrSource,
-    GlobalSource,
-    GlobalsSource,
-    InstanceDictSource,
-    ItemSource,
-    KwDefaultSource,
-    KwDefaultsSource,
-    LocalSource,
-    MethodFuncSource,
-    MethodSelfSource,
-    ModuleGlobalsSource,
-    ModuleNamespaceSource,
-    ModuleSource,
-    ObjectSource,
-    Source,
-    TypeLookupSource,
-    TypeSource,
-)
-from tracer.sources.roots import module_namespace
-from tracer.steady_steps import (
-    ATTR,
-    BELOW,
-    CELL_CONTENTS,
-    CLOSURE,
-    CODE,
-    CONST,
-    DEFAULTS,
-    DICT,
-    EQUAL,
-    EXACT,
-    GLOBALS,
-    IS,
-    IS_NOT,
-    ITEM,
-    KEEP,
-    KEYS,
-    KWDEFAULTS,
-    LENGTH,
-    METHOD_FUNC,
-    METHOD_SELF,
-    MRO,
-    NO_ATTR,
-    NO_ITEM,
-    NO_TYPE_LOOKUP,
-    OBJECTS,
-    OF_TYPE,
-    PROPERTY_GETTER,
-    REACHES,
-    ROOT,
-    SAME,
-    SLOT,
-    TYPE,
-    TYPE_ITEM,
-    TYPE_LOOKUP,
-    WHOLE,
-)
+from tracer.sources import Source
+from tracer.sources.base import CLOSURE, RootSource, Unreadable
 
 _FEWEST = 7  # guards and leaves of a group that is worth a state of its own
 _FIRST = operator.itemgetter(0)
 CONSTANTS = ""  # the root of paths that begin at objects which check_fn holds
-CLOSURE_ROOT = "<closure>"
 
 
-class Unsteady(Exception):
-    """A path or a guard that the states of dicts and types cannot answer for."""
+class Plan(Steps):
+    """The steps from one root, as `_C.Steady` takes them, and the tests of the values that they lead to."""
 
-
-class Plan:
-    """The steps from one root, each (kind, step that it starts from, key), as `_C.Steady` takes them."""
-
-    def __init__(self, globals: dict[str, Any], builtins: Callable[[], dict[str, Any]], freevars: tuple[str, ...]) -> None:
-        self.steps: list[tuple[int, int, Any]] = []
+    def __init__(self, code: CodeType, globals: dict[str, Any], builtins: Callable[[], dict[str, Any]]) -> None:
+        super().__init__(lambda name: 0, code, globals, builtins)
         self.tests: list[tuple[int, int, Any]] = []
         self.tells_all = True  # whether the tests say what the guards say
-        self.namespaces: dict[str | None, dict[str, Any]] = {}  # those that paths begin at: of modules; None: the builtins
-        self._globals, self._builtins, self._freevars = globals, builtins, freevars
-        self._known: dict[Source, int] = {}
-        self._taken: dict[tuple[Any, ...], int] = {}
-
-    def source(self, source: Source) -> int:
-        """The step whose value is that at the source."""
-        known = self._known.get(source)
-        if known is None:
-            known = self._known[source] = self._step_of(source)
-        return known
-
-    def add(self, kind: int, base: int, key: Any = None) -> int:
-        """A step, the same for the same read."""
-        step = kind, base, key
-        taken = step if key is None or type(key) is str else (kind, base, id(key) if kind == CONST else (type(key), key))
-        known = self._taken.get(taken)
-        if known is None:
-            self.steps.append(step)
-            known = self._taken[taken] = len(self.steps) - 1
-        return known
 
     def test(self, step: int, kind: int, expected: Any) -> None:
         self.tests.append((step, kind, expected))
-
-    def _namespace(self, module: str | None) -> int:
-        """What it is now: the trace read in this one."""
-        if module not in self.namespaces:
-            self.namespaces[module] = self._builtins() if module is None else module_namespace(module)
-        return self.add(CONST, -1, self.namespaces[module])
-
-    def _step_of(self, source: Source) -> int:
-        add, of = self.add, self.source
-        match source:  # the frequent ones first
-            case AttrSource(base, name):
-                return add(ATTR, of(base), name)
-            case ItemSource(base, key) if _is_plain(key):
-                return add(ITEM, of(base), key)
-            case InstanceDictSource(base):
-                return add(DICT, of(base))
-            case TypeSource(base):
-                return add(TYPE, of(base))
-            case LocalSource():
-                return add(ROOT, -1, 0)
-            case CellSource(name):
-                return add(ITEM, add(ROOT, -1, 0), self._freevars.index(name))
-            case FreeVarSource(name):
-                return add(SLOT, of(CellSource(name)), CELL_CONTENTS)
-            case GlobalsSource():
-                return add(CONST, -1, self._globals)
-            case GlobalSource(name):
-                return add(ITEM, of(GlobalsSource()), name)
-            case BuiltinSource(name):
-                return add(ITEM, self._namespace(None), name)
-            case ModuleSource(name):
-                return add(ITEM, add(CONST, -1, sys.modules), name)
-            case ModuleNamespaceSource(module):
-                return self._namespace(module)
-            case ModuleGlobalsSource(module, name):
-                return add(ITEM, of(ModuleNamespaceSource(module)), name)
-            case ObjectSource(obj, _):
-                return add(CONST, -1, obj)
-            case ClassAttrSource(base, name):
-                return add(TYPE_ITEM, of(base), name)
-            case TypeLookupSource(base, name):
-                return add(TYPE_LOOKUP, of(base), name)
-            case GenericAttrSource(base, "__mro__"):
-                return add(SLOT, of(base), MRO)
-            case GenericAttrSource(ClassAttrSource() | TypeLookupSource() as base, "fget"):
-                return add(SLOT, of(base), PROPERTY_GETTER)
-            case DefaultSource(base, index):
-                return add(ITEM, of(DefaultsSource(base)), index)
-            case KwDefaultSource(base, name):
-                return add(ITEM, of(KwDefaultsSource(base)), name)
-            case ClosureCellSource(base, index):
-                return add(ITEM, add(SLOT, of(base), CLOSURE), index)
-            case FunctionGlobalsSource(base, name):
-                return add(ITEM, of(FunctionNamespaceSource(base)), name)
-        slot = _SLOTS.get(type(source))
-        if slot is None or source.base is None:
-            raise Unsteady
-        return add(SLOT, of(source.base), slot)
-
-
-_SLOTS: dict[type[Source], int] = {
-    CodeSource: CODE,
-    DefaultsSource: DEFAULTS,
-    KwDefaultsSource: KWDEFAULTS,
-    FunctionNamespaceSource: GLOBALS,
-    CellContentsSource: CELL_CONTENTS,
-    MethodSelfSource: METHOD_SELF,
-    MethodFuncSource: METHOD_FUNC,
-}
-
-
-def _is_plain(key: Any) -> bool:
-    """Whether a step can have the key: a number has 32 bits there."""
-    return type(key) in (str, bytes) or type(key) is int and -(2**31) <= key < 2**31
 
 
 def _address(reference: ObjectRef) -> int:
@@ -227,106 +47,77 @@ def _address(reference: ObjectRef) -> int:
     return 0 if reference.dead else reference.id
 
 
-def _tensor(plan: Plan, guard: TensorMatch) -> None:
-    plan.source(guard.source)
+def _tensor(plan: Plan, demand: Tensor) -> None:
+    plan.of(demand.source)
 
 
-def _identity(plan: Plan, guard: IdMatch) -> None:
-    plan.test(plan.source(guard.source), IS, _address(guard.obj))
+def _identity(plan: Plan, demand: Is) -> None:
+    plan.test(plan.of(demand.source), TEST.IS, _address(demand.obj))
 
 
-def _singleton(plan: Plan, guard: BoolMatch) -> None:
-    plan.test(plan.source(guard.source), IS, id(guard.value))
+def _another(plan: Plan, demand: IsNot) -> None:
+    plan.test(plan.of(demand.source), TEST.IS_NOT, _address(demand.obj))
 
 
-def _none(plan: Plan, guard: NoneMatch) -> None:
-    plan.test(plan.source(guard.source), IS if guard.is_none else IS_NOT, id(None))
+def _constant(plan: Plan, demand: Equal) -> None:
+    step = plan.of(demand.source)
+    plan.add(STEP.KEEP, step)
+    plan.test(step, TEST.EQUAL, demand.value)
 
 
-def _constant(plan: Plan, guard: EqualsMatch) -> None:
-    step, value = plan.source(guard.source), guard.value
-    if type(value) is ObjectRef:
-        plan.test(step, IS, _address(value))
-    else:
-        plan.add(KEEP, step)
-        plan.test(step, EQUAL, value)
+def _exact(plan: Plan, demand: OfType) -> None:
+    step = plan.of(demand.source)
+    plan.add(STEP.EXACT, step)
+    plan.test(step, TEST.TYPE, _address(demand.cls))
 
 
-def _exact(plan: Plan, guard: TypeMatch) -> None:
-    step = plan.source(guard.source)
-    plan.add(EXACT, step)
-    plan.test(step, OF_TYPE, _address(guard.cls))
+def _length(plan: Plan, demand: Length) -> None:
+    step = plan.of(demand.source)
+    plan.add(STEP.WHOLE, step)
+    if demand.least == demand.most:
+        plan.test(step, TEST.LENGTH, demand.least)
+        return
+    if demand.least > 0:
+        plan.test(step, TEST.REACHES, demand.least)
+    if demand.most < MOST:
+        plan.test(step, TEST.BELOW, demand.most + 1)
 
 
-def _length(plan: Plan, guard: LengthMatch) -> None:
-    step = plan.source(guard.source)
-    plan.add(WHOLE, step)
-    plan.test(step, LENGTH, guard.length)
-
-
-def _length_reaches(plan: Plan, guard: DictLengthReaches) -> None:
-    step = plan.source(guard.source)
-    plan.add(WHOLE, step)
-    plan.test(step, REACHES if guard.holds else BELOW, guard.count)
-
-
-def _keys(plan: Plan, guard: DictKeysMatch) -> None:
-    if guard.ordered_dict and guard.keys:
-        raise Unsteady  # move_to_end changes no version
-    step = plan.source(guard.source)
-    plan.add(WHOLE, step)
-    kinds = {type(key) is ObjectRef for key in guard.keys}
+def _keys(plan: Plan, demand: Keys) -> None:
+    step = plan.of(demand.source)
+    plan.add(STEP.WHOLE, step)
+    kinds = {type(key) is ObjectRef for key in demand.keys}
     if len(kinds) > 1:
         plan.tells_all = False
     elif True in kinds:
-        plan.test(step, OBJECTS, tuple(map(_address, guard.keys)))
+        plan.test(step, TEST.OBJECTS, tuple(map(_address, demand.keys)))
     else:
-        plan.test(step, KEYS, guard.keys)
+        plan.test(step, TEST.KEYS, demand.keys)
 
 
-def _attribute(plan: Plan, guard: HasAttr) -> None:
-    plan.add(ATTR if guard.present else NO_ATTR, plan.source(guard.source), guard.attr)
+def _leads(plan: Plan, demand: Leads) -> None:
+    kind = demand.step.kind if demand.present else demand.step.absent
+    if kind is None or not demand.step.is_in_c(demand.key):
+        raise Unreadable
+    plan.add(kind, plan.of(demand.source), demand.key)
 
 
-def _class_attribute(plan: Plan, guard: ClassHasAttr) -> None:
-    plan.add(TYPE_LOOKUP if guard.present else NO_TYPE_LOOKUP, plan.source(guard.source), guard.attr)
+def _both(plan: Plan, demand: Same) -> None:
+    first, second = sorted((plan.of(demand.a), plan.of(demand.b)))
+    plan.test(second, TEST.SAME, first)
 
 
-def _key(plan: Plan, guard: DictContains) -> None:
-    if not _is_plain(guard.key):
-        raise Unsteady
-    plan.add(ITEM if guard.present else NO_ITEM, plan.source(guard.source), guard.key)
-
-
-def _no_global(plan: Plan, guard: NotInGlobals) -> None:
-    plan.add(NO_ITEM, plan.source(guard.namespace()), guard.source.global_name)
-
-
-def _code(plan: Plan, guard: CodeMatch) -> None:
-    plan.test(plan.add(SLOT, plan.source(guard.source), CODE), IS, _address(guard.code_object))
-
-
-def _both(plan: Plan, guard: SameObject) -> None:
-    first, second = sorted((plan.source(guard.a), plan.source(guard.b)))
-    plan.test(second, SAME, first)
-
-
-_KINDS: dict[type[Guard], Callable[[Plan, Any], None]] = {
-    TypeMatch: _exact,
-    TensorMatch: _tensor,
-    **dict.fromkeys((IdMatch, FunctionMatch, ModuleMatch, ClassAttrMatch), _identity),
-    NoneMatch: _none,
-    BoolMatch: _singleton,
-    EqualsMatch: _constant,
-    DictKeysMatch: _keys,
-    LengthMatch: _length,
-    DictLengthReaches: _length_reaches,
-    HasAttr: _attribute,
-    ClassHasAttr: _class_attribute,
-    DictContains: _key,
-    NotInGlobals: _no_global,
-    CodeMatch: _code,
-    SameObject: _both,
+# What is noted, and tested, for a demand; others lead to no group.
+_DEMANDS: dict[type[Demand], Callable[[Plan, Any], None]] = {
+    OfType: _exact,
+    Tensor: _tensor,
+    Is: _identity,
+    IsNot: _another,
+    Equal: _constant,
+    Keys: _keys,
+    Length: _length,
+    Leads: _leads,
+    Same: _both,
 }
 
 
@@ -334,10 +125,11 @@ _KINDS: dict[type[Guard], Callable[[Plan, Any], None]] = {
 class Group:
     """The steady guards from one root, in the order in which they came, and the tensors they lead to."""
 
-    root: str  # an argument slot, CLOSURE_ROOT, or CONSTANTS
+    root: str  # an argument slot, CLOSURE, or CONSTANTS
     plan: Plan
     guards: list[Guard] = dataclasses.field(default_factory=list)
-    leaves: list[TensorMatch] = dataclasses.field(default_factory=list)
+    leaves: list[Tensor] = dataclasses.field(default_factory=list)
+    placed: set[int] = dataclasses.field(default_factory=set)  # the ids of its guards, and of those on its leaves
 
     def is_worth_a_state(self) -> bool:
         return len(self.guards) + len(self.leaves) >= _FEWEST
@@ -345,7 +137,7 @@ class Group:
     def watcher(self, apart: bool) -> _C.Steady:
         """What answers for the group. `apart`: no two of the leaves may be one object."""
         plan = self.plan
-        held = tuple([plan.source(leaf.source) for leaf in self.leaves])
+        held = tuple([plan.of(leaf.source) for leaf in self.leaves])
         given = int(self.root != CONSTANTS), tuple(plan.steps), held
         if not plan.tells_all:
             return _C.Steady(*given)
@@ -362,7 +154,7 @@ class Grouping:
         globals: dict[str, Any],
         builtins: Callable[[], dict[str, Any]],
     ) -> None:
-        self._new_plan = lambda: Plan(globals, builtins, code.co_freevars)
+        self._new_plan = lambda: Plan(code, globals, builtins)
         self._slots = frozenset(slots)  # those that can be the same object in each call: no *args, no **kwargs
         self._groups: dict[str, Group] = {}
         self._tensors: set[Source] = set()
@@ -370,10 +162,8 @@ class Grouping:
 
     def groups(self, guards: Iterable[Guard], first: tuple[Source, ...] = ()) -> list[Group]:
         """`first`: leaves that are to stand first in their group, in this order."""
-        guards = list(guards)
-        self._tensors = {guard.source for guard in guards if isinstance(guard, TensorMatch)}
-        for guard in guards:
-            self._place(guard)
+        for guard, demands in self._note_tensors(guards):
+            self._place(guard, demands)
         worthy = self._worthy()
         position = {source: index for index, source in enumerate(first)}
         for group in worthy:
@@ -383,43 +173,49 @@ class Grouping:
     def leaves(self, guards: Iterable[Guard]) -> set[Source]:
         """The leaves of what `groups` gives for the same guards; of other guards only so many are looked at that it shows
         whether there are enough."""
-        guards = list(guards)
-        tensors = [guard for guard in guards if isinstance(guard, TensorMatch)]
-        self._tensors = {guard.source for guard in tensors}
-        for tensor in tensors:
-            self._place(tensor)
+        others: list[tuple[Guard, tuple[Demand, ...]]] = []
+        for guard, demands in self._note_tensors(guards):
+            if any(isinstance(demand, Tensor) for demand in demands):
+                self._place(guard, demands)
+            else:
+                others.append((guard, demands))
         wanted = {root for root, group in self._groups.items() if group.leaves}
-        for guard in guards:
+        for guard, demands in others:
             wanted = {root for root in wanted if not self._groups[root].is_worth_a_state()}
             if not wanted:
                 break
-            if not isinstance(guard, TensorMatch):
-                self._place(guard)
+            self._place(guard, demands)
         return {leaf.source for group in self._worthy() for leaf in group.leaves}
 
     def _worthy(self) -> list[Group]:
         return [group for group in self._groups.values() if group.is_worth_a_state()]
 
-    def _place(self, guard: Guard) -> None:
-        add = _KINDS.get(type(guard))
-        if add is None:
-            return
+    def _note_tensors(self, guards: Iterable[Guard]) -> list[tuple[Guard, tuple[Demand, ...]]]:
+        """The guards with their demands; no path leads through what is demanded to be a tensor."""
+        found = [(guard, guard.demands()) for guard in guards]
+        self._tensors = {demand.source for _, demands in found for demand in demands if isinstance(demand, Tensor)}
+        return found
+
+    def _place(self, guard: Guard, demands: tuple[Demand, ...]) -> None:
         sources = guard.sources()
         root = self._root(sources[0]) if len(sources) == 1 else self._common_root(sources)
-        if root is None:
+        if root is None or not demands or not guard.says_all():
             return
+        for demand in demands:
+            if type(demand) not in _DEMANDS or (isinstance(demand, Tensor) and _is_argument(demand.source)):
+                return
         group = self._groups.get(root)
         if group is None:
             group = self._groups[root] = Group(root, self._new_plan())
-        if isinstance(guard, TensorMatch) and isinstance(guard.source, LocalSource):
-            return
         try:
-            add(group.plan, guard)
-        except (Unsteady, KeyError):  # KeyError: a module that is not imported any more
+            for demand in demands:
+                _DEMANDS[type(demand)](group.plan, demand)
+        except (Unreadable, KeyError):  # KeyError: a module that is not imported any more
             return  # the steps that were added lead to the object itself, as its other guards do
-        if isinstance(guard, TensorMatch):
-            group.leaves.append(guard)
-        else:
+        group.placed.add(id(guard))
+        leaves = [demand for demand in demands if isinstance(demand, Tensor)]
+        group.leaves += leaves
+        if len(leaves) < len(demands):
             group.guards.append(guard)
 
     def _common_root(self, sources: Iterable[Source]) -> str | None:
@@ -443,9 +239,11 @@ class Grouping:
             return root
 
     def _root_of_path(self, source: Source) -> str | None:
-        match source:
-            case LocalSource(name):
-                return name if name in self._slots else None
-            case CellSource() | FreeVarSource():
-                return CLOSURE_ROOT
-        return CONSTANTS
+        slot = source.slot() if isinstance(source, RootSource) else None
+        if slot is None:
+            return CONSTANTS
+        return slot if slot in self._slots or slot == CLOSURE else None
+
+
+def _is_argument(source: Source) -> bool:
+    return isinstance(source, RootSource) and source.slot() not in (None, CLOSURE)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import torch
 
 from tracer import _C
+from tracer._C import WORD
 from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind, shown
+from tracer.guards.demands import Counted, Demand, Tensor, word_is
 from tracer.guards.identity import type_mismatch
 from tracer.guards.references import class_name
 from tracer.sources import Source
+
+if TYPE_CHECKING:
+    from tracer.guards.implication import Known
 
 
 class TensorSpec(NamedTuple):
@@ -71,12 +76,10 @@ class TensorMatch(Guard):
     spec: TensorSpec
     kind: ClassVar[str] = "TENSOR_MATCH"
     rank: ClassVar[int] = 0
+    told: ClassVar[bool] = True
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
-
-    def check(self, code: CheckScope) -> str | None:
-        raise TypeError("tensors are checked together")
+    def demands(self) -> tuple[Demand, ...]:
+        return (Tensor(self.source, self.spec),)
 
     def lines(self) -> list[str]:
         spec = self.spec
@@ -100,6 +103,17 @@ class TensorMatch(Guard):
     def holds(self, seen: Any) -> bool:
         """Whether this one tensor is as it was."""
         return _C.TensorMatch((self.spec,))(seen)
+
+    def follows_from(self, known: Known) -> bool:
+        return any(type(each) is TensorMatch and _alike(each.spec, self.spec) for each in known.on(self.source))
+
+
+def _alike(stronger: TensorSpec, weaker: TensorSpec) -> bool:
+    """All but the numbers in sizes and strides, which are facts for the solver; a rank that is compared has to be known."""
+    for known, asked in ((stronger.sizes, weaker.sizes), (stronger.strides, weaker.strides)):
+        if asked is not None and (known is None or len(known) != len(asked)):
+            return False
+    return stronger._replace(sizes=None, strides=None) == weaker._replace(sizes=None, strides=None)
 
 
 def _sentence(source: Source, what: str, expected: Any, seen: Any) -> Mismatch:
@@ -142,9 +156,10 @@ class LeafMatch(Guard):
     source: Source
     is_leaf: bool
     kind: ClassVar[str] = "LEAF_MATCH"
+    told: ClassVar[bool] = True
 
-    def sources(self) -> tuple[Source, ...]:
-        return (self.source,)
+    def demands(self) -> tuple[Demand, ...]:
+        return (word_is(self.source, WORD.LEAF, int(self.is_leaf)),)
 
     def check(self, code: CheckScope) -> str | None:
         return f"{code.read(self.source)}.is_leaf is {self.is_leaf}"
@@ -170,6 +185,7 @@ class MarksMatch(Guard):
     changes: Changes
     count: int
     kind: ClassVar[str] = "DYNAMIC_MARKS"
+    told: ClassVar[bool] = True
 
     @classmethod
     def of(cls, attribute: str, marks: Mapping[Source, Mapping[int, Any]], changes: Changes, count: int) -> MarksMatch:
@@ -179,6 +195,9 @@ class MarksMatch(Guard):
 
     def sources(self) -> tuple[Source, ...]:
         return self.group
+
+    def demands(self) -> tuple[Demand, ...]:
+        return (Counted(self.changes, self.count),)
 
     def check(self, code: CheckScope) -> str | None:
         values = ", ".join(code.read(source) for source in self.group)
@@ -199,6 +218,16 @@ class MarksMatch(Guard):
 
     def log_name(self) -> str:
         return self.kind
+
+    def follows_from(self, known: Known) -> bool:
+        mine = self.group, self.attribute, self.marks
+        others = [each for each in known.of(MarksMatch) if (each.group, each.attribute, each.marks) == mine]
+        return any(self._looks_less(each) for each in others)
+
+    def _looks_less(self, other: MarksMatch) -> bool:
+        """Whether marks are looked at only where the other looks at them, too, from now on: their count only grows."""
+        now = self.changes.count
+        return other.count <= self.count or (other.count < now and self.count < now)
 
     def _fields(self) -> tuple[Any, ...]:
         return self.group, self.attribute, self.marks, self.count

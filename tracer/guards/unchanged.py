@@ -9,14 +9,18 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from types import CodeType, FunctionType
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from tracer import _C
-from tracer.guards.base import CheckScope, Guard, Mismatch, guard_kind
+from tracer.guards.base import Guard, Mismatch, guard_kind
 from tracer.guards.constants import is_guardable_constant, same_constant
+from tracer.guards.demands import Demand, Stays
 from tracer.guards.references import ObjectRef
 from tracer.sources import Source
 from tracer.sources.reading import field_index, type_dict, type_mro
+
+if TYPE_CHECKING:
+    from tracer.guards.implication import Known
 
 _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 _type_flags = type.__dict__["__flags__"].__get__
@@ -179,6 +183,7 @@ class Unchanged(Guard):
     asked: tuple[tuple[ObjectRef, ObjectRef, bool], ...] = ()  # of abc; AbcRegistryMatch sees that the answers stay
     of_process: tuple[str, ...] = ()  # stays in this one
     kind: ClassVar[str] = "UNCHANGED"
+    told: ClassVar[bool] = True
 
     @classmethod
     def of(cls, findings: Findings) -> Unchanged:
@@ -202,13 +207,9 @@ class Unchanged(Guard):
     def sources(self) -> tuple[Source, ...]:
         return ()
 
-    def check(self, code: CheckScope) -> str | None:
-        objects = [fact.cls.get() for fact in self.classes] + [fact.function.get() for fact in self.functions]
-        if any(obj is None for obj in objects):
-            return "False"
-        if not objects:
-            return None
-        return f"{code.const(_C.Unchanged(tuple(objects), self.holds), 'unchanged')}()"
+    def demands(self) -> tuple[Demand, ...]:
+        objects = [fact.cls for fact in self.classes] + [fact.function for fact in self.functions]
+        return (Stays(tuple(objects), self.holds),)
 
     def holds(self) -> bool:
         """Looks everything up again."""
@@ -233,6 +234,14 @@ class Unchanged(Guard):
             yield facts.cls
         for fact in self.functions:
             yield from (fact.function, fact.code)
+
+    def follows_from(self, known: Known) -> bool:
+        return self.holds() and any(each.holds() and self._names() <= each._names() for each in known.of(Unchanged))
+
+    def _names(self) -> set[Any]:
+        """What is looked up: that two hold now says that they find the same."""
+        found = {(facts.cls, each.name, each.after) for facts in self.classes for each in facts.found}
+        return found | {(facts.cls,) for facts in self.classes} | {fact.function for fact in self.functions}
 
     def _fields(self) -> tuple[Any, ...]:
         return (id(self),)

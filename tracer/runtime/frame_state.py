@@ -14,19 +14,7 @@ import torch
 
 from shapes import DimConstraint, DimPolicy, Past, SizeHistory
 from tracer import config
-from tracer.sources import (
-    AttrSource,
-    CellContentsSource,
-    ClassAttrSource,
-    ClosureCellSource,
-    DictValueSource,
-    ItemSource,
-    IteratorPartsSource,
-    MethodSelfSource,
-    Source,
-    TypeSource,
-    UpcomingSource,
-)
+from tracer.sources import AttrSource, ItemSource, Source
 from tracer.sources.base import RootSource
 from tracer.sources.reading import type_dict
 from tracer.sources.tensors import TensorSizeSource
@@ -160,9 +148,9 @@ class DynamismPolicy:
 
 def _is_data(source: Source) -> bool:
     """Whether a value is handed in by the caller: an argument, or an item of a container or iterator that is one."""
-    while isinstance(source, (ItemSource, UpcomingSource, IteratorPartsSource)) and source.base is not None:
+    while source.is_part and source.base is not None:
         source = source.base
-    return source.base is None and not isinstance(source, AttrSource) and source.name.startswith("L[")
+    return isinstance(source, RootSource) and source.root_kind == "local"
 
 
 def _is_of_caller(source: Source) -> bool:
@@ -172,15 +160,12 @@ def _is_of_caller(source: Source) -> bool:
         source, kept, step = step, type(step) is AttrSource, step.base
         if kept:
             return False
-    return source.name.startswith("L[")
-
-
-_KEPT = (AttrSource, ItemSource, DictValueSource, CellContentsSource, MethodSelfSource, TypeSource, ClassAttrSource)
+    return isinstance(source, RootSource) and source.root_kind == "local"
 
 
 def _is_state(source: Source) -> bool:
     """Whether a value is kept by the program between calls: in an attribute, a container, a global or a closure."""
-    while isinstance(source, (*_KEPT, ClosureCellSource)):
+    while source.is_kept and source.base is not None:
         source = source.base
     return isinstance(source, RootSource)
 

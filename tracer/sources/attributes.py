@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextvars
 from typing import Any
 
+from tracer.sources import steps
 from tracer.sources.base import FrameValues, ReadScope, Source, SourceCodegen, source_kind
-from tracer.sources.reading import instance_dict, raw_attr, type_dict, type_lookup, weak_target
+from tracer.sources.steps import Step
 
 
 @source_kind
@@ -15,21 +15,9 @@ class AttrSource(Source):
 
     base: Source
     attr: str
-
-    def label(self) -> str:
-        return f"{self.base.name}.{self.attr}"
-
-    def read(self, scope: ReadScope) -> str:
-        return f"___raw_attr({scope.read(self.base)}, {self.attr!r})"
-
-    def emit(self, cg: SourceCodegen) -> None:
-        cg.load_callable(raw_attr)
-        cg.source(self.base)
-        cg.load_const(self.attr)
-        cg.call(2)
-
-    def get(self, values: FrameValues) -> Any:
-        return raw_attr(self.base.get(values), self.attr)
+    way = (steps.ATTR,)
+    named = "{self.base}.{self.attr}"
+    is_kept = True
 
 
 @source_kind
@@ -37,20 +25,8 @@ class InstanceDictSource(Source):
     """The instance dict itself."""
 
     base: Source
-
-    def label(self) -> str:
-        return f"{self.base.name}.__dict__"
-
-    def read(self, scope: ReadScope) -> str:
-        return f"___instance_dict({scope.read(self.base)})"
-
-    def emit(self, cg: SourceCodegen) -> None:
-        cg.load_callable(instance_dict)
-        cg.source(self.base)
-        cg.call(1)
-
-    def get(self, values: FrameValues) -> Any:
-        return instance_dict(self.base.get(values))
+    way = (steps.INSTANCE_DICT,)
+    named = "{self.base}.__dict__"
 
 
 @source_kind
@@ -58,20 +34,9 @@ class TypeSource(Source):
     """`type(base)`."""
 
     base: Source
-
-    def label(self) -> str:
-        return f"type({self.base.name})"
-
-    def read(self, scope: ReadScope) -> str:
-        return f"type({scope.read(self.base)})"
-
-    def emit(self, cg: SourceCodegen) -> None:
-        cg.load_callable(type)
-        cg.source(self.base)
-        cg.call(1)
-
-    def get(self, values: FrameValues) -> Any:
-        return type(self.base.get(values))
+    way = (steps.TYPE,)
+    named = "type({self.base})"
+    is_kept = True
 
 
 @source_kind
@@ -80,22 +45,9 @@ class ClassAttrSource(Source):
 
     base: Source
     attr: str
-
-    def label(self) -> str:
-        return f"{self.base.name}.__dict__[{self.attr!r}]"
-
-    def read(self, scope: ReadScope) -> str:
-        return f"___type_dict({scope.read(self.base)})[{self.attr!r}]"
-
-    def emit(self, cg: SourceCodegen) -> None:
-        cg.load_callable(type_dict)
-        cg.source(self.base)
-        cg.call(1)
-        cg.load_const(self.attr)
-        cg.getitem()
-
-    def get(self, values: FrameValues) -> Any:
-        return type_dict(self.base.get(values))[self.attr]
+    way = (steps.TYPE_ITEM,)
+    named = "{self.base}.__dict__[{self.attr!r}]"
+    is_kept = True
 
 
 @source_kind
@@ -104,32 +56,27 @@ class TypeLookupSource(Source):
 
     base: Source
     attr: str
-
-    def label(self) -> str:
-        return f"{self.base.name}.{self.attr}"
-
-    def read(self, scope: ReadScope) -> str:
-        return f"___type_lookup({scope.read(self.base)}, {self.attr!r})"
-
-    def emit(self, cg: SourceCodegen) -> None:
-        cg.load_callable(type_lookup)
-        cg.source(self.base)
-        cg.load_const(self.attr)
-        cg.call(2)
-
-    def get(self, values: FrameValues) -> Any:
-        return type_lookup(self.base.get(values), self.attr)
+    way = (steps.TYPE_LOOKUP,)
+    named = "{self.base}.{self.attr}"
 
 
 @source_kind
 class GenericAttrSource(Source):
-    """A real getattr: only where C alone answers it (functions, descriptors, torch.Size, ...), never a user's class."""
+    """A real getattr: only where C alone answers it (functions, descriptors, torch.Size, ...), never a user's class.
+
+    No row of the table is for any attribute of any type, so that it says itself how it is read; C knows two of them.
+    """
 
     base: Source
     attr: str
+    named = "{self.base}.{self.attr}"
 
-    def label(self) -> str:
-        return f"{self.base.name}.{self.attr}"
+    def steps(self) -> tuple[tuple[Step, Any], ...]:
+        if self.attr == "__mro__":
+            return ((steps.MRO, None),)
+        if self.attr == "fget" and isinstance(self.base, (ClassAttrSource, TypeLookupSource)):
+            return ((steps.PROPERTY_GETTER, None),)
+        return ((_GETATTR, self.attr),)
 
     def read(self, scope: ReadScope) -> str:
         return f"{scope.read(self.base)}.{self.attr}"
@@ -142,25 +89,16 @@ class GenericAttrSource(Source):
         return getattr(self.base.get(values), self.attr)
 
 
+_GETATTR: Step = Step(getattr, "getattr({0}, {1})")
+
+
 @source_kind
 class WeakTargetSource(Source):
     """What a weak reference refers to."""
 
     base: Source
-
-    def label(self) -> str:
-        return f"{self.base.name}()"
-
-    def read(self, scope: ReadScope) -> str:
-        return f"{scope.read(self.base)}()"
-
-    def emit(self, cg: SourceCodegen) -> None:
-        cg.load_callable(weak_target)
-        cg.source(self.base)
-        cg.call(1)
-
-    def get(self, values: FrameValues) -> Any:
-        return self.base.get(values)()
+    way = (steps.WEAK_TARGET,)
+    named = "{self.base}()"
 
 
 @source_kind
@@ -168,17 +106,5 @@ class ContextVarSource(Source):
     """The value of a context variable, which has one."""
 
     base: Source
-
-    def label(self) -> str:
-        return f"{self.base.name}.get()"
-
-    def read(self, scope: ReadScope) -> str:
-        return f"{scope.read(self.base)}.get()"
-
-    def emit(self, cg: SourceCodegen) -> None:
-        cg.load_callable(contextvars.ContextVar.get)
-        cg.source(self.base)
-        cg.call(1)
-
-    def get(self, values: FrameValues) -> Any:
-        return self.base.get(values).get()
+    way = (steps.CONTEXT_VALUE,)
+    named = "{self.base}.get()"

@@ -71,9 +71,6 @@ def iterator_parts(iterator: Any) -> tuple[Any, ...]:
     return found
 
 
-HELPERS = {"___upcoming": upcoming, "___items_left": items_left, "___iterator_parts": iterator_parts}
-
-
 # -- called by output code ---------------------------------------------------------------------------------------------
 
 

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from tracer.sources.base import FrameValues, ReadScope, Source, SourceCodegen, source_kind
-from tracer.sources.reading import dict_key, dict_value, item
-
-_INDEXED = (list, tuple, dict)
-_CODE_CONSTANTS = (str, int, bool, bytes, float, complex, type(None), type(...))
+from tracer.sources import steps
+from tracer.sources.base import Source, SourceCodegen, load_key, source_kind
+from tracer.sources.steps import Step
 
 
-def key_text(key: Any, scope: ReadScope) -> str:
-    """A key as Python source: a literal where one says it exactly."""
-    if type(key) in (str, int, bool, bytes, type(None)) or (type(key) is float and math.isfinite(key)):
-        return repr(key)
-    return scope.const(key, "key")
+@source_kind
+class DictKeySource(Source):
+    """The i-th key of a dict, in order of insertion."""
+
+    base: Source
+    index: int
+    way = (steps.KEY_AT,)
+    named = "list({self.base})[{self.index}]"
+
+
+@source_kind
+class DictValueSource(Source):
+    """The value of the i-th key: for keys whose hash or equality is user code."""
+
+    base: Source
+    index: int
+    way = (steps.VALUE_AT,)
+    named = "list({self.base}.values())[{self.index}]"
+    is_kept = True
 
 
 @source_kind
@@ -30,84 +41,27 @@ class ItemSource(Source):
     base: Source
     key: Any
     exact: bool = False
+    is_part = True
+    is_kept = True
 
     def label(self) -> str:
         return f"{self.base.name}[{self.key.name if isinstance(self.key, Source) else repr(self.key)}]"
 
-    def read(self, scope: ReadScope) -> str:
-        if isinstance(self.key, DictKeySource):
-            return DictValueSource(self.base, self.key.index).read(scope)
-        container, key = scope.read(self.base), key_text(self.key, scope)
-        if scope.exact_type(self.base) in _INDEXED:
-            return f"{container}[{key}]"
-        return f"___item({container}, {key})"
+    def steps(self) -> tuple[tuple[Step, Any], ...]:
+        """Which step it is depends on the key."""
+        return ((steps.VALUE_AT, self.key.index) if isinstance(self.key, DictKeySource) else (steps.ITEM, self.key),)
 
     def emit(self, cg: SourceCodegen) -> None:
-        if isinstance(self.key, DictKeySource):
-            return DictValueSource(self.base, self.key.index).emit(cg)
-        if not self.exact:
-            cg.load_callable(item)
-        cg.source(self.base)
-        load_key = cg.load_const if type(self.key) in _CODE_CONSTANTS else cg.load_object
-        load_key(self.key)
-        if self.exact:
-            cg.getitem()
+        """No other reading knows what guards show of the base."""
+        if not self.exact or isinstance(self.key, DictKeySource):
+            Source.emit(self, cg)
         else:
-            cg.call(2)
-
-    def get(self, values: FrameValues) -> Any:
-        if isinstance(self.key, DictKeySource):
-            return dict_value(self.base.get(values), self.key.index)
-        return item(self.base.get(values), self.key)
+            cg.source(self.base)
+            load_key(self.key, cg)
+            cg.getitem()
 
     def _fields(self) -> tuple[Any, ...]:
         return self.base, self.key  # `exact` changes how the value is loaded, not which it is
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ItemSource, (self.base, self.key, self.exact)
-
-
-@source_kind
-class DictKeySource(Source):
-    """The i-th key of a dict, in order of insertion."""
-
-    base: Source
-    index: int
-
-    def label(self) -> str:
-        return f"list({self.base.name})[{self.index}]"
-
-    def read(self, scope: ReadScope) -> str:
-        return f"___dict_key({scope.read(self.base)}, {self.index})"
-
-    def emit(self, cg: SourceCodegen) -> None:
-        cg.load_callable(dict_key)
-        cg.source(self.base)
-        cg.load_const(self.index)
-        cg.call(2)
-
-    def get(self, values: FrameValues) -> Any:
-        return dict_key(self.base.get(values), self.index)
-
-
-@source_kind
-class DictValueSource(Source):
-    """The value of the i-th key: for keys whose hash or equality is user code."""
-
-    base: Source
-    index: int
-
-    def label(self) -> str:
-        return f"list({self.base.name}.values())[{self.index}]"
-
-    def read(self, scope: ReadScope) -> str:
-        return f"___dict_value({scope.read(self.base)}, {self.index})"
-
-    def emit(self, cg: SourceCodegen) -> None:
-        cg.load_callable(dict_value)
-        cg.source(self.base)
-        cg.load_const(self.index)
-        cg.call(2)
-
-    def get(self, values: FrameValues) -> Any:
-        return dict_value(self.base.get(values), self.index)

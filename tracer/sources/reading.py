@@ -1,7 +1,7 @@
 """Reading objects without running user code: what `check_fn` calls, what generated code calls, and what `get` calls.
 
 Each function raises (TypeError, KeyError, IndexError, AttributeError, ValueError) where there is nothing to read; in a
-guard that is a miss. `HELPERS` maps the names that sources use in `check_fn` to them.
+guard that is a miss. `sources.steps` says which step each is for.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from tracer._C import instance_dict, raw_attr, tensor_size, tensor_storage_offset, tensor_stride
-from tracer.sources import builtin_iterators
+from tracer._C import instance_dict as instance_dict
+from tracer._C import raw_attr as raw_attr
 
 type_dict = type.__dict__["__dict__"].__get__  # class -> its own namespace, whatever its metaclass defines
 type_mro = type.__dict__["__mro__"].__get__
@@ -48,6 +48,11 @@ def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from codes_in(constant)
+
+
+def type_item(cls: type, name: str) -> Any:
+    """What stands under a name in the class's own namespace."""
+    return type_dict(cls)[name]
 
 
 def type_lookup(cls: type, name: str) -> Any:
@@ -146,29 +151,3 @@ def tensor_of_drawn(drawn: Any) -> torch.Tensor:
     if type(drawn) is list:
         return torch.tensor(drawn, dtype=torch.float64 if type(drawn[0]) is float else torch.int64)
     return torch.from_numpy(drawn) if type(drawn) is np.ndarray else tensor_of_number(drawn)
-
-
-HELPERS: dict[str, Any] = {
-    **builtin_iterators.HELPERS,
-    "___tensor_of_array": tensor_of_array,
-    "___type_dict": type_dict,
-    "___type_lookup": type_lookup,
-    "___instance_dict": instance_dict,
-    "___raw_attr": raw_attr,
-    "___item": item,
-    "___size": size,
-    "___dict_key": dict_key,
-    "___dict_value": dict_value,
-    "___closure_of": function_closure,
-    "___defaults_of": function_defaults,
-    "___kwdefaults_of": function_kwdefaults,
-    "___globals_of": function_globals,
-    "___code_of": function_code,
-    "___cell_contents": cell_contents,
-    "___method_self": method_self,
-    "___method_func": method_func,
-    "___tensor_size": tensor_size,
-    "___tensor_stride": tensor_stride,
-    "___storage_offset": tensor_storage_offset,
-    "___tensor_grad": tensor_grad,
-}

@@ -1,4 +1,7 @@
-"""Where paths begin: arguments, globals, closure cells, builtins, modules, and objects that are simply known."""
+"""Where paths begin: arguments, globals, closure cells, builtins, modules, and objects that are simply known.
+
+Each says for itself how it is found; some are a step from another, and say only what is shorter.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import sys
 from types import CellType
 from typing import Any
 
-from tracer.sources.base import FrameValues, ReadScope, RootSource, SourceCodegen, source_kind
+from tracer._C import STEP
+from tracer.sources import steps
+from tracer.sources.base import CLOSURE, FrameValues, ReadScope, RootSource, SourceCodegen, StepScope, source_kind
 
 
 @source_kind
@@ -15,9 +20,7 @@ class LocalSource(RootSource):
 
     local_name: str
     root_kind = "local"
-
-    def label(self) -> str:
-        return f"L[{self.local_name!r}]"
+    named = "L[{self.local_name!r}]"
 
     def read(self, scope: ReadScope) -> str:
         return scope.local(self.local_name)
@@ -28,25 +31,11 @@ class LocalSource(RootSource):
     def get(self, values: FrameValues) -> Any:
         return values.locals[self.local_name]
 
+    def slot(self) -> str:
+        return self.local_name
 
-@source_kind
-class GlobalSource(RootSource):
-    """A global of the root frame."""
-
-    global_name: str
-    root_kind = "global"
-
-    def label(self) -> str:
-        return f"G[{self.global_name!r}]"
-
-    def read(self, scope: ReadScope) -> str:
-        return f"{scope.globals()}[{self.global_name!r}]"
-
-    def emit(self, cg: SourceCodegen) -> None:
-        cg.load_global(self.global_name)
-
-    def get(self, values: FrameValues) -> Any:
-        return values.globals[self.global_name]
+    def begin(self, scope: StepScope) -> int:
+        return scope.argument(self.local_name)
 
 
 @source_kind
@@ -54,9 +43,7 @@ class GlobalsSource(RootSource):
     """The globals dict of the root frame itself."""
 
     root_kind = "global"
-
-    def label(self) -> str:
-        return "G"
+    named = "G"
 
     def read(self, scope: ReadScope) -> str:
         return scope.globals()
@@ -68,25 +55,24 @@ class GlobalsSource(RootSource):
     def get(self, values: FrameValues) -> Any:
         return values.globals
 
+    def begin(self, scope: StepScope) -> int:
+        return scope.globals()
+
 
 @source_kind
-class FreeVarSource(RootSource):
-    """The contents of a closure cell of the root frame; the frame sees it as a local, and so do logs."""
+class GlobalSource(RootSource):
+    """A global of the root frame."""
 
-    var_name: str
-    root_kind = "local"
+    global_name: str
+    root_kind = "global"
+    way = (steps.SUBSCRIPT,)
+    named = "G[{self.global_name!r}]"
 
-    def label(self) -> str:
-        return f"L[{self.var_name!r}]"
-
-    def read(self, scope: ReadScope) -> str:
-        return f"{scope.cell(self.var_name)}.cell_contents"
+    def origin(self) -> GlobalsSource:
+        return GlobalsSource()
 
     def emit(self, cg: SourceCodegen) -> None:
-        cg.load_cell_contents(self.var_name)
-
-    def get(self, values: FrameValues) -> Any:
-        return values.closure[self.var_name].cell_contents
+        cg.load_global(self.global_name)
 
 
 @source_kind
@@ -95,9 +81,8 @@ class CellSource(RootSource):
 
     var_name: str
     root_kind = "cell"
-
-    def label(self) -> str:
-        return f"C[{self.var_name!r}]"
+    named = "C[{self.var_name!r}]"
+    leads_to = CellType
 
     def read(self, scope: ReadScope) -> str:
         return scope.cell(self.var_name)
@@ -108,6 +93,31 @@ class CellSource(RootSource):
     def get(self, values: FrameValues) -> CellType:
         return values.closure[self.var_name]
 
+    def slot(self) -> str:
+        return CLOSURE
+
+    def begin(self, scope: StepScope) -> int:
+        return scope.cell(self.var_name)
+
+
+@source_kind
+class FreeVarSource(RootSource):
+    """The contents of a closure cell of the root frame; the frame sees it as a local, and so do logs."""
+
+    var_name: str
+    root_kind = "local"
+    way = (steps.CELL_CONTENTS,)
+    named = "L[{self.var_name!r}]"
+
+    def origin(self) -> CellSource:
+        return CellSource(self.var_name)
+
+    def slot(self) -> str:
+        return CLOSURE
+
+    def emit(self, cg: SourceCodegen) -> None:
+        cg.load_cell_contents(self.var_name)
+
 
 @source_kind
 class BuiltinSource(RootSource):
@@ -115,9 +125,8 @@ class BuiltinSource(RootSource):
 
     builtin_name: str
     root_kind = "builtin"
-
-    def label(self) -> str:
-        return f"G['__builtins__'][{self.builtin_name!r}]"
+    named = "G['__builtins__'][{self.builtin_name!r}]"
+    found_by_name = True
 
     def read(self, scope: ReadScope) -> str:
         return f"{scope.builtins()}[{self.builtin_name!r}]"
@@ -128,15 +137,16 @@ class BuiltinSource(RootSource):
     def get(self, values: FrameValues) -> Any:
         return values.builtins[self.builtin_name]
 
+    def begin(self, scope: StepScope) -> int:
+        return scope.add(STEP.ITEM, scope.namespace(None), self.builtin_name)
+
 
 @source_kind
 class HandledSource(RootSource):
     """The exception that is being handled where the frame is called, or None."""
 
     root_kind = "global"
-
-    def label(self) -> str:
-        return "sys.exception()"
+    named = "sys.exception()"
 
     def read(self, scope: ReadScope) -> str:
         return f"{scope.const(sys.exception, 'exception')}()"
@@ -155,9 +165,8 @@ class ModuleSource(RootSource):
 
     module_name: str
     root_kind = "module"
-
-    def label(self) -> str:
-        return f"sys.modules[{self.module_name!r}]"
+    named = "sys.modules[{self.module_name!r}]"
+    found_by_name = True
 
     def read(self, scope: ReadScope) -> str:
         return f"{scope.const(sys.modules, 'modules')}[{self.module_name!r}]"
@@ -170,28 +179,8 @@ class ModuleSource(RootSource):
     def get(self, values: FrameValues) -> Any:
         return sys.modules[self.module_name]
 
-
-@source_kind
-class ModuleGlobalsSource(RootSource):
-    """A global of an inlined function that lives in an imported module."""
-
-    module_name: str
-    global_name: str
-    root_kind = "global"
-
-    def label(self) -> str:
-        return f"sys.modules[{self.module_name!r}].{self.global_name}"
-
-    def read(self, scope: ReadScope) -> str:
-        return f"{scope.module_globals(self.module_name)}[{self.global_name!r}]"
-
-    def emit(self, cg: SourceCodegen) -> None:
-        cg.load_object(module_namespace(self.module_name))
-        cg.load_const(self.global_name)
-        cg.getitem()
-
-    def get(self, values: FrameValues) -> Any:
-        return module_namespace(self.module_name)[self.global_name]
+    def begin(self, scope: StepScope) -> int:
+        return scope.add(STEP.ITEM, scope.constant(sys.modules), self.module_name)
 
 
 @source_kind
@@ -200,9 +189,8 @@ class ModuleNamespaceSource(RootSource):
 
     module_name: str
     root_kind = "global"
-
-    def label(self) -> str:
-        return f"sys.modules[{self.module_name!r}].__dict__"
+    named = "sys.modules[{self.module_name!r}].__dict__"
+    found_by_name = True
 
     def read(self, scope: ReadScope) -> str:
         return scope.module_globals(self.module_name)
@@ -212,6 +200,24 @@ class ModuleNamespaceSource(RootSource):
 
     def get(self, values: FrameValues) -> Any:
         return module_namespace(self.module_name)
+
+    def begin(self, scope: StepScope) -> int:
+        return scope.namespace(self.module_name)
+
+
+@source_kind
+class ModuleGlobalsSource(RootSource):
+    """A global of an inlined function that lives in an imported module."""
+
+    module_name: str
+    global_name: str
+    root_kind = "global"
+    way = (steps.SUBSCRIPT,)
+    named = "sys.modules[{self.module_name!r}].{self.global_name}"
+    found_by_name = True
+
+    def origin(self) -> ModuleNamespaceSource:
+        return ModuleNamespaceSource(self.module_name)
 
 
 @source_kind
@@ -233,6 +239,9 @@ class ObjectSource(RootSource):
 
     def get(self, values: FrameValues) -> Any:
         return self.obj
+
+    def begin(self, scope: StepScope) -> int:
+        return scope.constant(self.obj)
 
     def _fields(self) -> tuple[Any, ...]:
         return id(self.obj), self.shown  # by identity: the object's own __eq__ and __hash__ are not asked

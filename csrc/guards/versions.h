@@ -1,0 +1,33 @@
+/* Versions: how CPython itself tells that a dict, a class or a function is what it was. Everything else asks here.
+ *
+ * CPython 3.11 numbers each change of a dict and of a class in the object itself. From 3.12 on dicts have no such number, and
+ * each class is given a limited number of them; watchers are called at a change in their place, and can count it in words that
+ * these files keep. */
+#ifndef TRACER_VERSIONS_H
+#define TRACER_VERSIONS_H
+
+#include "compat.h"
+
+/* Where the version of a dict stands: a word of another value after each change, valid while the dict lives. No two dicts of a
+ * process ever have the same one, so it also tells a dict from another that was made at its address. */
+static inline const uint64_t *
+version_of_dict(PyObject *dict)
+{
+    return &((PyDictObject *)dict)->ma_version_tag;
+}
+
+/* A number that stays as long as nothing in the class's MRO is assigned; 0 if it has none now. */
+static inline uint64_t
+version_of_class(PyTypeObject *type)
+{
+    return PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
+}
+
+/* The same; a class that has none is given one, if CPython has any left. */
+uint64_t version_of_class_from_now(PyTypeObject *type);
+
+/* A word that stays as long as a class (as above) or the code of a function does; 0 where there is none. */
+uint64_t version_of(PyObject *class_or_function);
+uint64_t version_from_now(PyObject *class_or_function);
+
+#endif
