@@ -15,15 +15,15 @@ from torch._subclasses.fake_tensor import (
     _BypassDispatchCache,
 )
 
-from tracer.graph.dispatch_cache import CachedResult, CallKey, NotCacheable, cached_result
-from tracer.graph.dtype_refusals import check_dtypes, is_pointwise, leaves, may_refuse
-from tracer.graph.failing_operators import may_fail_on_data
-from tracer.graph.meta_rules import META_RULES
-from tracer.graph.operator_effects import OperatorEffects, operator_effects, told_by_metadata
-from tracer.graph.real_strides import with_real_strides
-from tracer.graph.same_shape import same_shape_result
 from tracer.graph.shape_env_adapter import TorchShapeEnv
 from tracer.graph.wrapper_fakes import WrapperFake
+from tracer.operators.facts import OperatorEffects, operator_effects, told_by_metadata
+from tracer.operators.memo import CachedResult, CallKey, NotCacheable, cached_result
+from tracer.operators.meta import META_RULES
+from tracer.operators.operator_rules import same_shape_result
+from tracer.operators.probes import check_dtypes, is_pointwise, leaves, may_refuse
+from tracer.operators.strides import with_real_strides
+from tracer.operators.table import may_fail_on_data
 
 MAX_ENTRIES = 8192
 _SYMBOLS_OF_KERNELS = (torch.SymFloat, torch.SymBool)

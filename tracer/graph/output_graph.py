@@ -18,15 +18,15 @@ from torch.fx.node import map_arg
 
 from tracer import config
 from tracer.graph.exchanged_data import exchanged_at
-from tracer.graph.fake_rules import fake_form, fake_method
 from tracer.graph.fake_tensors import FakeWorld, expr_of, is_leaf, is_symbolic, symbols_in
 from tracer.graph.function_views import FunctionViews
 from tracer.graph.input_memory import InputMemory
-from tracer.graph.operator_effects import is_compliant
 from tracer.graph.runtime_asserts import RuntimeAsserts
 from tracer.graph.storage_offsets import check_placement
 from tracer.graph.wrapper_fakes import WrapperFake, refuse_overridden, wrappers_in
 from tracer.graph_breaks import unsupported
+from tracer.operators.facts import is_compliant
+from tracer.operators.function_rules import fake_form, fake_method
 from tracer.variables.base import ObservedException, VariableTracker
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ import torch
 
 from tracer import user_marks
 from tracer.graph.array_twins import numpy_dtype
-from tracer.graph.operator_effects import takes_one_for_all
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.binding import bind
 from tracer.interpreter.object_model import MODULE_CALLS
@@ -26,6 +25,7 @@ from tracer.library.registry import (
     is_own_guard,
     model_of,
 )
+from tracer.operators.facts import takes_one_for_all
 from tracer.preserve import preserve_global_state
 from tracer.sources import GenericAttrSource, ObjectSource, Source
 from tracer.sources.reading import is_a

@@ -17,12 +17,12 @@ from torch.utils import _pytree as pytree
 from tracer import guards
 from tracer.errors import TraceAnew, Unsupported
 from tracer.graph.fake_tensors import storage_of
-from tracer.graph.opaque_results import fresh, result_of
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.library.structures import containers_of, tracked
 from tracer.library.subgraphs import Subgraph, argument_of_function, rearranged, recording, refuse_new_symbols
+from tracer.operators.opaque_results import fresh, result_of
 from tracer.sources import Source
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder, tracks_subclasses

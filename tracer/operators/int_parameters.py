@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensor
 
-from tracer.graph.asked_functions import laid_out_as_asked
-from tracer.graph.asked_strides import can_be_asked, is_in_line
+from tracer.operators.asked_functions import laid_out_as_asked
+from tracer.operators.asked_strides import can_be_asked, is_in_line
 
 _FACTORY_OPTIONS = {"dtype", "device", "layout", "pin_memory", "requires_grad"}
 

@@ -8,7 +8,7 @@ import torch
 from shapes import DimPolicy
 from tests.graph.fakes import shape_at, strides_at, values_of_symbols
 from tracer.graph.fake_tensors import FakeWorld
-from tracer.graph.same_shape import is_elementwise
+from tracer.operators.operator_rules import is_elementwise
 from tracer.sources import LocalSource
 
 PROGRAMS = [

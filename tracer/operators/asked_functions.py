@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensor
 
-from tracer.graph.asked_strides import AskerOfTrace, with_asked_strides
+from tracer.operators.asked_strides import AskerOfTrace, with_asked_strides
 
 FUNCTIONS: tuple[Callable[..., Any], ...] = (
     F.interpolate, F.upsample, F.upsample_nearest, F.upsample_bilinear, F.grid_sample, torch.hardshrink,

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
-from tracer.graph.asked_strides import is_asked, with_asked_strides
-from tracer.graph.dtype_refusals import leaves
+from tracer.operators.asked_strides import is_asked, with_asked_strides
+from tracer.operators.probes import leaves
 
 
 def with_layouts(mode: FakeTensorMode) -> FakeTensorMode:

@@ -15,8 +15,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from tracer.graph import layout
-from tracer.graph.asked_strides import AskerOfTrace, is_asked, laid_out, with_asked_strides
+from tracer.operators import layout
+from tracer.operators.asked_strides import AskerOfTrace, is_asked, laid_out, with_asked_strides
 
 if TYPE_CHECKING:
     from shapes.relations import BoolExpr

@@ -17,8 +17,8 @@ from torch._dispatch.python import no_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
-from tracer.graph.dispatch_cache import NewTensor, dispatch_keys
-from tracer.graph.dtype_refusals import leaves
+from tracer.operators.memo import NewTensor, dispatch_keys
+from tracer.operators.probes import leaves
 
 if TYPE_CHECKING:
     from tracer.graph.fake_mode import FakeMode

@@ -14,8 +14,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from shapes.polynomial import IntExpr
-from tracer.graph import layout
-from tracer.graph.dispatch_cache import NewTensor, dispatch_keys
+from tracer.operators import layout
+from tracer.operators.memo import NewTensor, dispatch_keys
 
 if TYPE_CHECKING:
     from tracer.graph.fake_mode import FakeMode

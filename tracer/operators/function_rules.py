@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensor
 
-from tracer.graph.asked_functions import FUNCTIONS, asked
-from tracer.graph.int_parameters import with_int_parameters
+from tracer.operators.asked_functions import FUNCTIONS, asked
+from tracer.operators.int_parameters import with_int_parameters
 
 
 def _gru_or_rnn(gates: int, function: Callable[..., Any]) -> Callable[..., Any]:

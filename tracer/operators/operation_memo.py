@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from tracer import _C
-from tracer.graph.dispatch_cache import CachedResult, CallKey, NewTensor, NotCacheable, SameArgument, new_tensor
-from tracer.graph.fake_mode import FakeMode
+from tracer.operators.memo import CachedResult, CallKey, NewTensor, NotCacheable, SameArgument, new_tensor
+
+if TYPE_CHECKING:
+    from tracer.graph.fake_mode import FakeMode
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 _TORCH_OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)

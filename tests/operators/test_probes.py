@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.support import captured, check
-from tracer.graph.dtype_refusals import check_dtypes, may_refuse
+from tracer.operators.probes import check_dtypes, may_refuse
 
 F = torch.nn.functional
 SINGLE, DOUBLE = torch.ones(2, 2), torch.ones(2, 2, dtype=torch.float64)

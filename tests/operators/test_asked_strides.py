@@ -13,10 +13,10 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from tests.support import captured_made
 from tracer import config, optimize, region_of
-from tracer.graph import asked_strides
-from tracer.graph.asked_strides import ASKED
 from tracer.graph.fake_mode import FakeMode
 from tracer.graph.fake_tensors import FakeWorld
+from tracer.operators import asked_strides
+from tracer.operators.asked_strides import ASKED
 
 aten = torch.ops.aten
 
