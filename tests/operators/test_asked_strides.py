@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import Any
 
@@ -13,10 +14,9 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from tests.support import captured_made
 from tracer import config, optimize, region_of
-from tracer.graph.fake_mode import FakeMode
 from tracer.graph.fake_tensors import FakeWorld
-from tracer.operators import asked_strides
-from tracer.operators.asked_strides import ASKED
+from tracer.operators import meta, table
+from tracer.operators.facts import facts_of
 
 aten = torch.ops.aten
 
@@ -132,6 +132,18 @@ def on_fakes(mode: Any, call: Any, x: torch.Tensor) -> list[tuple[int, ...]]:
         return strides(call(torch.empty_strided(x.shape, x.stride())))
 
 
+@contextlib.contextmanager
+def unasked_of(packet: Any, monkeypatch: Any) -> Any:
+    """Within, the table does not say that the operator is asked."""
+    name = packet.__name__
+    with monkeypatch.context() as patch:
+        patch.setitem(table.ROWS, name, table.ROWS[name]._replace(layout=""))
+        patch.setattr(meta, "_static", {})
+        facts_of.cache_clear()
+        yield
+    facts_of.cache_clear()
+
+
 def outcomes(packet: Any, monkeypatch: Any) -> list[tuple[str, Any, Any, Any, Any]]:
     """By layout: what C gives, what the world says, and what it and PyTorch's mode say unasked; where C computes at all."""
     found = []
@@ -142,9 +154,7 @@ def outcomes(packet: Any, monkeypatch: Any) -> list[tuple[str, Any, Any, Any, An
                 real = strides(CALLS[packet](x))
             asked = on_fakes(FakeWorld().fake_mode, CALLS[packet], x)
             plain = on_fakes(FakeTensorMode(), CALLS[packet], x)
-            with monkeypatch.context() as patch:
-                patch.setattr(asked_strides, "ASKED", ASKED - {packet})
-                patch.setattr(FakeMode, "cache_of_static_sizes", {})
+            with unasked_of(packet, monkeypatch):
                 unasked = on_fakes(FakeWorld().fake_mode, CALLS[packet], x)
         except Exception:
             continue
@@ -153,7 +163,7 @@ def outcomes(packet: Any, monkeypatch: Any) -> list[tuple[str, Any, Any, Any, An
 
 
 def test_each_has_a_call_here():
-    assert set(CALLS) == ASKED
+    assert {packet.__name__ for packet in CALLS} == {name for name, row in table.ROWS.items() if row.layout}
 
 
 @pytest.mark.parametrize("packet", sorted(CALLS, key=str), ids=str)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.support import captured, check
+from tracer.operators.facts import facts_of
 from tracer.operators.probes import check_dtypes, may_refuse
 
 F = torch.nn.functional
@@ -57,7 +58,7 @@ def test_an_operator_that_fails_on_one_element_for_another_reason_is_not_refused
 def test_an_operator_of_a_backward_pass_is_not_tried_on_one_element_of_a_workspace():
     """It would end the process."""
     workspace = torch.ones(1, dtype=torch.uint8)
-    assert not may_refuse(torch.ops.aten.mkldnn_rnn_layer_backward.default, (SINGLE, workspace), {})
+    assert not may_refuse(facts_of(torch.ops.aten.mkldnn_rnn_layer_backward.default), (SINGLE, workspace), {})
 
     def fn(lstm, x):
         lstm(x)[0].sum().backward()

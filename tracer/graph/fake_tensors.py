@@ -27,8 +27,8 @@ from tracer.graph.shape_env_adapter import TorchShapeEnv
 from tracer.graph.sym_node import SymNode
 from tracer.graph.wrapper_fakes import with_history, wrapper_fake, wrappers_in
 from tracer.graph_breaks import unsupported
-from tracer.operators.memo import laid_over
 from tracer.operators.operation_memo import OperationCache
+from tracer.operators.results import laid_over
 from tracer.sources import Source
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 

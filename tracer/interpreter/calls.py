@@ -25,7 +25,7 @@ from tracer.library.registry import (
     is_own_guard,
     model_of,
 )
-from tracer.operators.facts import takes_one_for_all
+from tracer.operators.facts import takes_one_for_all, writes
 from tracer.preserve import preserve_global_state
 from tracer.sources import GenericAttrSource, ObjectSource, Source
 from tracer.sources.reading import is_a
@@ -44,7 +44,7 @@ from tracer.variables.objects import UserObjectVariable
 from tracer.variables.overrides import base_method
 from tracer.variables.sequences import SequenceVariable, TupleVariable
 from tracer.variables.symbolic import SymNodeVariable
-from tracer.variables.tensor import TensorVariable, writes, writing
+from tracer.variables.tensor import TensorVariable, writing
 from tracer.variables.wrappers import refuse_wrappers
 
 _UNSUPPORTED_KINDS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
@@ -258,7 +258,7 @@ class Calls:
         tx: Any = self
         graph_args = tuple(self._argument_of(function, index, arg) for index, arg in enumerate(args))
         graph_kwargs = {key: self._argument_of(function, key, value) for key, value in kwargs.items()}
-        if writes(getattr(function, "__name__", ""), kwargs):
+        if writes(function, kwargs):
             with writing(tx, *args, *kwargs.values()):
                 return tx.output.call_function(function, graph_args, graph_kwargs)
         return tx.output.call_function(function, graph_args, graph_kwargs)

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
-from tracer.operators.asked_strides import is_asked, with_asked_strides
-from tracer.operators.probes import leaves
+from tracer.operators.asked_strides import with_asked_strides
+from tracer.operators.facts import OperatorFacts, facts_of, leaves
 
 
 def with_layouts(mode: FakeTensorMode) -> FakeTensorMode:
@@ -25,7 +25,8 @@ def with_layouts(mode: FakeTensorMode) -> FakeTensorMode:
         mode = its()
         assert mode is not None, "it runs"
         result = FakeTensorMode._cached_dispatch_impl(mode, func, types, args, kwargs)
-        if is_asked(func) or _is_elementwise(func) and _has_small_dims(args, kwargs):
+        facts = facts_of(func)
+        if facts.asks_layout or _gives_new_elements(facts) and _has_small_dims(args, kwargs):
             return with_asked_strides(_Asker(mode), func, args, kwargs, result)
         return result
 
@@ -33,8 +34,8 @@ def with_layouts(mode: FakeTensorMode) -> FakeTensorMode:
     return mode
 
 
-def _is_elementwise(func: Any) -> bool:
-    return torch.Tag.pointwise in getattr(func, "tags", ()) and not func.is_view and not func._schema.is_mutable
+def _gives_new_elements(facts: OperatorFacts) -> bool:
+    return facts.elementwise and not facts.is_view and not facts.writes
 
 
 def _has_small_dims(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -1,31 +1,166 @@
-"""Operators that may raise when the graph runs although they passed on fake tensors: the data decides (an index out of
-range, a singular matrix, an integer divided by zero), or the kernel refuses more than the fake form (`rsub` of a bool).
-What mixes dtypes may fail too: `dtype_refusals`."""
+"""What is so of operators of ATen although neither their schemas nor their tags say it. One row an operator; each field says why.
+
+Where a probe can tell (`probes`), there is no row. It cannot tell
+  - `layout`: sizes and dims are among the arguments, so that there are no small stand-ins for those of a call, and to run every
+    operator at the sizes of every call costs more than it finds.
+  - `fails`: the data that make an operator fail are not known, and kernels that do not check theirs would end the process.
+"""
 
 from __future__ import annotations
 
-import functools
-from typing import Any
+from typing import NamedTuple
 
-# Names of aten operators without their overload and the underscore of in-place forms.
-_DATA_DECIDES = frozenset(
-    "index index_put _index_put_impl _unsafe_index index_select index_add index_copy index_fill index_reduce gather scatter "
-    "scatter_add scatter_reduce take put take_along_dim embedding embedding_bag _embedding_bag embedding_renorm "
-    "_embedding_bag_forward_only nll_loss nll_loss_forward nll_loss2d_forward nll_loss_nd multi_margin_loss "
-    "multilabel_margin_loss_forward cross_entropy_loss binary_cross_entropy ctc_loss _ctc_loss one_hot multinomial bernoulli "
-    "binomial poisson normal bincount histc repeat_interleave masked_scatter masked_select max_unpool2d max_unpool3d "
-    "segment_reduce div floor_divide remainder fmod inverse cholesky cholesky_inverse linalg_cholesky linalg_inv linalg_solve "
-    "linalg_eigh linalg_svd linalg_qr linalg_lstsq _linalg_check_errors _linalg_eigh _linalg_svd _linalg_det "
-    "_linalg_solve_ex lu_unpack triangular_solve _assert_async _assert_scalar _assert_tensor_metadata item "
-    "_local_scalar_dense equal to_dense rsub sparse_coo_tensor nonzero_static searchsorted bucketize split_with_sizes".split()
-)
+MOST_ELEMENTS = 2**22
+
+SMALL_DIMS = "dims of size 0 or 1 of arguments that are not contiguous: PyTorch's rule for fakes says their strides otherwise"
+ORDER = "the dims come in another order than PyTorch's rule for fakes says"
+UNTAGGED = "it goes through its operands element by element, and has no tag that says so"
+UNSAID = "its schema does not say so"
+CONSTANTS = "a tensor that is made of a constant is the constant's copy, whose data are known"
+
+# How results lie, of those that `layout` or PyTorch's rule says otherwise, written in symbols.
+AS_ITS_ARGUMENT = "with the strides of its argument, where that has no gaps"
+CHANNELS = "the first result is contiguous, or has its channels last if those of the first argument are"
+BATCH = "the same; contiguous where the first argument is both"
+IN_LINE = "all results are contiguous"
 
 
-@functools.cache
-def may_fail_on_data(func: Any) -> bool:
-    """Whether an operator (an OpOverload) may raise because of what its tensors hold; custom ones may."""
-    schema = getattr(func, "_schema", None)  # higher-order operators have none
-    if schema is None:
-        return True
-    namespace, _, name = schema.name.partition("::")
-    return namespace not in ("aten", "prims") or name.rstrip("_") in _DATA_DECIDES
+class Row(NamedTuple):
+    """The exceptions of one operator. A text is the reason; an empty one: it is no exception."""
+
+    layout: str = ""  # its results are laid out as it says itself: it is run, on zeros
+    most: int = MOST_ELEMENTS  # of an argument, for it to be run
+    contiguous_too: bool = False  # it is run for contiguous arguments, too
+    lies: str = ""
+    fails: str = ""  # what of its data makes it raise when the graph runs
+    elementwise: str = ""
+    statistics: str = ""  # it updates `running_mean` and `running_var`
+    writes: str = ""
+    lifts: str = ""  # what its results are does not follow from metadata alone
+
+
+NO_ROW = Row()
+
+ROWS: dict[str, Row] = {
+    "_assert_async": Row(fails="it is what it is for"),
+    "_assert_scalar": Row(fails="it is what it is for"),
+    "_assert_tensor_metadata": Row(fails="it is what it is for"),
+    "_batch_norm_with_update": Row(lies=BATCH),
+    "_ctc_loss": Row(fails="lengths that are too large"),
+    "_fft_c2c": Row(layout=SMALL_DIMS),
+    "_fft_c2r": Row(layout=SMALL_DIMS),
+    "_fft_r2c": Row(layout=SMALL_DIMS),
+    "_linalg_check_errors": Row(fails="what a solver says of a matrix"),
+    "_linalg_det": Row(fails="?"),
+    "_linalg_eigh": Row(fails="?"),
+    "_linalg_solve_ex": Row(fails="?"),
+    "_linalg_svd": Row(fails="?"),
+    "_local_scalar_dense": Row(fails="?"),
+    "_log_softmax": Row(layout=SMALL_DIMS),
+    "_native_batch_norm_legit": Row(layout=ORDER, lies=BATCH, statistics=UNSAID),
+    "_native_batch_norm_legit_no_training": Row(layout=ORDER, lies=BATCH),
+    "_no_grad_embedding_renorm_": Row(writes=UNSAID),
+    "_prelu_kernel": Row(layout=SMALL_DIMS),
+    "_to_copy": Row(elementwise=UNTAGGED),
+    "_unsafe_view": Row(layout=SMALL_DIMS),
+    "_upsample_nearest_exact2d": Row(layout=SMALL_DIMS),
+    "addr": Row(layout=SMALL_DIMS),
+    "amax": Row(layout=SMALL_DIMS),
+    "amin": Row(layout=SMALL_DIMS),
+    "aminmax": Row(layout=SMALL_DIMS),
+    "batch_norm_gather_stats": Row(statistics=UNSAID),
+    "batch_norm_gather_stats_with_counts": Row(statistics=UNSAID),
+    "batch_norm_update_stats": Row(statistics=UNSAID),
+    "bernoulli": Row(fails="a probability outside of [0, 1]"),
+    "binary_cross_entropy": Row(fails="a probability outside of [0, 1]"),
+    "binary_cross_entropy_with_logits": Row(layout=SMALL_DIMS),
+    "bincount": Row(fails="a number below zero"),
+    "binomial": Row(fails="a count or probability out of range"),
+    "bucketize": Row(fails="?"),
+    "channel_shuffle": Row(layout=ORDER),
+    "cholesky": Row(fails="a matrix that is not positive-definite"),
+    "cholesky_inverse": Row(fails="a singular matrix"),
+    "complex": Row(layout=SMALL_DIMS),
+    "convolution": Row(layout=SMALL_DIMS, most=2**16),
+    "cudnn_batch_norm": Row(statistics=UNSAID),
+    "deg2rad": Row(layout=SMALL_DIMS),
+    "diag_embed": Row(layout=SMALL_DIMS, contiguous_too=True),
+    "empty_like": Row(lies=AS_ITS_ARGUMENT),
+    "equal": Row(fails="?"),
+    "fill": Row(layout=SMALL_DIMS),
+    "flip": Row(layout=SMALL_DIMS),
+    "floor_divide": Row(elementwise=UNTAGGED),
+    "frexp": Row(layout=SMALL_DIMS),
+    "full_like": Row(lies=AS_ITS_ARGUMENT),
+    "glu": Row(layout=SMALL_DIMS),
+    "hardshrink": Row(layout=SMALL_DIMS),
+    "hardtanh": Row(layout=SMALL_DIMS),
+    "histc": Row(fails="bounds that are not finite"),
+    "huber_loss": Row(layout=SMALL_DIMS),
+    "im2col": Row(layout=ORDER),
+    "index": Row(layout=SMALL_DIMS),
+    "index_add": Row(layout=SMALL_DIMS),
+    "index_copy": Row(layout=SMALL_DIMS),
+    "index_put": Row(layout=SMALL_DIMS),
+    "isin": Row(layout=ORDER),
+    "isinf": Row(layout=SMALL_DIMS),
+    "lift": Row(lifts=CONSTANTS),
+    "lift_fresh": Row(lifts=CONSTANTS),
+    "lift_fresh_copy": Row(lifts=CONSTANTS),
+    "linalg_lstsq": Row(fails="?"),
+    "linalg_qr": Row(fails="?"),
+    "log_sigmoid_forward": Row(layout=ORDER, lies=IN_LINE),
+    "lu_unpack": Row(fails="?"),
+    "masked_fill": Row(layout=SMALL_DIMS),
+    "masked_scatter": Row(fails="fewer elements than the mask asks for"),
+    "masked_select": Row(fails="?"),
+    "max_unpool2d": Row(lies=CHANNELS),
+    "miopen_batch_norm": Row(statistics=UNSAID),
+    "multi_margin_loss": Row(fails="a class out of range"),
+    "multilabel_margin_loss_forward": Row(fails="a class out of range"),
+    "multinomial": Row(fails="weights below zero, or infinite"),
+    "nan_to_num": Row(layout=SMALL_DIMS),
+    "native_batch_norm": Row(layout=ORDER, lies=BATCH, statistics=UNSAID),
+    "native_channel_shuffle": Row(layout=ORDER),
+    "native_dropout_backward": Row(layout=ORDER),
+    "native_group_norm": Row(layout=SMALL_DIMS),
+    "native_layer_norm": Row(layout=SMALL_DIMS),
+    "nll_loss2d_forward": Row(lies=IN_LINE, fails="a class out of range"),
+    "nll_loss_forward": Row(fails="a class out of range"),
+    "nonzero_static": Row(fails="?"),
+    "normal": Row(lies=IN_LINE, fails="a deviation below zero"),
+    "ones_like": Row(lies=AS_ITS_ARGUMENT),
+    "pixel_unshuffle": Row(layout=SMALL_DIMS),
+    "poisson": Row(layout=ORDER, fails="a rate below zero"),
+    "polar": Row(layout=SMALL_DIMS),
+    "pow": Row(layout=ORDER),
+    "rad2deg": Row(layout=SMALL_DIMS),
+    "rand_like": Row(lies=AS_ITS_ARGUMENT),
+    "randint_like": Row(lies=AS_ITS_ARGUMENT),
+    "randn_like": Row(lies=AS_ITS_ARGUMENT),
+    "reflection_pad3d": Row(layout=ORDER),
+    "renorm": Row(layout=SMALL_DIMS),
+    "repeat_interleave": Row(fails="a count below zero"),
+    "replication_pad3d": Row(layout=ORDER),
+    "roll": Row(layout=SMALL_DIMS),
+    "rot90": Row(layout=SMALL_DIMS),
+    "rrelu_with_noise": Row(layout=ORDER),
+    "rsub": Row(elementwise=UNTAGGED),
+    "searchsorted": Row(fails="?"),
+    "sort": Row(layout=SMALL_DIMS),
+    "sparse_coo_tensor": Row(fails="?"),
+    "split_with_sizes": Row(fails="?"),
+    "sum": Row(layout=SMALL_DIMS),
+    "triangular_solve": Row(fails="?"),
+    "tril": Row(layout=SMALL_DIMS),
+    "triu": Row(layout=SMALL_DIMS),
+    "upsample_bicubic2d": Row(layout=SMALL_DIMS),
+    "upsample_bilinear2d": Row(layout=SMALL_DIMS),
+    "upsample_nearest1d": Row(lies=CHANNELS),
+    "upsample_nearest2d": Row(layout=SMALL_DIMS),
+    "upsample_trilinear3d": Row(layout=SMALL_DIMS),
+    "var": Row(layout=SMALL_DIMS),
+    "var_mean": Row(layout=SMALL_DIMS),
+    "view": Row(layout=SMALL_DIMS),
+    "zeros_like": Row(lies=AS_ITS_ARGUMENT),
+}

@@ -22,7 +22,7 @@ from tracer.graph_breaks import unsupported
 from tracer.library.registry import models
 from tracer.library.structures import containers_of, tracked
 from tracer.library.subgraphs import Subgraph, argument_of_function, rearranged, recording, refuse_new_symbols
-from tracer.operators.opaque_results import fresh, result_of
+from tracer.operators.results import fresh, result_of
 from tracer.sources import Source
 from tracer.variables.base import VariableTracker
 from tracer.variables.builder import VariableBuilder, tracks_subclasses
