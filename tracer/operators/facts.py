@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._ops import OpOverload, OpOverloadPacket
 
 from tracer.operators.table import NO_ROW, ROWS, Row
 
@@ -88,7 +87,7 @@ _NO_SCHEMA = OperatorFacts(False, (), (), False, None, False, False, False, Fals
 
 @functools.cache
 def facts_of(func: Any) -> OperatorFacts:
-    if not isinstance(func, OpOverload):
+    if not isinstance(func, torch._ops.OpOverload):
         return _NO_SCHEMA
     schema, row, tags = func._schema, row_of(func), func.tags
     arguments = list(enumerate(schema.arguments))
@@ -118,7 +117,7 @@ def facts_of(func: Any) -> OperatorFacts:
     )
 
 
-def row_of(func: OpOverload) -> Row:
+def row_of(func: torch._ops.OpOverload) -> Row:
     """The exceptions of an operator. Its form in place (`bernoulli_`) computes what the other (`bernoulli`) does, where it fails
     too; how its results lie is not up to it."""
     if func.namespace not in ("aten", "prims"):
@@ -175,13 +174,17 @@ def gives_something(target: Any) -> bool:
 
 
 def _hashable(target: Any) -> Any:
-    return target if isinstance(target, (str, OpOverload, OpOverloadPacket)) else getattr(target, "__name__", "")
+    return (
+        target
+        if isinstance(target, (str, torch._ops.OpOverload, torch._ops.OpOverloadPacket))
+        else getattr(target, "__name__", "")
+    )
 
 
 @functools.cache
 def _writes(target: Any) -> bool:
     name = _name(target)
-    if name.strip("_") in _IN_PLACE:  # `iadd` and `__iadd__`
+    if name in _IN_PLACE or name.startswith("__i") and hasattr(torch.Tensor, f"__{name[3:]}"):  # `iadd`, `__iadd__`
         return True
     found = _schemas(target)
     if not found:  # a function of Python: PyTorch's convention is all that there is
@@ -197,16 +200,16 @@ def _changes_its_input(schema: Any) -> bool:
 def _offset_argument(target: Any) -> Place | None:
     for schema in _schemas(target):
         names = [each.name for each in schema.arguments]
-        if "storage_offset" in names and str(schema.arguments[1].type) != "Storage":
+        if "storage_offset" in names and "source" not in names:
             return names.index("storage_offset"), "storage_offset"
     return None
 
 
 def _schemas(target: Any) -> list[Any]:
     """Of an operator; of torch's function or the method of tensors with this name. None of them takes lists of TorchScript."""
-    if isinstance(target, OpOverload):
+    if isinstance(target, torch._ops.OpOverload):
         return [target._schema]
-    if isinstance(target, OpOverloadPacket):
+    if isinstance(target, torch._ops.OpOverloadPacket):
         name = target._qualified_op_name
     else:
         name = f"aten::{_name(target)}"
@@ -225,16 +228,16 @@ def _name(target: Any) -> str:
 # `iadd` and the like: functions of `operator` beside which there is one without the i.
 _IN_PLACE = frozenset(
     name for name in vars(operator) if name[:1] == "i" and (hasattr(operator, name[1:]) or hasattr(operator, f"{name[1:]}_"))
-) | {"setitem", "delitem"}  # fmt: skip
+) | {"setitem", "delitem", "__setitem__"}  # fmt: skip
 
 
 @functools.cache
 def takes_one_for_all(function: Any, position: int | str) -> bool:
     """Whether a plain number may stand, as an argument of an operator, for a list of them (`kernel_size=3`). A symbolic one
     may not: torch refuses it."""
-    if isinstance(function, OpOverloadPacket):
+    if isinstance(function, torch._ops.OpOverloadPacket):
         return any(takes_one_for_all(getattr(function, name), position) for name in function.overloads())
-    if not isinstance(function, OpOverload):
+    if not isinstance(function, torch._ops.OpOverload):
         return False
     arguments = enumerate(function._schema.arguments)
     return any(each.N is not None for index, each in arguments if position in (index, each.name))
@@ -242,10 +245,10 @@ def takes_one_for_all(function: Any, position: int | str) -> bool:
 
 def is_compliant(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether the author of an operator says that compilers may take it as its schema says; True of what is no operator."""
-    if isinstance(function, OpOverloadPacket):
+    if isinstance(function, torch._ops.OpOverloadPacket):
         try:
             chosen = torch._C._jit_resolve_packet(function._qualified_op_name, *args, **kwargs)
         except RuntimeError:  # no overload takes these: running it says so
             return True
         function = getattr(function, chosen)
-    return not isinstance(function, OpOverload) or torch.Tag.pt2_compliant_tag in function.tags
+    return not isinstance(function, torch._ops.OpOverload) or torch.Tag.pt2_compliant_tag in function.tags

@@ -18,7 +18,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from tracer.operators import layout, table
 from tracer.operators.asked_strides import AskerOfTrace, with_asked_strides
 from tracer.operators.facts import OperatorFacts, facts_of
-from tracer.operators.layout import all_same, dense_strides, in_line
+from tracer.operators.layout import all_same, dense_strides, in_line, same
 from tracer.operators.probes import FLATTENS, way_of_elements
 from tracer.operators.results import laid_out
 
@@ -32,6 +32,10 @@ _OF_NO_LAYOUT = frozenset(("alpha", "value", "rounding_mode", "approximate"))  #
 _BY_CHANNELS = (table.CHANNELS, table.BATCH, table.IN_LINE)
 
 
+class _Unknown(Exception):
+    """No rule says it: the operator is to be asked."""
+
+
 class _Undecided(Exception):
     """Sizes would have to be compared that may be in either order."""
 
@@ -39,12 +43,15 @@ class _Undecided(Exception):
 def with_real_strides(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
     """`result`, with the strides that C gives it."""
     facts = facts_of(func)
-    if not facts.asks_layout:
-        return _by_rule(mode, func, facts, args, kwargs, result)
-    if any(not all(type(size) is int for size in fake.shape) for fake in _tensors_in(result)):
-        ruled = _by_rule(mode, func, facts, args, kwargs, result)
-        if ruled is not result:
-            return ruled
+    try:
+        if not facts.asks_layout:
+            return _by_rule(mode, func, facts, args, kwargs, result)
+        if any(not all(type(size) is int for size in fake.shape) for fake in _tensors_in(result)):
+            ruled = _by_rule(mode, func, facts, args, kwargs, result)
+            if ruled is not result:
+                return ruled
+    except _Unknown:
+        pass
     return with_asked_strides(AskerOfTrace(mode), func, args, kwargs, result)
 
 
@@ -60,13 +67,19 @@ def _by_rule(mode: FakeMode, func: Any, facts: OperatorFacts, args: Sequence[Any
     like_one = facts.row.lies == table.AS_ITS_ARGUMENT and kwargs.get("memory_format") in (None, torch.preserve_format)
     if not like_one and (not facts.elementwise or facts.is_view or not kwargs.keys() <= _OF_NO_LAYOUT):
         return result
-    if type(result) is not FakeTensor or result.dim() < (1 if like_one else 2):
+    if type(result) is tuple and not facts.writes:
+        raise _Unknown
+    if type(result) is not FakeTensor or not result.dim():
         return result
     tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
-    if func is _aten.rsub.Tensor:  # it subtracts the first from the second
-        tensors.reverse()
     if any(arg is result or arg.layout is not torch.strided or arg.device.type != "cpu" for arg in tensors):
         return result
+    if result.dim() == 1 and not like_one:
+        if any(arg.dim() and not same(arg.stride(0), 1) for arg in tensors) and way_of_elements(func, args, kwargs) is None:
+            raise _Unknown
+        return result
+    if func is _aten.rsub.Tensor:  # it subtracts the first from the second
+        tensors.reverse()
     try:
         if like_one:
             strides = tuple(args[0].stride()) if _is_dense(mode, args[0]) else None
@@ -147,7 +160,7 @@ def _strides(
         return plain
     how = way_of_elements(func, args, kwargs)
     if how is None:
-        return None
+        raise _Unknown
     kept = _flattened(mode, shaped, plain) if of_one_shape and how is FLATTENS else None
     return kept or _filled(mode, sizes, _sorted_dims(mode, sizes, [_broadcast(mode, tensor, sizes) for tensor in shaped]))
 
