@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from tests.support import captured, check
+from tracer.graph.fake_tensors import FakeWorld
 from tracer.operators.facts import facts_of
-from tracer.operators.probes import check_dtypes, may_refuse
+from tracer.operators.probes import check_dtypes, may_refuse, run_on_zeros
+from tracer.sources import LocalSource
 
 F = torch.nn.functional
 SINGLE, DOUBLE = torch.ones(2, 2), torch.ones(2, 2, dtype=torch.float64)
@@ -98,3 +100,28 @@ def test_what_an_elementwise_kernel_refuses_raises_at_its_line_behind_what_was_w
 def test_numbers_that_a_kernel_takes_and_others_that_it_refuses_are_told_apart():
     for power in (2, -1, 3, -2, 2.0):
         check(lambda x, power: (x.add_(1), x**power), torch.ones(2, dtype=torch.int64), power)
+
+
+DIVISIONS = {
+    "whole numbers": (lambda x: x.long() // x.long(), True),
+    "by a number": (lambda x: x.long() // 2, False),
+    "the remainder": (lambda x: x.long() % x.long(), True),
+    "of no whole numbers": (lambda x: x // x, False),
+    "true division": (lambda x: x.long() / x.long(), False),
+    "a sum": (lambda x: x.long() + x.long(), False),
+}
+
+
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_an_elementwise_operator_may_fail_where_its_kernel_does_on_zeros(name):
+    program, fails = DIVISIONS[name]
+    world = FakeWorld()
+    fake = world.fakify(torch.ones(3), LocalSource("x"))
+    world.run(program, [fake])
+    assert world.fake_mode.met_failing == fails
+
+
+def test_a_probe_leaves_random_numbers_where_they_are():
+    state = torch.get_rng_state()
+    run_on_zeros(torch.ops.aten.poisson.default, (torch.ones(3),), {})
+    assert torch.equal(torch.get_rng_state(), state)
