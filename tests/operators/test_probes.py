@@ -102,23 +102,37 @@ def test_numbers_that_a_kernel_takes_and_others_that_it_refuses_are_told_apart()
         check(lambda x, power: (x.add_(1), x**power), torch.ones(2, dtype=torch.int64), power)
 
 
+aten = torch.ops.aten
+WHOLE, BROKEN = torch.ones(3, dtype=torch.int64), torch.ones(3)
 DIVISIONS = {
-    "whole numbers": (lambda x: x.long() // x.long(), True),
-    "by a number": (lambda x: x.long() // 2, False),
-    "the remainder": (lambda x: x.long() % x.long(), True),
-    "of no whole numbers": (lambda x: x // x, False),
-    "true division": (lambda x: x.long() / x.long(), False),
-    "a sum": (lambda x: x.long() + x.long(), False),
+    "whole numbers": (aten.floor_divide.default, (WHOLE, WHOLE), True),
+    "the remainder": (aten.remainder.Tensor, (WHOLE, WHOLE), True),
+    "the remainder of a number": (aten.remainder.Scalar_Tensor, (7, WHOLE), True),
+    "in place": (aten.fmod_.Tensor, (WHOLE, WHOLE), True),
+    "by a number": (aten.remainder.Scalar, (WHOLE, 2), False),
+    "of no whole numbers": (aten.floor_divide.default, (BROKEN, BROKEN), False),
+    "true division": (aten.div.Tensor, (WHOLE, WHOLE), False),
+    "a sum": (aten.add.Tensor, (WHOLE, WHOLE), False),
 }
 
 
 @pytest.mark.parametrize("name", DIVISIONS)
 def test_an_elementwise_operator_may_fail_where_its_kernel_does_on_zeros(name):
-    program, fails = DIVISIONS[name]
+    func, args, fails = DIVISIONS[name]
+    assert check_dtypes(func, args, {}) == fails
+
+
+def test_a_size_that_divides_may_be_zero_in_another_call():
     world = FakeWorld()
-    fake = world.fakify(torch.ones(3), LocalSource("x"))
-    world.run(program, [fake])
-    assert world.fake_mode.met_failing == fails
+    size = world.fakify(torch.ones(3), LocalSource("x")).shape[0]
+    assert check_dtypes(aten.remainder.Scalar, (WHOLE, size), {})
+
+
+def test_what_divides_whole_numbers_is_noted():
+    for program, fails in ((lambda x: x % x, True), (lambda x: x + x, False)):
+        world = FakeWorld()
+        world.run(program, [world.fakify(WHOLE, LocalSource("x"))])
+        assert world.fake_mode.met_failing == fails
 
 
 def test_a_probe_leaves_random_numbers_where_they_are():
