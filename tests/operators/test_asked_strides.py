@@ -14,9 +14,10 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from tests.support import captured_made
 from tracer import config, optimize, region_of
+from tracer.graph.fake_mode import FakeMode
 from tracer.graph.fake_tensors import FakeWorld
-from tracer.operators import meta, table
 from tracer.operators import strides as strides_by_rule
+from tracer.operators import table
 from tracer.operators.facts import facts_of
 
 aten = torch.ops.aten
@@ -145,7 +146,7 @@ def unasked_of(packet: Any, monkeypatch: Any) -> Any:
     with monkeypatch.context() as patch:
         patch.setitem(table.ROWS, name, table.ROWS.get(name, table.NO_ROW)._replace(layout=""))
         patch.setattr(strides_by_rule, "with_asked_strides", lambda asker, func, args, kwargs, result: result)
-        patch.setattr(meta, "_static", {})
+        patch.setattr(FakeMode, "cache_of_static_sizes", {})
         facts_of.cache_clear()
         yield
     facts_of.cache_clear()

@@ -7,6 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from tests.graph.fakes import make_fakes
+from tracer.graph.fake_mode import FakeMode
 from tracer.operators import meta as meta_module
 from tracer.operators.meta import fake_form, fake_method, meta
 
@@ -14,7 +15,7 @@ from tracer.operators.meta import fake_form, fake_method, meta
 @pytest.fixture(autouse=True)
 def rules_of_their_own(monkeypatch):
     monkeypatch.setattr(meta_module, "_RULES", {})
-    monkeypatch.setattr(meta_module, "_static", {})
+    monkeypatch.setattr(FakeMode, "cache_of_static_sizes", {})
 
 
 def test_a_rule_stands_for_a_function_where_it_tells():

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tracer.operators import facts, meta, table
+from tracer.graph.fake_mode import FakeMode
+from tracer.operators import facts, table
 
 
 @contextlib.contextmanager
@@ -15,7 +16,7 @@ def without_rows(*names: str) -> Iterator[None]:
     """Within, operators of ATen with these names have no rows, and nothing is remembered."""
     _forget()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(meta, "_static", {})
+        patch.setattr(FakeMode, "cache_of_static_sizes", {})
         for name in names:
             patch.delitem(table.ROWS, name)
         yield

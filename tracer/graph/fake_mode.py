@@ -15,11 +15,14 @@ from tracer.operators import factories, function_rules, operator_rules, pools  #
 from tracer.operators.facts import OperatorFacts, facts_of, leaves
 from tracer.operators.meta import operator_result
 from tracer.operators.probes import check_dtypes, may_refuse
+from tracer.operators.results import CachedResult
 
 _SYMBOLS_OF_KERNELS = (torch.SymFloat, torch.SymBool)
 
 
 class FakeMode(FakeTensorMode):
+    cache_of_static_sizes: dict[tuple[Any, ...], CachedResult | None] = {}  # of all traces: no symbol takes part
+
     def __init__(self, shape_env: TorchShapeEnv) -> None:
         super().__init__(shape_env=shape_env, allow_non_fake_inputs=False)  # type: ignore[arg-type]
         self.torch_env = shape_env

@@ -28,7 +28,6 @@ MAX_ENTRIES = 8192
 
 Rule = Callable[..., Any]
 _RULES: dict[Any, Rule] = {}
-_static: dict[tuple[Any, ...], CachedResult | None] = {}  # of all traces: no symbol takes part
 
 
 def meta(*targets: Any, **options: Any) -> Callable[[Rule], Rule]:
@@ -79,7 +78,7 @@ def operator_result(mode: FakeMode, func: Any, types: Sequence[type], args: Sequ
         key = CallKey(mode, func, args, kwargs)
     except NotCacheable:
         return with_real_strides(mode, func, args, kwargs, mode._dispatch_impl(func, types, args, kwargs))
-    cache = mode.torch_env.fake_tensor_cache if key.symbols else _static
+    cache = mode.torch_env.fake_tensor_cache if key.symbols else mode.cache_of_static_sizes
     parts = tuple(key.parts)
     known = cache.get(parts)
     if known is not None:
