@@ -58,14 +58,14 @@ FORBIDDEN = ("torch._dynamo", "torch._C._dynamo")
 BRIDGE = "tracer.backends.torch_bridge"
 # private parts of torch -> the modules, and packages, that use them
 DOORS: dict[str, set[str]] = {
-    "torch._C": {"tracer.graph"},
-    "torch._dispatch.python": {"tracer.graph", "tracer.effects.torch_state"},
+    "torch._C": {"tracer.graph", "tracer.operators"},
+    "torch._dispatch.python": {"tracer.graph", "tracer.operators", "tracer.effects.torch_state"},
     "torch._functorch.pyfunctorch": {"tracer.effects.torch_state"},
     "torch._functorch.aot_autograd": {"tracer.backends.torch_compilers"},
     "torch._guards": {BRIDGE},
     "torch._inductor": {"tracer.backends.torch_compilers"},
     "torch._numpy": {"tracer.graph.operations.array_operations"},
-    "torch._subclasses": {"tracer.graph", "tracer.backends.fake_layouts", "tracer.backends.views", BRIDGE},
+    "torch._subclasses": {"tracer.graph", "tracer.operators", "tracer.backends.views", BRIDGE},
     "torch.utils._device": {
         "tracer.effects.torch_state",
         "tracer.interpreter.overriding",
@@ -76,16 +76,17 @@ DOORS: dict[str, set[str]] = {
         "tracer.api.export",
         "tracer.graph.operations.func_transforms",
         "tracer.graph.independent_rows",
-        "tracer.graph.row_rules",
+        "tracer.operators.row_rules",
         "tracer.graph.same_graph",
         "tracer.library",
         "tracer.backends.views",
         BRIDGE,
     },
-    "torch.utils._python_dispatch": {"tracer.graph", "tracer.library.torch_.wrappers", BRIDGE},
+    "torch.utils._python_dispatch": {"tracer.graph", "tracer.operators", "tracer.library.torch_.wrappers", BRIDGE},
     "torch.utils._sympy": {"tracer.graph.symbols", BRIDGE},
     "torch.fx.experimental": {
         "tracer.graph",
+        "tracer.operators",
         "tracer.variables.values.symbolic",
         "tracer.library.torch_.numbers",
         "tracer.backends.aten_operators",
@@ -225,10 +226,10 @@ def test_torchs_shape_env_and_sym_node_stay_outside_but_for_the_bridge():
 STATE_OF_A_TRACE = {
     ("tracer.interpreter.trace", "Trace"): {"trace"},
     ("tracer.graph.output_graph", "OutputGraph"): {"output"},
-    ("tracer.graph.fake_mode", "FakeMode"): {"mode", "fake_mode"},
-    ("tracer.graph.operation_cache", "OperationCache"): {"operations"},
+    ("tracer.graph.fakes.fake_mode", "FakeMode"): {"mode", "fake_mode"},
+    ("tracer.operators.operation_memo", "OperationCache"): {"operations"},
     ("tracer.effects.log", "Effects"): {"effects"},
-    ("tracer.variables.overrides", "OverrideState"): {"overrides"},
+    ("tracer.variables.tensors.overrides", "OverrideState"): {"overrides"},
 }
 
 

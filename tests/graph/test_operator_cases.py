@@ -9,7 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from tests.graph.fakes import guards_hold, leaves, make_fakes, shape_at, strides_at, values_of_symbols
 from tests.graph.operator_cases import BASE, CASES, DATA_DEPENDENT, OTHERS, Case
 
-FIXED_BY_PYTORCH = {"gru", "max_pool1d"}  # and not where they are traced, see tracer.graph.fake_rules
+FIXED_BY_PYTORCH = {"gru", "max_pool1d"}  # and not where they are traced, see tracer.operators.function_rules
 
 
 def check_at(case: Case, world, outputs, tensors) -> None:

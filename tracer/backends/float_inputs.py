@@ -16,7 +16,7 @@ import torch
 from torch import fx
 
 from tracer.graph.output_graph import EXAMPLE
-from tracer.graph.symbols.proxies import SYM_TYPES
+from tracer.operators.proxies import SYM_TYPES
 
 Compiled = Callable[..., Any]
 _NUMBERS = (int, float, *SYM_TYPES)

@@ -29,7 +29,6 @@ from shapes.guards import Why
 from shapes.ranges import INF, Range
 from shapes.symbols import Kind, Symbol
 from tracer import config
-from tracer.backends.fake_layouts import with_layouts
 from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_tensors
 from tracer.backends.inference import is_about_inference
 from tracer.backends.result_gradients import as_written, is_about_changes, is_the_programs_own
@@ -41,14 +40,15 @@ from tracer.backends.views import (
     reshape_for_view,
     views_may_be_copies,
 )
-from tracer.backends.written_lists import write_results_of_functional_operators
 from tracer.graph.fakes.fake_tensors import mark_as_parameter
 from tracer.graph.graph_module import copy_of, with_graph
 from tracer.graph.operations.gradients import keep_for_gradients
 from tracer.graph.output_graph import EXAMPLE
-from tracer.graph.symbols.proxies import SYM_TYPES
 from tracer.graph.symbols.torch_sympy import to_torch_sympy
 from tracer.locations import levels_to_the_user
+from tracer.operators.compiler_layouts import with_layouts
+from tracer.operators.proxies import SYM_TYPES
+from tracer.operators.written_lists import write_results_of_functional_operators
 
 log = logging.getLogger("tracer")
 _RUN_AS_WRITTEN = (is_about_views, is_about_inference, is_the_programs_own, lambda error: isinstance(error, LaidOutWrong))

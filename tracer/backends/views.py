@@ -14,8 +14,8 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
-from tracer.graph.asked_strides import is_in_line
 from tracer.graph.output_graph import EXAMPLE
+from tracer.operators.asked_strides import is_in_line
 
 _REFUSALS = ("Cannot view a tensor", "view size is not compatible")
 _MARK = "written_views"

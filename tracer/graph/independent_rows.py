@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves
 
 from tracer.graph.fakes.fake_tensors import expr_of, is_symbolic
 from tracer.graph.output_graph import EXAMPLE
-from tracer.graph.row_rules import Call, Dependent, Rows, rows_after
+from tracer.operators.row_rules import Call, Dependent, Rows, rows_after
 
 
 def rows_depend(gm: fx.GraphModule, batch: Any, places: dict[Any, Any]) -> str | None:

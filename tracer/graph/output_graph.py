@@ -18,16 +18,16 @@ from torch.fx.node import map_arg
 
 from tracer import config
 from tracer.graph.attempt import AttemptOptions
-from tracer.graph.fake_rules import fake_form, fake_method
 from tracer.graph.fakes.exchanged_data import exchanged_at
 from tracer.graph.fakes.fake_tensors import FakeWorld, expr_of, is_leaf, symbols_in
 from tracer.graph.fakes.function_views import FunctionViews
 from tracer.graph.fakes.input_memory import InputMemory
 from tracer.graph.fakes.wrapper_fakes import WrapperFake, refuse_overridden, wrappers_in
-from tracer.graph.operator_effects import is_compliant
 from tracer.graph.runtime_asserts import RuntimeAsserts
 from tracer.graph.storage_offsets import check_placement
 from tracer.graph_breaks import unsupported
+from tracer.operators.facts import is_compliant, writes
+from tracer.operators.meta import fake_form, fake_method
 from tracer.protocol.variable import ObservedException, VariableTracker
 
 if TYPE_CHECKING:
@@ -429,20 +429,11 @@ class OutputGraph:
         return sum(node.op not in ("placeholder", "output") for node in self.graph.nodes)
 
 
-_WRITING = frozenset("setitem iadd isub imul itruediv ifloordiv imod ipow imatmul ilshift irshift iand ior ixor".split())
-
-
 def _is_written(node: fx.Node) -> bool:
-    """Whether an operation of the graph may change the tensor, going by its name."""
-    if any(map(_writes, node.users)):
+    """Whether an operation of the graph may change the tensor."""
+    if any(writes(user.target, user.kwargs) for user in node.users):
         return True
     return any(user.meta.get("another_object") and _is_written(user) for user in node.users)
-
-
-def _writes(node: fx.Node) -> bool:
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    plain = name.partition(".")[0].strip("_") if name.startswith("__") else name.partition(".")[0]
-    return plain.endswith("_") or plain in _WRITING or "out" in node.kwargs
 
 
 def example_of(node: fx.Node) -> Any:

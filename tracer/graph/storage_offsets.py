@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tracer.graph_breaks import unsupported
+from tracer.operators.facts import argument, offset_argument
 from tracer.sources.tensors import StorageOffsetSource
 
 if TYPE_CHECKING:
     from tracer.graph.output_graph import OutputGraph
-
-# operations that count from the beginning of the storage -> the position of their offset
-_OFFSET_ARGUMENT = {"as_strided": 3, "as_strided_": 3, "as_strided_copy": 3, "as_strided_scatter": 4}
 
 
 def offset_in_storage(output: OutputGraph, fake: torch.Tensor) -> int | None:
@@ -28,17 +26,16 @@ def offset_in_storage(output: OutputGraph, fake: torch.Tensor) -> int | None:
 def check_placement(output: OutputGraph, target: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """An operation that counts from the beginning of an input's storage needs the input to begin there, too, but where
     the graph runs as it is written: Inductor counts from the input's beginning."""
-    name = target if isinstance(target, str) else getattr(target, "__name__", "")
-    position = _OFFSET_ARGUMENT.get(name)
-    if position is None:
+    place = offset_argument(target)
+    if place is None:
         return
-    given = args[position] if len(args) > position else kwargs.get("storage_offset")
+    given = argument(place, args, kwargs)
     tensor = args[0] if args else kwargs.get("input")
     if given is None or not isinstance(tensor, torch.Tensor):
         return
     behind = any(_rely_on_inputs(output, tensor))
     if behind and not output.runs_as_written:
-        unsupported("offset-in-storage", operator=name)
+        unsupported("offset-in-storage", operator=target if isinstance(target, str) else getattr(target, "__name__", ""))
 
 
 def _rely_on_inputs(output: OutputGraph, fake: torch.Tensor) -> list[int]:

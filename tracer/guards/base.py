@@ -79,7 +79,7 @@ class Guard(_C.Value):
 
     def sources(self) -> tuple[Source, ...]:
         """What it reads; nearly always its field `source`."""
-        return (self.source,)  # type: ignore[attr-defined]
+        return (self.source,)  # type: ignore[attr-defined]  # most kinds have it
 
     def demands(self) -> tuple[Demand, ...]:
         """What it demands of the values at its sources: see `guards.demands`. By these C answers for the guard, and entries are

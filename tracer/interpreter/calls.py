@@ -9,7 +9,6 @@ import torch
 
 from tracer import user_marks
 from tracer.effects.torch_state import preserve_global_state
-from tracer.graph.operator_effects import takes_one_for_all
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.binding import bind
 from tracer.interpreter.module_calls import MODULE_CALLS, refuse_backward_hooks
@@ -17,6 +16,7 @@ from tracer.interpreter.object_model import guard_globals
 from tracer.interpreter.overriding import may_override
 from tracer.interpreter.real_values import real_value
 from tracer.library import all_models  # noqa: F401  (registers them)
+from tracer.operators.facts import takes_one_for_all, writes
 from tracer.protocol.inlining import allows_inlining
 from tracer.protocol.lookups import lookup, rely_on_code, rely_on_process
 from tracer.protocol.models import code_model_of, instance_models, is_foldable, is_in_graph, is_of_plain_tensors, model_of
@@ -32,7 +32,7 @@ from tracer.variables.marked_calls import heed_marks, name_of
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.arrays import NdarrayVariable
 from tracer.variables.tensors.overrides import base_method
-from tracer.variables.tensors.tensor import writes, writing
+from tracer.variables.tensors.tensor import writing
 from tracer.variables.tensors.wrappers import refuse_wrappers
 from tracer.variables.values.constant import fold
 from tracer.variables.values.symbolic import SymNodeVariable
@@ -149,7 +149,7 @@ def call_unbound(
 def call_in_graph(tx: Tracer, function: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
     graph_args = tuple(_argument_of(tx, function, index, arg) for index, arg in enumerate(args))
     graph_kwargs = {key: _argument_of(tx, function, key, value) for key, value in kwargs.items()}
-    if writes(getattr(function, "__name__", ""), kwargs):
+    if writes(function, kwargs):
         with writing(tx, *args, *kwargs.values()):
             return tx.output.call_function(function, graph_args, graph_kwargs)
     return tx.output.call_function(function, graph_args, graph_kwargs)

@@ -9,8 +9,8 @@ from torch import fx
 
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph.output_graph import OutputGraph
-from tracer.graph.symbols.proxies import SYM_TYPES
 from tracer.graph_breaks import unsupported
+from tracer.operators.proxies import SYM_TYPES
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.builders.literals import from_python
 from tracer.variables.containers.lists import ListVariable, NamedTupleVariable, SizeVariable, TupleVariable

@@ -18,11 +18,11 @@ from tracer.errors import Unsupported
 from tracer.graph.fakes.fake_tensors import symbols_in
 from tracer.graph.fakes.override_probes import in_order_of_precedence
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
-from tracer.graph.symbols.proxies import SYM_TYPES
 from tracer.graph_breaks import unsupported
 from tracer.interpreter.overriding import override_of
 from tracer.library.structures import containers_of, fakes_of, tracked
 from tracer.library.subgraphs import Part, argument_of_function, recording
+from tracer.operators.proxies import SYM_TYPES
 from tracer.protocol.variable import VariableTracker
 from tracer.sources import ObjectSource
 from tracer.variables.containers.dicts import DictVariable

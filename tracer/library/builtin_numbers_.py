@@ -17,10 +17,10 @@ from tracer.variables.containers.python_hashes import as_hash
 from tracer.variables.containers.ranges import as_int
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.text import form, formatted
 from tracer.variables.values import symbolic
 from tracer.variables.values.constant import NONE, ConstantVariable, boolean, fold
 from tracer.variables.values.symbolic import SymNodeVariable
-from tracer.variables.values.text import form, formatted
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer

@@ -20,9 +20,9 @@ from tracer.effects.cached_results import Asked, Part
 from tracer.effects.log import Effects
 from tracer.graph.fakes.fake_tensors import expr_of
 from tracer.graph.output_graph import EXAMPLE
-from tracer.graph.symbols.proxies import SYM_TYPES
 from tracer.graph_breaks import unsupported
 from tracer.library.closed_functions import is_closed
+from tracer.operators.proxies import SYM_TYPES
 from tracer.protocol.lookups import lookup
 from tracer.protocol.models import instance_models
 from tracer.protocol.variable import ObservedException, VariableTracker

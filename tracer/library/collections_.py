@@ -20,8 +20,8 @@ from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.deques import DequeVariable
 from tracer.variables.containers.dicts import DictVariable, MappingProxyVariable, from_keys, update_from
 from tracer.variables.containers.ranges import as_int
+from tracer.variables.text import plain_form
 from tracer.variables.values.constant import NONE, ConstantVariable, is_constant_value
-from tracer.variables.values.text import plain_form
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen

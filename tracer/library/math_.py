@@ -14,11 +14,11 @@ from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.objects.objects import UserObjectVariable
 from tracer.variables.tensors.tensor import TensorVariable
+from tracer.variables.text import form
 from tracer.variables.values import symbolic
 from tracer.variables.values.constant import ONE, ZERO, fold
 from tracer.variables.values.special_results import int_given
 from tracer.variables.values.symbolic import SymNodeVariable
-from tracer.variables.values.text import form
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer

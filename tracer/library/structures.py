@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
-from tracer.graph.symbols.proxies import SYM_TYPES
 from tracer.graph_breaks import unsupported
+from tracer.operators.proxies import SYM_TYPES
 from tracer.protocol.variable import VariableTracker
 from tracer.variables.containers.dicts import DictVariable
 from tracer.variables.containers.lists import ListVariable, NamedTupleVariable, SequenceVariable, TupleVariable

@@ -1,1 +1,1 @@
-"""What is known of torch's operators."""
+"""What is known of torch's operators: facts, exceptions, how results lie in memory, and what stands for them on fake tensors."""

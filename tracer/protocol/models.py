@@ -93,7 +93,7 @@ def model_of(function: Any) -> Model | None:
     if model is not None or not isinstance(function, types.FunctionType):
         return model
     if is_disabled_by_torch(function):
-        return model_of(function.__wrapped__) or _disabled  # type: ignore[attr-defined]
+        return model_of(function.__wrapped__) or _disabled  # type: ignore[attr-defined]  # made by functools.wraps
     if function.__module__ in _named_modules():
         return named_models.get(f"{function.__module__}.{function.__qualname__}")
     return None

@@ -17,7 +17,7 @@ from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import MISSING, lookup, rely_on_process, type_name
 from tracer.protocol.models import Models
 from tracer.protocol.variable import VariableTracker, invoke
-from tracer.variables.values.text import form
+from tracer.variables.text import form
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer

@@ -7,25 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import (
-    _DISPATCH_HANDLE_DIRECTLY,
-    _DISPATCH_META_HANDLERS,
-    FakeTensor,
-    FakeTensorMode,
-    _BypassDispatchCache,
-)
+from torch._subclasses.fake_tensor import _DISPATCH_HANDLE_DIRECTLY, _DISPATCH_META_HANDLERS, FakeTensor, FakeTensorMode
 
-from tracer.graph.dispatch_cache import CachedResult, CallKey, NotCacheable, cached_result
-from tracer.graph.dtype_refusals import check_dtypes, is_pointwise, leaves, may_refuse
-from tracer.graph.failing_operators import may_fail_on_data
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
-from tracer.graph.meta_rules import META_RULES
-from tracer.graph.operator_effects import OperatorEffects, operator_effects, told_by_metadata
-from tracer.graph.real_strides import with_real_strides
-from tracer.graph.same_shape import same_shape_result
 from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
+from tracer.operators import factories, function_rules, operator_rules, pools  # noqa: F401  (registers their rules)
+from tracer.operators.facts import OperatorFacts, facts_of, leaves
+from tracer.operators.meta import operator_result
+from tracer.operators.probes import check_dtypes, may_refuse
+from tracer.operators.results import CachedResult
 
-MAX_ENTRIES = 8192
 _SYMBOLS_OF_KERNELS = (torch.SymFloat, torch.SymBool)
 
 
@@ -56,16 +47,21 @@ class FakeMode(FakeTensorMode):
         if func in _DISPATCH_META_HANDLERS or func in _DISPATCH_HANDLE_DIRECTLY:
             return super().dispatch(func, types, args, kwargs or {})
         kwargs = kwargs or {}
-        effects, refusable = operator_effects(func), may_refuse(func, args, kwargs)
-        if refusable and effects is None or is_pointwise(func) and not (effects is not None and effects.random):
-            check_dtypes(func, args, kwargs)
-        if effects is not None:
-            self._note_effects(effects, args, kwargs)
-        if not told_by_metadata(func):
+        facts = facts_of(func)
+        refusable, may_fail = may_refuse(facts, args, kwargs), facts.may_fail
+        if refusable and facts.only_computes or facts.elementwise and not facts.random:
+            may_fail |= check_dtypes(func, args, kwargs)
+        if not facts.only_computes:
+            self._note_effects(facts, args, kwargs)
+        if not facts.by_metadata:
             self.repeatable = False
-        if (self.written_storages or not self.met_failing) and (refusable or may_fail_on_data(func)):
+        if (refusable or may_fail) and (self.written_storages or not self.met_failing):
             self.note_may_fail()
-        return self._dispatch(func, types, args, kwargs)
+        return self.run_operator(func, types, args, kwargs)
+
+    def run_operator(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What the operator gives; nothing is noted."""
+        return operator_result(self, func, types, args, kwargs)
 
     def note_layout_guessed(self) -> None:
         """How a result lies in memory was not asked for: the strides of dims of size 0 or 1 may be others."""
@@ -89,40 +85,14 @@ class FakeMode(FakeTensorMode):
         self.failing += 1
         self.written_before_failing |= self.written_storages
 
-    def _note_effects(self, effects: OperatorEffects, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
-        random = effects.random and not effects.switched_off(args, kwargs)
+    def _note_effects(self, facts: OperatorFacts, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
+        random = facts.draws(args, kwargs)
         self.drew_random_numbers |= random
-        written = [t.untyped_storage()._cdata for t in effects.tensors(args, kwargs) if t.layout is torch.strided]
+        written = [t.untyped_storage()._cdata for t in facts.written_tensors(args, kwargs) if t.layout is torch.strided]
         self.written_storages.update(written)
         self.writes += written
         if random or written:
             self.repeatable = False
-
-    def _dispatch(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What the operator gives, from the cache where that is allowed."""
-        if self.torch_env.env.suppressed:  # decisions made now are not recorded, and a hit would never record them
-            return self._dispatch_impl(func, types, args, kwargs)
-        try:
-            key = CallKey(self, func, args, kwargs)
-        except NotCacheable:
-            return with_real_strides(self, func, args, kwargs, self._dispatch_impl(func, types, args, kwargs))
-        cache = self.torch_env.fake_tensor_cache if key.symbols else self.cache_of_static_sizes
-        parts = tuple(key.parts)
-        known = cache.get(parts)
-        if known is not None:
-            try:
-                return known.make(self, args)
-            except NotCacheable:
-                cache[parts] = None
-        result = same_shape_result(self, func, args, kwargs) if key.symbols and not self.asks_layout else None
-        self.layout_guessed |= result is not None
-        if result is None:
-            result = self._compute(func, types, args, kwargs)
-        if parts not in cache:  # None stands for a call that cannot be cached
-            if len(cache) >= MAX_ENTRIES:
-                cache.clear()
-            cache[parts] = self._cached(key, func, args, kwargs, result)
-        return result
 
     def _dispatch_impl(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         beside_symbols = any(isinstance(each, _SYMBOLS_OF_KERNELS) for each in leaves(args, kwargs))
@@ -147,21 +117,3 @@ class FakeMode(FakeTensorMode):
             if not mutates:
                 for tensor, constant in known:
                     tensor.constant = constant
-
-    def _compute(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        rule = META_RULES.get(func)
-        if rule is not None and not kwargs:
-            with self:
-                result = rule(*args)
-            if result is not NotImplemented:
-                return result
-        return with_real_strides(self, func, args, kwargs, self._dispatch_impl(func, types, args, kwargs))
-
-    def _cached(
-        self, key: CallKey, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
-    ) -> CachedResult | None:
-        try:
-            self._validate_cache_key(func, args, kwargs)
-            return cached_result(key, func, args, kwargs, result)
-        except (_BypassDispatchCache, NotCacheable):
-            return None

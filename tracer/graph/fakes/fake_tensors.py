@@ -20,15 +20,15 @@ from shapes.env import INT64, ShapeEnv
 from shapes.policy import DimPolicy
 from shapes.polynomial import IntExpr
 from shapes.symbols import Symbol
-from tracer.graph.dispatch_cache import laid_over
 from tracer.graph.fakes.fake_mode import FakeMode
 from tracer.graph.fakes.input_memory import RealMemory
 from tracer.graph.fakes.wrapper_fakes import with_history, wrapper_fake, wrappers_in
-from tracer.graph.operation_cache import OperationCache
-from tracer.graph.symbols.proxies import SYM_TYPES
 from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
 from tracer.graph.symbols.sym_node import SymNode
 from tracer.graph_breaks import unsupported
+from tracer.operators.operation_memo import OperationCache
+from tracer.operators.proxies import SYM_TYPES
+from tracer.operators.results import laid_over
 from tracer.sources import Source
 from tracer.sources.tensors import TensorSizeSource, TensorStrideSource
 

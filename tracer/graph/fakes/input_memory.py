@@ -10,11 +10,10 @@ import torch
 
 from tracer import _C
 from tracer.graph_breaks import unsupported
+from tracer.operators.facts import offset_argument
 
 if TYPE_CHECKING:
     from tracer.graph.output_graph import GraphInput
-
-_COUNTS_FROM_THE_STORAGE = frozenset({"as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,8 +47,7 @@ class InputMemory:
 
     def note(self, target: Any, written: set[int]) -> None:
         """After an operation, with the storages of fakes that were written to so far."""
-        name = target if isinstance(target, str) else getattr(target, "__name__", "")
-        whole = self._whole or name in _COUNTS_FROM_THE_STORAGE
+        whole = self._whole or offset_argument(target) is not None
         if len(written) != self._checked or whole != self._whole:
             self._written, self._checked, self._whole = written, len(written), whole
             self._check()

@@ -19,8 +19,8 @@ from shapes.conversion import show
 from shapes.floats import FloatExpr
 from shapes.polynomial import IntExpr
 from shapes.relations import BoolExpr
-from tracer.graph import layout
-from tracer.graph.symbols.proxies import SYM_TYPES, all_constant, recorded, wrap
+from tracer.operators import layout
+from tracer.operators.proxies import SYM_TYPES, all_constant, recorded, wrap
 
 if TYPE_CHECKING:
     from shapes.algebra import Algebra

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from tracer.graph.symbols.proxies import SYM_TYPES, wrap
 from tracer.graph.symbols.sym_node import SymNode
+from tracer.operators.proxies import SYM_TYPES, wrap
 
 _NUMBERS = (int, float, *SYM_TYPES)
 

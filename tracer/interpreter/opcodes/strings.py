@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tracer.bytecode import Instruction
 from tracer.interpreter.handlers import handles
 from tracer.variables.tensors.runtime_text import RuntimeTextVariable, parts_of, piece, rendered
+from tracer.variables.text import formatted
 from tracer.variables.values.constant import ConstantVariable
-from tracer.variables.values.text import formatted
 
 if TYPE_CHECKING:
     from tracer.interpreter.translator import InstructionTranslator as Frame

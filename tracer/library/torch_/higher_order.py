@@ -17,11 +17,11 @@ from torch.utils import _pytree as pytree
 from tracer import guards
 from tracer.errors import TraceAnew, Unsupported
 from tracer.graph.fakes.fake_tensors import storage_of
-from tracer.graph.opaque_results import fresh, result_of
 from tracer.graph.output_graph import EXAMPLE
 from tracer.graph_breaks import unsupported
 from tracer.library.structures import containers_of, tracked
 from tracer.library.subgraphs import Subgraph, argument_of_function, rearranged, recording, refuse_new_symbols
+from tracer.operators.results import fresh, result_of
 from tracer.protocol.models import models
 from tracer.protocol.variable import VariableTracker
 from tracer.sources import Source

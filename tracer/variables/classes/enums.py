@@ -14,9 +14,9 @@ from tracer.sources.reading import is_a
 from tracer.variables.functions.callables import BoundMethodVariable, BuiltinMethodVariable
 from tracer.variables.iteration import SequenceIterator
 from tracer.variables.slots import UNARY_DUNDER
+from tracer.variables.text import Rendered
 from tracer.variables.values.constant import ConstantVariable, boolean, fold, is_constant_value
 from tracer.variables.values.special_results import iterator_given, length_given, truth_given
-from tracer.variables.values.text import Rendered
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer

@@ -16,8 +16,8 @@ from tracer.variables.containers.ranges import NOT_AN_INDEX, as_int, index_of
 from tracer.variables.containers.sequence_base import Item, SequenceVariable
 from tracer.variables.iteration import IteratorVariable
 from tracer.variables.slots import call_slot
+from tracer.variables.text import form
 from tracer.variables.values.constant import NONE, ONE, ConstantVariable
-from tracer.variables.values.text import form
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen

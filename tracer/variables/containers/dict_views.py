@@ -25,8 +25,8 @@ from tracer.variables.containers.sets import (
 from tracer.variables.containers.tuples import TupleVariable
 from tracer.variables.iteration import IteratorVariable, skipped
 from tracer.variables.slots import BINARY, BuiltinVariable
+from tracer.variables.text import form
 from tracer.variables.values.constant import boolean
-from tracer.variables.values.text import form
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen

@@ -19,9 +19,9 @@ from tracer.protocol.variable import VariableTracker, held
 from tracer.variables.containers.dict_reads import ReadByKey
 from tracer.variables.containers.dict_views import DictIterator
 from tracer.variables.slots import BuiltinVariable
+from tracer.variables.text import form, formatted
 from tracer.variables.values.constant import NONE, ConstantVariable, boolean
 from tracer.variables.values.identities import refuse_unknown
-from tracer.variables.values.text import form, formatted
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen

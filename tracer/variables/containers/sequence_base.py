@@ -14,8 +14,8 @@ from tracer.protocol.variable import VariableTracker, held
 from tracer.variables.containers.ranges import NOT_AN_INDEX, as_int, index_of
 from tracer.variables.iteration import ReversedIterator, SequenceIterator
 from tracer.variables.slots import COMPARE, BuiltinVariable
+from tracer.variables.text import form, formatted
 from tracer.variables.values.constant import NONE, ConstantVariable, boolean
-from tracer.variables.values.text import form, formatted
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer

@@ -23,9 +23,9 @@ from tracer.variables.containers import set_history
 from tracer.variables.containers.set_history import Changed, Existing, History, Listed, Made, Step
 from tracer.variables.iteration import IteratorVariable
 from tracer.variables.slots import BuiltinVariable
+from tracer.variables.text import form
 from tracer.variables.values.constant import ConstantVariable, boolean
 from tracer.variables.values.identities import refuse_unknown
-from tracer.variables.values.text import form
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen

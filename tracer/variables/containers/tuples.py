@@ -18,8 +18,8 @@ from tracer.sources import ModuleGlobalsSource
 from tracer.sources.reading import field_index, is_a
 from tracer.variables.containers.sequence_base import Item, SequenceVariable
 from tracer.variables.slots import OPERATORS, UNARY_DUNDER
+from tracer.variables.text import Rendered, form
 from tracer.variables.values.constant import ConstantVariable
-from tracer.variables.values.text import Rendered, form
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen

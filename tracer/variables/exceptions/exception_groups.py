@@ -13,8 +13,8 @@ from tracer.variables.classes.classes import ClassVariable
 from tracer.variables.containers.lists import ListVariable, TupleVariable
 from tracer.variables.exceptions.exceptions import ExceptionVariable
 from tracer.variables.functions.python_functions import FunctionVariable
+from tracer.variables.text import form
 from tracer.variables.values.constant import NONE, ConstantVariable
-from tracer.variables.values.text import form
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen

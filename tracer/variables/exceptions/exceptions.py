@@ -14,8 +14,8 @@ from tracer.sources import GenericAttrSource, HandledSource
 from tracer.sources.reading import is_a, is_heap_type
 from tracer.variables.containers.lists import ListVariable, TupleVariable
 from tracer.variables.objects.objects import UserObjectVariable
+from tracer.variables.text import form
 from tracer.variables.values.constant import FALSE, NONE, TRUE, ConstantVariable
-from tracer.variables.values.text import form
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen

@@ -49,7 +49,7 @@ class PoolIterator(IteratorVariable):
 class TeeIterator(LazyIterator):
     """One of the iterators of itertools.tee: what was taken from the source is in `buffer`, which they share."""
 
-    cls = itertools._tee  # type: ignore[attr-defined]
+    cls = itertools._tee  # type: ignore[attr-defined]  # private in the library
     parts = ("iterator", "buffer")
 
     def __init__(self, iterator: Value, buffer: list[Value]) -> None:
@@ -111,7 +111,7 @@ class GroupByIterator(LazyIterator):
 class GroupIterator(LazyIterator):
     """One group: valid until the next one is asked for."""
 
-    cls = itertools._grouper  # type: ignore[attr-defined]
+    cls = itertools._grouper  # type: ignore[attr-defined]  # private in the library
     parts = ("parent", "key")
 
     def __init__(self, parent: GroupByIterator, key: Value) -> None:

@@ -19,9 +19,9 @@ from tracer.variables.containers.tuples import TupleVariable
 from tracer.variables.marked_calls import heed_marks
 from tracer.variables.objects.instances import InstanceVariable
 from tracer.variables.slots import UNARY_DUNDER
+from tracer.variables.text import form
 from tracer.variables.values.constant import ConstantVariable, boolean
 from tracer.variables.values.special_results import is_found, iterator_given, length_given, truth_given
-from tracer.variables.values.text import form
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Load, Tracer, ValueCodegen

@@ -17,6 +17,7 @@ from tracer.graph.fakes.exchanged_data import is_exchanged_leaf
 from tracer.graph.fakes.fake_tensors import is_leaf, is_symbolic
 from tracer.graph.fakes.wrapper_fakes import WrapperFake
 from tracer.graph_breaks import unsupported
+from tracer.operators.facts import writes
 from tracer.protocol.lookups import lookup
 from tracer.protocol.variable import VariableTracker, invoke
 from tracer.sources import GenericAttrSource, GradSource
@@ -321,15 +322,9 @@ class TensorVariable(VariableTracker):
             with writing(tx, self, *kwargs.values()):
                 return tx.output.call_method(name, (self.node, *graph_args), graph_kwargs)
         result = tx.output.call_method(name, (self.node, *graph_args), graph_kwargs)
-        if result is self and name in _CONVERSIONS:  # x.to(dtype) of a tensor that has the dtype
+        if result is self:  # x.to(dtype) of a tensor that has the dtype
             next(reversed(tx.output.graph.nodes)).meta["pure"] = True
         return result
-
-
-_CONVERSIONS = frozenset(
-    "to contiguous float double half bfloat16 int long short bool type type_as cpu cuda resolve_conj resolve_neg flatten "
-    "cfloat cdouble byte char".split()
-)
 
 
 _OF_TORCH: dict[str, list[Any]] = {}  # what torch's own classes have under a name
@@ -342,11 +337,6 @@ def _is_attribute(name: str) -> bool:
     """Whether `torch.Tensor.name` is an attribute of tensors, and no method."""
     static = inspect.getattr_static(torch.Tensor, name, _MISSING)
     return static is not _MISSING and not callable(static)
-
-
-def writes(name: str, kwargs: dict[str, VariableTracker]) -> bool:
-    """Whether a torch function or method of this name changes an argument."""
-    return (name.endswith("_") and not name.endswith("__")) or name.startswith("__i") or "out" in kwargs
 
 
 @contextlib.contextmanager

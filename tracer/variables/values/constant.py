@@ -21,7 +21,7 @@ from tracer.protocol.lookups import lookup
 from tracer.protocol.variable import ObservedException, VariableTracker, is_exception
 from tracer.variables.iteration import IteratorVariable
 from tracer.variables.slots import BINARY, COMPARE, DUNDER, UNARY
-from tracer.variables.values.text import formatted, plain_form
+from tracer.variables.text import formatted, plain_form
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen

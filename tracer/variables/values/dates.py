@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from tracer.graph_breaks import unsupported
 from tracer.protocol.variable import VariableTracker
+from tracer.variables.text import Rendered
 from tracer.variables.values.constant import ConstantVariable, fold
-from tracer.variables.values.text import Rendered
 
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from tests.soundness.watching import Watched
 from tests.support import captured, captured_made, check
 from tracer import optimize
-from tracer.graph.fake_rules import fake_form
+from tracer.operators.meta import fake_form
 
 
 def described(results):

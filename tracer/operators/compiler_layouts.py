@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
-from tracer.graph.asked_strides import is_asked, with_asked_strides
-from tracer.graph.dtype_refusals import leaves
+from tracer.operators.asked_strides import can_be_asked, is_in_line, with_asked_strides
+from tracer.operators.facts import OperatorFacts, facts_of, leaves
+from tracer.operators.probes import way_of_elements
 
 
 def with_layouts(mode: FakeTensorMode) -> FakeTensorMode:
@@ -25,7 +26,8 @@ def with_layouts(mode: FakeTensorMode) -> FakeTensorMode:
         mode = its()
         assert mode is not None, "it runs"
         result = FakeTensorMode._cached_dispatch_impl(mode, func, types, args, kwargs)
-        if is_asked(func) or _is_elementwise(func) and _has_small_dims(args, kwargs):
+        facts = facts_of(func)
+        if facts.asks_layout or _gives_new_elements(facts) and _torch_may_be_wrong(func, args, kwargs):
             return with_asked_strides(_Asker(mode), func, args, kwargs, result)
         return result
 
@@ -33,14 +35,16 @@ def with_layouts(mode: FakeTensorMode) -> FakeTensorMode:
     return mode
 
 
-def _is_elementwise(func: Any) -> bool:
-    return torch.Tag.pointwise in getattr(func, "tags", ()) and not func.is_view and not func._schema.is_mutable
+def _gives_new_elements(facts: OperatorFacts) -> bool:
+    return facts.elementwise and not facts.is_view and not facts.writes
 
 
-def _has_small_dims(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether torch's rule for elementwise operators may be wrong."""
-    tensors = (leaf for leaf in leaves(args, kwargs) if isinstance(leaf, torch.Tensor))
-    return any(type(size) is int and size < 2 for tensor in tensors for size in tensor.shape)
+def _torch_may_be_wrong(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether torch's rule for elementwise operators may not be what this one does."""
+    tensors = [leaf for leaf in leaves(args, kwargs) if isinstance(leaf, torch.Tensor)]
+    if any(type(size) is int and size < 2 for tensor in tensors for size in tensor.shape):
+        return True
+    return can_be_asked(tensors) and not all(map(is_in_line, tensors)) and way_of_elements(func, args, kwargs) is None
 
 
 class _Asker:

@@ -8,7 +8,7 @@ import torch
 from shapes import DimPolicy
 from tests.graph.fakes import shape_at, strides_at, values_of_symbols
 from tracer.graph.fakes.fake_tensors import FakeWorld
-from tracer.graph.same_shape import is_elementwise
+from tracer.operators.same_shape import is_computed_by_element
 from tracer.sources import LocalSource
 
 PROGRAMS = [
@@ -59,6 +59,6 @@ def test_other_layouts_are_left_to_pytorch():
 
 def test_what_is_elementwise_is_told_by_the_schema():
     aten = torch.ops.aten
-    assert is_elementwise(aten.add.Tensor) and is_elementwise(aten.relu.default)
+    assert is_computed_by_element(aten.add.Tensor) and is_computed_by_element(aten.relu.default)
     for other in (aten.add_.Tensor, aten.add.out, aten.sum.default, aten.bernoulli.default, aten.frexp.Tensor, aten.t.default):
-        assert not is_elementwise(other)
+        assert not is_computed_by_element(other)

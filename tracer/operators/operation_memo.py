@@ -1,5 +1,5 @@
 """What whole operations of the program gave before in this trace: layers are repeated, and what a layer does to the metadata
-of its arguments is looked up, not run. Below it, `dispatch_cache` does the same for the operators that an operation runs.
+of its arguments is looked up, not run. Below it, `memo` does the same for the operators that an operation runs.
 
 Only what follows from metadata is remembered: no random numbers, nothing written to, no sizes that data decide, no memory
 that a result shares with an argument, no gradients. Equal keys mean equal settings of torch, too.
@@ -10,14 +10,18 @@ from __future__ import annotations
 import contextlib
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from tracer import _C
-from tracer.graph.dispatch_cache import CachedResult, CallKey, NewTensor, NotCacheable, SameArgument, new_tensor
-from tracer.graph.fakes.fake_mode import FakeMode
+from tracer.operators.layout import same
+from tracer.operators.memo import CallKey, new_tensor
+from tracer.operators.results import CachedResult, NewTensor, NotCacheable, SameArgument
+
+if TYPE_CHECKING:
+    from tracer.graph.fakes.fake_mode import FakeMode
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 _TORCH_OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
@@ -107,7 +111,7 @@ class OperationCache:
         made = new_tensor(key, value, None)
         if value.requires_grad or any(symbol.hint is None for symbol in key.symbols):
             raise NotCacheable("a gradient, or a size that data decide")
-        if not _same_number(storage.nbytes(), value.numel() * value.element_size()) or made.offset != 0:
+        if not same(storage.nbytes(), value.numel() * value.element_size()) or made.offset != 0:
             raise NotCacheable("a part of what its storage holds")
         return made
 
@@ -134,10 +138,3 @@ def _repeated(tensors: Sequence[FakeTensor]) -> tuple[int, ...]:
         return ()
     first: dict[int, int] = {}
     return tuple([first.setdefault(id(tensor), index) for index, tensor in enumerate(tensors)])
-
-
-def _same_number(a: Any, b: Any) -> bool:
-    """Whether two sizes are one; asked without a guard."""
-    if isinstance(a, torch.SymInt) and isinstance(b, torch.SymInt):
-        return a.node is b.node
-    return type(a) is type(b) is int and a == b

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shapes.printing import NAMESPACE
 from tests.shapes.algebra_programs import examples
 from tracer.graph.fakes.fake_tensors import FakeWorld
-from tracer.graph.layout import answer
+from tracer.operators.layout import answer
 from tracer.sources import LocalSource
 
 QUESTIONS = {

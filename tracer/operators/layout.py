@@ -1,9 +1,10 @@
-"""Questions about the memory layout of a tensor with symbolic sizes and strides, answered as boolean expressions."""
+"""How tensors lie in memory: which numbers are the same, the strides of a tensor without gaps, and questions about the layout of
+a tensor with symbolic sizes and strides, answered as boolean expressions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from shapes.polynomial import IntExpr
 from shapes.relations import BoolExpr
@@ -13,6 +14,64 @@ if TYPE_CHECKING:
     from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
 
 _CHANNELS_LAST = {"2d": (1, 3, 2, 0), "3d": (1, 4, 3, 2, 0)}  # innermost dim first
+
+
+# -- numbers of PyTorch ------------------------------------------------------------------------------------------
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two numbers (int or SymInt) are known to be equal in every call. Nothing is asked."""
+    if type(a) is int or type(b) is int:
+        return type(a) is type(b) and a == b
+    return a.node is b.node or expression(a) == expression(b)
+
+
+def all_same(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    return len(one) == len(other) and all(map(same, one, other))
+
+
+def expression(number: Any) -> Any:
+    """What a SymInt stands for; the symbols that were found to be equal are one in it."""
+    node = number.node
+    return node.reduced() if hasattr(node, "reduced") else node.expr  # ours, or PyTorch's own
+
+
+def hint(number: Any) -> Any:
+    """The number in the traced call; None if it depends on data."""
+    return number if isinstance(number, int) else number.node.hint
+
+
+def hints(numbers: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([hint(number) for number in numbers])
+
+
+def _is_zero(size: Any) -> bool:
+    return type(size) is int and size == 0
+
+
+def in_line(rank: int) -> range:
+    """The order of the dims of a contiguous tensor, the innermost first."""
+    return range(rank - 1, -1, -1)
+
+
+def dense_strides(
+    sizes: Sequence[Any], order: Sequence[int] | None = None, is_empty: Callable[[Any], bool] = _is_zero
+) -> tuple[Any, ...]:
+    """The strides of a tensor without gaps. `order`: of the dims, the innermost first; that of a contiguous tensor if None.
+    `is_empty`: of a size, whether it counts as 1 because it is 0.
+
+    >>> dense_strides((2, 3, 4)), dense_strides((2, 3, 4), (1, 2, 0)), dense_strides((2, 0, 4))
+    ((12, 4, 1), (12, 1, 3), (4, 4, 1))
+    """
+    strides: list[Any] = [1] * len(sizes)
+    step: Any = 1
+    for dim in in_line(len(sizes)) if order is None else order:
+        strides[dim] = step
+        step = step * (1 if is_empty(sizes[dim]) else sizes[dim])
+    return tuple(strides)
+
+
+# -- questions -----------------------------------------------------------------------------------------------------
 
 
 def answer(adapter: TorchShapeEnv, question: str, sizes: Sequence[IntExpr], strides: Sequence[IntExpr]) -> BoolExpr:
@@ -27,7 +86,7 @@ def answer(adapter: TorchShapeEnv, question: str, sizes: Sequence[IntExpr], stri
 def _answer(adapter: TorchShapeEnv, question: str, sizes: Sequence[IntExpr], strides: Sequence[IntExpr]) -> BoolExpr:
     algebra = adapter.algebra
     if question == "contiguous":
-        return _empty(algebra, sizes) | dense_in_order(algebra, sizes, strides, range(len(sizes) - 1, -1, -1))
+        return _empty(algebra, sizes) | dense_in_order(algebra, sizes, strides, in_line(len(sizes)))
     if question == "non_overlapping_and_dense":
         return non_overlapping_and_dense(adapter, sizes, strides)
     kind, _, dims = question.rpartition("_")
@@ -77,7 +136,7 @@ def non_overlapping_and_dense(adapter: TorchShapeEnv, sizes: Sequence[IntExpr], 
     hints = [(env.hint_of(stride), env.hint_of(size)) for stride, size in zip(strides, sizes, strict=True)]
     empty = _empty(algebra, sizes)
     if any(None in pair for pair in hints):
-        return empty | dense_in_order(algebra, sizes, strides, range(len(sizes) - 1, -1, -1))
+        return empty | dense_in_order(algebra, sizes, strides, in_line(len(sizes)))
     order = sorted(range(len(sizes)), key=lambda dim: (hints[dim], -dim))
     dense = empty | dense_in_order(algebra, sizes, strides, order)
     if dense.hint is not False or env.statically_known(dense) is not None:

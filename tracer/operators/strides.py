@@ -1,8 +1,8 @@
 """How the result of an operator lies in memory, where PyTorch's rules for fake tensors say it otherwise.
 
 In C, an elementwise operator goes through operands of one shape as they lie, if they lie alike without gaps, and its result
-lies so too; else, and where shapes differ (that of a number does, too), dims are sorted by the strides of the operands.
-PyTorch's rules differ for dims of size 0 or 1, and those of some operators for others.
+lies so too ("flattens"); else, and where shapes differ (that of a number does, too), dims are sorted by the strides of the
+operands ("sorts"). PyTorch's rules differ for dims of size 0 or 1, and those of some operators for others.
 """
 
 from __future__ import annotations
@@ -15,36 +15,25 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from tracer.graph import layout
-from tracer.graph.asked_strides import AskerOfTrace, is_asked, laid_out, with_asked_strides
+from tracer.operators import layout, table
+from tracer.operators.asked_strides import AskerOfTrace, with_asked_strides
+from tracer.operators.facts import OperatorFacts, facts_of
+from tracer.operators.layout import all_same, dense_strides, in_line, same
+from tracer.operators.probes import FLATTENS, way_of_elements
+from tracer.operators.results import laid_out
 
 if TYPE_CHECKING:
     from shapes.relations import BoolExpr
     from tracer.graph.fakes.fake_mode import FakeMode
 
-_ALSO = frozenset((torch.ops.aten.floor_divide.default, torch.ops.aten.rsub.Tensor))  # elementwise, too
-_KINDS: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
-_OF_CHANNELS = {4: ("channels_last_strides_2d", (1, 3, 2, 0)), 5: ("channels_last_strides_3d", (1, 4, 3, 2, 0))}
-_SORTS, _FLATTENS = "sorts", "flattens"
-# Shapes and strides of operands, and what becomes of these.
-_PROBES = ((1, 2), (1, 1)), ((1, 2), (7, 1)), ((2, 1, 2), (1, 7, 2))
-_OUTCOMES: dict[Any, str] = {((1, 1), (2, 1), (1, 4, 2)): _SORTS, ((2, 1), (2, 1), (1, 7, 2)): _FLATTENS}
-_known: dict[Any, str | None] = {}  # what `_how` has found: by operator, dtypes and kinds of numbers, which are few
-
 _aten = torch.ops.aten
+_OF_CHANNELS = {4: ("channels_last_strides_2d", (1, 3, 2, 0)), 5: ("channels_last_strides_3d", (1, 4, 3, 2, 0))}
 _OF_NO_LAYOUT = frozenset(("alpha", "value", "rounding_mode", "approximate"))  # arguments by keyword
-# These keep the strides of their argument, where it has no gaps.
-_LIKE = frozenset((
-    _aten.empty_like, _aten.zeros_like, _aten.ones_like, _aten.full_like, _aten.rand_like, _aten.randn_like, _aten.randint_like,
-))  # fmt: skip
-# The first result is contiguous, or has its channels last if those of the first argument are.
-_BATCH_NORM = frozenset((  # contiguous where that is both
-    _aten.native_batch_norm, _aten._native_batch_norm_legit, _aten._native_batch_norm_legit_no_training,
-    _aten._batch_norm_with_update,
-))  # fmt: skip
-_SUGGESTED = _BATCH_NORM | {_aten.max_unpool2d, _aten.upsample_nearest1d}
-# All results are contiguous.
-_CONTIGUOUS = frozenset((_aten.log_sigmoid_forward, _aten.normal, _aten.nll_loss2d_forward))
+_BY_CHANNELS = (table.CHANNELS, table.BATCH, table.IN_LINE)
+
+
+class _Unknown(Exception):
+    """No rule says it: the operator is to be asked."""
 
 
 class _Undecided(Exception):
@@ -53,12 +42,16 @@ class _Undecided(Exception):
 
 def with_real_strides(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
     """`result`, with the strides that C gives it."""
-    if not is_asked(func):
-        return _by_rule(mode, func, args, kwargs, result)
-    if any(not all(type(size) is int for size in fake.shape) for fake in _tensors_in(result)):
-        ruled = _by_rule(mode, func, args, kwargs, result)
-        if ruled is not result:
-            return ruled
+    facts = facts_of(func)
+    try:
+        if not facts.asks_layout:
+            return _by_rule(mode, func, facts, args, kwargs, result)
+        if any(not all(type(size) is int for size in fake.shape) for fake in _tensors_in(result)):
+            ruled = _by_rule(mode, func, facts, args, kwargs, result)
+            if ruled is not result:
+                return ruled
+    except _Unknown:
+        pass
     return with_asked_strides(AskerOfTrace(mode), func, args, kwargs, result)
 
 
@@ -66,22 +59,27 @@ def _tensors_in(result: Any) -> list[torch.Tensor]:
     return [item for item in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(item, torch.Tensor)]
 
 
-def _by_rule(mode: FakeMode, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
-    packet = getattr(func, "overloadpacket", None)
-    if packet is _aten.expand:
+def _by_rule(mode: FakeMode, func: Any, facts: OperatorFacts, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
+    if func is _aten.expand.default:
         return _expanded(args[0], result)
-    if packet in _SUGGESTED or packet in _CONTIGUOUS:
-        return _with_suggested(mode, packet, args, result)
-    like_one = packet in _LIKE and kwargs.get("memory_format") in (None, torch.preserve_format)
-    if not like_one and (not _is_elementwise(func) or not kwargs.keys() <= _OF_NO_LAYOUT):
+    if facts.row.lies in _BY_CHANNELS:
+        return _with_channels(mode, facts.row.lies, args, result)
+    like_one = facts.row.lies == table.AS_ITS_ARGUMENT and kwargs.get("memory_format") in (None, torch.preserve_format)
+    if not like_one and (not facts.elementwise or facts.is_view or not kwargs.keys() <= _OF_NO_LAYOUT):
         return result
-    if type(result) is not FakeTensor or result.dim() < (1 if like_one else 2):
+    if type(result) is tuple and not facts.writes:
+        raise _Unknown
+    if type(result) is not FakeTensor or not result.dim():
         return result
     tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
-    if packet is _aten.rsub:  # it subtracts the first from the second
-        tensors.reverse()
     if any(arg is result or arg.layout is not torch.strided or arg.device.type != "cpu" for arg in tensors):
         return result
+    if result.dim() == 1 and not like_one:
+        if any(arg.dim() and not same(arg.stride(0), 1) for arg in tensors) and way_of_elements(func, args, kwargs) is None:
+            raise _Unknown
+        return result
+    if func is _aten.rsub.Tensor:  # it subtracts the first from the second
+        tensors.reverse()
     try:
         if like_one:
             strides = tuple(args[0].stride()) if _is_dense(mode, args[0]) else None
@@ -103,17 +101,18 @@ def _expanded(tensor: torch.Tensor, result: Any) -> Any:
     for dim in range(new - 1, -1, -1):
         if tensor.dim() and type(result.shape[dim]) is int and result.shape[dim] == 1:
             strides[dim] = result.shape[dim + 1] * strides[dim + 1]
-    same = all(type(a) is type(b) is int and a == b or a is b for a, b in zip(strides, result.stride()))
-    return result if same else _aten.as_strided.default(tensor, result.shape, strides, result.storage_offset())
+    if all_same(strides, result.stride()):
+        return result
+    return _aten.as_strided.default(tensor, result.shape, strides, result.storage_offset())
 
 
-def _with_suggested(mode: FakeMode, packet: Any, args: Sequence[Any], result: Any) -> Any:
+def _with_channels(mode: FakeMode, lies: str, args: Sequence[Any], result: Any) -> Any:
     results = result if isinstance(result, tuple) else (result,)
-    concerned = len(results) if packet in _CONTIGUOUS else 1
+    concerned = len(results) if lies == table.IN_LINE else 1
     if results[0].device.type != "cpu" or any(type(size) is int and size == 0 for size in results[0].shape):
         return result
     try:
-        contiguous = packet in _CONTIGUOUS or packet in _BATCH_NORM and _lies(mode, args[0], "contiguous")
+        contiguous = lies == table.IN_LINE or lies == table.BATCH and _lies(mode, args[0], "contiguous")
         order = None if contiguous else _channels_last(mode, args[0])
         laid = [_in_order(mode, args, each, order) for each in results[:concerned]]
     except _Undecided:
@@ -126,7 +125,7 @@ def _with_suggested(mode: FakeMode, packet: Any, args: Sequence[Any], result: An
 
 def _in_order(mode: FakeMode, args: Sequence[Any], tensor: FakeTensor, order: Sequence[int] | None) -> FakeTensor:
     """`order`: of the dims, the innermost first; None of a contiguous tensor."""
-    strides = _filled(mode, tensor.shape, order or range(tensor.dim() - 1, -1, -1))
+    strides = _filled(mode, tensor.shape, order or in_line(tensor.dim()))
     return tensor if _same(mode, strides, tensor.stride()) else laid_out(mode, args, tensor, strides)
 
 
@@ -144,10 +143,6 @@ def _lies(mode: FakeMode, tensor: torch.Tensor, question: str) -> bool:
     return _known_to_hold(mode, layout.answer(mode.torch_env, question, sizes, strides))
 
 
-def _is_elementwise(func: Any) -> bool:
-    return (torch.Tag.pointwise in getattr(func, "tags", ()) or func in _ALSO) and not func.is_view
-
-
 def _strides(
     mode: FakeMode,
     func: Any,
@@ -158,15 +153,15 @@ def _strides(
 ) -> tuple[Any, ...] | None:
     """None where PyTorch's rule is right."""
     shaped = [tensor for tensor in tensors if tensor.dim()]
-    plain = _filled(mode, sizes, range(len(sizes) - 1, -1, -1))
+    plain = _filled(mode, sizes, in_line(len(sizes)))
     of_one_shape = all(_same(mode, tensor.shape, sizes) for tensor in shaped)
-    in_line = of_one_shape and all(_same(mode, tensor.stride(), plain) for tensor in shaped)
-    if in_line and not any(_is(mode, "eq", size, 0) for size in sizes):
+    contiguous = of_one_shape and all(_same(mode, tensor.stride(), plain) for tensor in shaped)
+    if contiguous and not any(_is(mode, "eq", size, 0) for size in sizes):
         return plain
-    how = _how(func, args, kwargs)
+    how = way_of_elements(func, args, kwargs)
     if how is None:
-        return None
-    kept = _flattened(mode, shaped, plain) if of_one_shape and how is _FLATTENS else None
+        raise _Unknown
+    kept = _flattened(mode, shaped, plain) if of_one_shape and how is FLATTENS else None
     return kept or _filled(mode, sizes, _sorted_dims(mode, sizes, [_broadcast(mode, tensor, sizes) for tensor in shaped]))
 
 
@@ -181,45 +176,6 @@ def _flattened(mode: FakeMode, operands: Sequence[torch.Tensor], plain: tuple[An
     if all(_same(mode, tensor.stride(), strides) and _is_dense(mode, tensor) for tensor in operands):
         return strides
     return None
-
-
-def _how(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
-    """What becomes of operands of one shape: asked of the operator itself, on a few elements."""
-    key = func, tuple(map(_kind_of, args)), tuple(map(_kind_of, kwargs.values()))
-    if key not in _known:
-        _known[key] = _OUTCOMES.get(tuple([_probed(func, args, kwargs, *probe) for probe in _PROBES]))
-    return _known[key]
-
-
-def _kind_of(arg: Any) -> Any:
-    """What the layout may depend on."""
-    if isinstance(arg, torch.Tensor):
-        return arg.dtype, arg.dim() > 0
-    return arg if arg is None or isinstance(arg, (str, bool, torch.dtype)) else type(arg)
-
-
-def _probed(
-    func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], shape: tuple[int, ...], strides: tuple[int, ...]
-) -> tuple[int, ...] | None:
-    try:
-        with torch.utils._python_dispatch._disable_current_modes():
-            small = [_stand_in(arg, shape, strides) if isinstance(arg, torch.Tensor) else _plain(arg) for arg in args]
-            result = func(*small, **{name: _plain(value) for name, value in kwargs.items()})
-    except Exception:
-        return None
-    return result.stride() if isinstance(result, torch.Tensor) else None
-
-
-def _plain(number: Any) -> Any:
-    """A number of the same kind that is no symbol: the layout does not depend on it, and nothing is to be asked of the symbol."""
-    kind = _KINDS.get(type(number))
-    return number if kind is None else kind(1)
-
-
-def _stand_in(tensor: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> torch.Tensor:
-    if not tensor.dim():
-        return torch.ones((), dtype=tensor.dtype)
-    return torch.empty_strided(shape, strides, dtype=tensor.dtype).fill_(1)
 
 
 def _broadcast(mode: FakeMode, tensor: torch.Tensor, sizes: Sequence[Any]) -> list[Any]:
@@ -240,7 +196,7 @@ def _is_dense(mode: FakeMode, tensor: torch.Tensor) -> bool:
 
 def _sorted_dims(mode: FakeMode, sizes: Sequence[Any], operands: Sequence[Sequence[Any]]) -> list[int]:
     """Dims from the innermost on, each moved inwards as long as an operand's strides say so."""
-    order = list(range(len(sizes) - 1, -1, -1))
+    order = list(in_line(len(sizes)))
     for start in range(1, len(order)):
         at = start
         for inner in range(start - 1, -1, -1):
@@ -254,14 +210,9 @@ def _sorted_dims(mode: FakeMode, sizes: Sequence[Any], operands: Sequence[Sequen
 
 
 def _filled(mode: FakeMode, sizes: Sequence[Any], order: Sequence[int]) -> tuple[Any, ...]:
-    """The strides of dims without gaps, the innermost first."""
-    plain = list(order) == list(range(len(sizes) - 1, -1, -1))
-    strides: list[Any] = [1] * len(sizes)
-    step: Any = 1
-    for dim in order:
-        strides[dim] = step
-        step = step * (1 if plain and _is(mode, "eq", sizes[dim], 0) else sizes[dim])
-    return tuple(strides)
+    """The strides of dims without gaps, the innermost first. C lets a dim without elements count as 1 in plain order alone."""
+    plain = list(order) == list(in_line(len(sizes)))
+    return dense_strides(sizes, order, lambda size: plain and _is(mode, "eq", size, 0))
 
 
 def _swaps(mode: FakeMode, inner: int, outer: int, sizes: Sequence[Any], operands: Sequence[Sequence[Any]]) -> bool | None:
@@ -282,9 +233,11 @@ def _same(mode: FakeMode, one: Sequence[Any], other: Sequence[Any]) -> bool:
 
 
 def _is(mode: FakeMode, relation: str, a: Any, b: Any) -> bool:
-    """Known without asking, or, unless that is to be asked, nobody knows."""
+    """Known without asking, or decided, where that is to be asked; else nobody knows."""
     if type(a) is type(b) is int:
         return a == b if relation == "eq" else a < b
+    if layout.same(a, b):
+        return relation == "eq"
     return _known_to_hold(mode, mode.torch_env.algebra.relation(relation, _expr(mode, a), _expr(mode, b)))
 
 
@@ -301,4 +254,4 @@ def _known_to_hold(mode: FakeMode, condition: BoolExpr) -> bool:
 
 
 def _expr(mode: FakeMode, number: Any) -> Any:
-    return mode.torch_env.algebra.integer(number) if type(number) is int else number.node.reduced()
+    return mode.torch_env.algebra.integer(number) if type(number) is int else layout.expression(number)

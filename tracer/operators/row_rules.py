@@ -14,6 +14,8 @@ import sympy
 import torch
 from torch.utils._pytree import tree_leaves
 
+from tracer.operators.facts import facts_of
+
 
 class Dependent(Exception):
     """It is not proved that rows do not depend on each other."""
@@ -99,9 +101,10 @@ def rows_after(call: Call) -> list[Rows | None]:
     """Of each tensor that the call gave."""
     if not call.results and call.name in _OF_LAYOUT:
         return []
-    if torch.Tag.nondeterministic_seeded in call.func.tags and RULES.get(call.name) is not _attention:
+    facts = facts_of(call.func)
+    if facts.random and RULES.get(call.name) is not _attention:
         raise call.refuse("draws random numbers: those of a row change with the batch")
-    if call.func._schema.is_mutable:
+    if facts.writes or facts.statistics:
         raise call.refuse("writes into its input")
     first = next((rows for tensor in call.tensors() if (rows := call.rows(tensor)) is not None), None)
     if first is None or call.name.startswith("aten::new_"):
@@ -109,7 +112,7 @@ def rows_after(call: Call) -> list[Rows | None]:
     if call.name not in _SHAPES_ONLY and any(map(call.tracker.grows, tree_leaves(list(call.arguments.values())))):
         raise call.refuse("computes with the batch size")
     found = RULES.get(call.name)
-    if found is None and torch.Tag.pointwise in call.func.tags:
+    if found is None and facts.elementwise:
         found = _pointwise
     if found is None:
         raise call.refuse("has no rule that says that rows do not depend on each other")
@@ -161,7 +164,7 @@ def _input(call: Call) -> torch.Tensor:
 # -- element by element ------------------------------------------------------------------------------------------------
 
 
-@rule("_to_copy", "copy")
+@rule("copy")
 def _pointwise(call: Call, rows: Rows) -> Rows:
     """Operands are aligned at their last dims: rows have to meet rows, or a size of 1."""
     distance, block = _aligned(call, call.tensors())

@@ -7,26 +7,30 @@ operator may be cached at all is decided by PyTorch's own rules.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
+from torch._subclasses.fake_tensor import FakeTensor
 
 from shapes.symbols import Symbol
-from tracer.graph.symbols.proxies import proxies_active
+from tracer.operators.facts import facts_of
+from tracer.operators.proxies import proxies_active
+from tracer.operators.results import (
+    CachedResult,
+    Constant,
+    NewTensor,
+    NotCacheable,
+    Output,
+    SameArgument,
+    as_new_tensor,
+    dispatch_keys,
+)
 
 if TYPE_CHECKING:
     from tracer.graph.fakes.fake_mode import FakeMode
     from tracer.graph.symbols.shape_env_adapter import TorchShapeEnv
 
 _PLAIN = frozenset((int, float, bool, str, complex, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format))
-
-
-class NotCacheable(Exception):
-    """A call whose result cannot be made again from its key."""
-
-
-# ------------------------------------------------------------------------------------------------------ keys
 
 
 class CallKey:
@@ -92,12 +96,6 @@ class CallKey:
                     self._add_symint(number)
 
 
-def dispatch_keys(tensor: torch.Tensor) -> int:
-    """Conj, neg, quantized, inference and autograd state in one number."""
-    number: int = torch._C._dispatch_keys(tensor).raw_repr()
-    return number
-
-
 def symbols_of(env: TorchShapeEnv, tensor: torch.Tensor) -> set[Symbol]:
     found: set[Symbol] = set()
     for number in (*tensor.shape, *tensor.stride(), tensor.storage_offset()):
@@ -106,97 +104,12 @@ def symbols_of(env: TorchShapeEnv, tensor: torch.Tensor) -> set[Symbol]:
     return found
 
 
-# --------------------------------------------------------------------------------------------------- results
-
-
-class SameArgument(NamedTuple):
-    """An operator in place returned its argument."""
-
-    position: int
-
-
-class Constant(NamedTuple):
-    """None or an int."""
-
-    value: Any
-
-
-def laid_over(
-    meta: torch.Tensor, storage: torch.UntypedStorage, offset: Any, shape: Sequence[Any], strides: Sequence[Any]
-) -> torch.Tensor:
-    """`meta`, which is empty, over this memory, which grows as need be. `set_` asks whether the tensor is contiguous, and C++
-    remembers the answer: where that was asked without a guard, it would hold for all calls. `as_strided_` lets it forget."""
-    with torch.no_grad():
-        return meta.set_(storage, offset, shape, strides).as_strided_(shape, strides, offset)
-
-
-class NewTensor(NamedTuple):
-    """A tensor with storage of its own, or (a view) with that of an argument."""
-
-    shape: tuple[Any, ...]
-    strides: tuple[Any, ...]
-    offset: Any
-    dtype: torch.dtype
-    device: torch.device
-    requires_grad: bool
-    conj: bool
-    neg: bool
-    keys: int
-    viewed: int | None  # position of the argument that it is a view of
-
-    def make(self, mode: FakeMode, args: Sequence[Any]) -> FakeTensor:
-        env = mode.torch_env.env
-        with in_kernel_invocation_manager(mode):
-            env.suppressed += 1  # what the layout implies was decided when the result was computed
-            try:
-                meta = self._meta(None if self.viewed is None else args[self.viewed])
-            finally:
-                env.suppressed -= 1
-        if self.conj:
-            torch._C._set_conj(meta, True)
-        if self.neg:
-            torch._C._set_neg(meta, True)
-        return FakeTensor(mode, meta, self.device)
-
-    def _meta(self, viewed: FakeTensor | None) -> torch.Tensor:
-        if viewed is None:
-            return torch.empty_strided(
-                self.shape, self.strides, dtype=self.dtype, device="meta", requires_grad=self.requires_grad
-            )
-        meta = torch.empty(0, dtype=self.dtype, device="meta", requires_grad=self.requires_grad)
-        return laid_over(meta, viewed.untyped_storage(), self.offset, self.shape, self.strides)
-
-
-Output = SameArgument | Constant | NewTensor
-
-
-class CachedResult:
-    """The results of a call, to be made again for equal arguments."""
-
-    __slots__ = ("outputs", "is_tuple")
-
-    def __init__(self, outputs: tuple[Output, ...], is_tuple: bool) -> None:
-        self.outputs = outputs
-        self.is_tuple = is_tuple
-
-    def make(self, mode: FakeMode, args: Sequence[Any]) -> Any:
-        """The results over present arguments. Raises NotCacheable where one would differ from what was computed."""
-        made = []
-        for output in self.outputs:
-            if type(output) is NewTensor:
-                tensor = output.make(mode, args)
-                if dispatch_keys(tensor) != output.keys:
-                    raise NotCacheable("another dispatch key")
-                made.append(tensor)
-            else:
-                made.append(args[output.position] if type(output) is SameArgument else output.value)  # type: ignore[union-attr]  # NewTensor was above
-        return tuple(made) if self.is_tuple else made[0]
-
-
 def cached_result(key: CallKey, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> CachedResult:
     """How to make `result` again; NotCacheable where that is not possible."""
     if isinstance(func, torch._ops.HigherOrderOperator):
         raise NotCacheable("higher-order operator")
+    if facts_of(func).is_composite:  # what the operators do that it runs is to be noted each time
+        raise NotCacheable("an operator that runs others")
     is_tuple = isinstance(result, tuple)
     outputs = tuple(_output(key, func, args, kwargs, each) for each in (result if is_tuple else (result,)))
     return CachedResult(outputs, is_tuple)
@@ -222,22 +135,11 @@ def new_tensor(key: CallKey, value: FakeTensor, viewed: int | None) -> NewTensor
         raise NotCacheable("a symbol that the arguments do not have")
     if symbols and proxies_active():
         raise NotCacheable("symbolic sizes have to be computed while they are recorded")
-    return NewTensor(
-        tuple(value.shape),
-        tuple(value.stride()),
-        value.storage_offset(),
-        value.dtype,
-        value.fake_device,
-        value.requires_grad,
-        value.is_conj(),
-        value.is_neg(),
-        dispatch_keys(value),
-        viewed,
-    )
+    return as_new_tensor(value, value.shape, value.stride(), value.storage_offset(), viewed)
 
 
 def _viewed(func: Any, args: Sequence[Any]) -> int | None:
-    if not func.is_view:
+    if not facts_of(func).is_view:
         return None
     tensors = [position for position, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
     if len(tensors) != 1:

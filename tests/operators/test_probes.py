@@ -6,7 +6,10 @@ import pytest
 import torch
 
 from tests.support import captured, check
-from tracer.graph.dtype_refusals import check_dtypes, may_refuse
+from tracer.graph.fakes.fake_tensors import FakeWorld
+from tracer.operators.facts import facts_of
+from tracer.operators.probes import check_dtypes, may_refuse, run_on_zeros
+from tracer.sources import LocalSource
 
 F = torch.nn.functional
 SINGLE, DOUBLE = torch.ones(2, 2), torch.ones(2, 2, dtype=torch.float64)
@@ -57,7 +60,7 @@ def test_an_operator_that_fails_on_one_element_for_another_reason_is_not_refused
 def test_an_operator_of_a_backward_pass_is_not_tried_on_one_element_of_a_workspace():
     """It would end the process."""
     workspace = torch.ones(1, dtype=torch.uint8)
-    assert not may_refuse(torch.ops.aten.mkldnn_rnn_layer_backward.default, (SINGLE, workspace), {})
+    assert not may_refuse(facts_of(torch.ops.aten.mkldnn_rnn_layer_backward.default), (SINGLE, workspace), {})
 
     def fn(lstm, x):
         lstm(x)[0].sum().backward()
@@ -97,3 +100,42 @@ def test_what_an_elementwise_kernel_refuses_raises_at_its_line_behind_what_was_w
 def test_numbers_that_a_kernel_takes_and_others_that_it_refuses_are_told_apart():
     for power in (2, -1, 3, -2, 2.0):
         check(lambda x, power: (x.add_(1), x**power), torch.ones(2, dtype=torch.int64), power)
+
+
+aten = torch.ops.aten
+WHOLE, BROKEN = torch.ones(3, dtype=torch.int64), torch.ones(3)
+DIVISIONS = {
+    "whole numbers": (aten.floor_divide.default, (WHOLE, WHOLE), True),
+    "the remainder": (aten.remainder.Tensor, (WHOLE, WHOLE), True),
+    "the remainder of a number": (aten.remainder.Scalar_Tensor, (7, WHOLE), True),
+    "in place": (aten.fmod_.Tensor, (WHOLE, WHOLE), True),
+    "by a number": (aten.remainder.Scalar, (WHOLE, 2), False),
+    "of no whole numbers": (aten.floor_divide.default, (BROKEN, BROKEN), False),
+    "true division": (aten.div.Tensor, (WHOLE, WHOLE), False),
+    "a sum": (aten.add.Tensor, (WHOLE, WHOLE), False),
+}
+
+
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_an_elementwise_operator_may_fail_where_its_kernel_does_on_zeros(name):
+    func, args, fails = DIVISIONS[name]
+    assert check_dtypes(func, args, {}) == fails
+
+
+def test_a_size_that_divides_may_be_zero_in_another_call():
+    world = FakeWorld()
+    size = world.fakify(torch.ones(3), LocalSource("x")).shape[0]
+    assert check_dtypes(aten.remainder.Scalar, (WHOLE, size), {})
+
+
+def test_what_divides_whole_numbers_is_noted():
+    for program, fails in ((lambda x: x % x, True), (lambda x: x + x, False)):
+        world = FakeWorld()
+        world.run(program, [world.fakify(WHOLE, LocalSource("x"))])
+        assert world.fake_mode.met_failing == fails
+
+
+def test_a_probe_leaves_random_numbers_where_they_are():
+    state = torch.get_rng_state()
+    run_on_zeros(torch.ops.aten.poisson.default, (torch.ones(3),), {})
+    assert torch.equal(torch.get_rng_state(), state)

@@ -1,0 +1,190 @@
+"""Operators whose results PyTorch's rules for fake tensors lay out otherwise than C does: they are asked themselves.
+
+Each is run on tensors of the same sizes and strides, the contents of which are zeros, where an argument is not contiguous. Where
+sizes are symbols, those of this call stand for them. The order of the dims is taken from what comes out, so that it is asked of
+the symbols whatever that order may depend on: how the strides of each argument compare, and which sizes are 0 or 1.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from tracer.operators.facts import facts_of, leaves
+from tracer.operators.layout import all_same, dense_strides, hint, hints
+from tracer.operators.probes import run_on_zeros
+from tracer.operators.results import laid_out
+from tracer.operators.table import MOST_ELEMENTS
+
+if TYPE_CHECKING:
+    from tracer.graph.fakes.fake_mode import FakeMode
+
+_aten = torch.ops.aten
+
+
+class Asker(Protocol):
+    """Whose fakes they are: a trace's or a compiler's."""
+
+    def rely_on(self, condition: bool | torch.SymBool) -> None:
+        """What holds in this call has to in all others."""
+
+    def lay_out(self, args: Sequence[Any], fake: FakeTensor, strides: Sequence[Any]) -> Any:
+        """A tensor like `fake`."""
+
+
+def with_asked_strides(asker: Asker, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
+    """`result`, with the strides that the operator gives when it runs."""
+    tensors = [leaf for leaf in leaves(args, kwargs) if isinstance(leaf, torch.Tensor)]
+    row = facts_of(func).row
+    if not can_be_asked(tensors, row.most):
+        return result
+    if not row.contiguous_too and all(map(_is_written_in_line, tensors)):
+        return result
+    for tensor in tensors:
+        _settle(asker, tensor)
+    if not row.contiguous_too and all(map(is_in_line, tensors)):
+        return result
+    real = run_on_zeros(func, args, kwargs)
+    if isinstance(result, FakeTensor):
+        return _laid_out_as(asker, func, args, tensors, result, real)
+    if not isinstance(result, (tuple, list)) or not isinstance(real, (tuple, list)) or len(real) != len(result):
+        return result
+    items = [_laid_out_as(asker, func, args, tensors, fake, item) for fake, item in zip(result, real)]
+    return items if isinstance(result, list) else tuple(items)
+
+
+def can_be_asked(tensors: list[torch.Tensor], most: int = MOST_ELEMENTS) -> bool:
+    """Whether there can be tensors on the CPU with the sizes and strides of these."""
+    if any(tensor.layout is not torch.strided or tensor.device.type != "cpu" for tensor in tensors):
+        return False
+    if any(hint(number) is None for tensor in tensors for number in (*tensor.shape, *tensor.stride())):
+        return False
+    return all(math.prod(hints(tensor.shape)) <= most for tensor in tensors)
+
+
+def is_in_line(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has, in this call, the strides of a new one."""
+    return hints(tensor.stride()) == dense_strides(hints(tensor.shape))
+
+
+def _is_written_in_line(tensor: torch.Tensor) -> bool:
+    """Whether it has them in every call: the same numbers and the same expressions."""
+    return is_in_line(tensor) and all_same(tensor.stride(), dense_strides(tensor.shape))
+
+
+def _settle(asker: Asker, tensor: torch.Tensor) -> None:
+    """Asks how the numbers compare that tell how a tensor lies in memory: its strides, where they are equal its sizes, and each
+    stride with the extent of the dim inside of it, between which there may be a gap."""
+    sizes, strides = tuple(tensor.shape), tuple(tensor.stride())
+    for size in sizes:
+        _compare(asker, (0, 1, size))
+    _compare(asker, (0, 1, *strides))
+    order = sorted(range(len(sizes)), key=lambda dim: (hint(strides[dim]), hint(sizes[dim])))
+    for dims in order, [dim for dim in order if hint(sizes[dim]) != 1]:
+        for inner, outer in itertools.pairwise(dims):
+            if hint(strides[inner]) == hint(strides[outer]):
+                _compare(asker, (sizes[inner], sizes[outer]))
+            else:
+                _compare(asker, (strides[inner] * sizes[inner], strides[outer]))
+
+
+def _compare(asker: Asker, numbers: Iterable[Any]) -> None:
+    """They are in the same order in all calls."""
+    for a, b in itertools.pairwise(sorted(numbers, key=hint)):
+        asker.rely_on(a == b if hint(a) == hint(b) else a < b)
+
+
+def _laid_out_as(asker: Asker, func: Any, args: Sequence[Any], tensors: list[torch.Tensor], fake: Any, real: Any) -> Any:
+    if type(fake) is not FakeTensor or not isinstance(real, torch.Tensor) or any(fake is tensor for tensor in tensors):
+        return fake
+    if hints(fake.shape) != tuple(real.shape):
+        return fake
+    strides = _strides(asker, fake, real.stride(), tensors)
+    if strides is None or all_same(strides, fake.stride()):
+        return fake
+    if getattr(func, "is_view", False):
+        return _aten.as_strided.default(args[0], fake.shape, strides, fake.storage_offset())
+    return asker.lay_out(args, fake, strides)
+
+
+def _strides(asker: Asker, fake: FakeTensor, seen: tuple[int, ...], tensors: list[torch.Tensor]) -> Sequence[Any] | None:
+    """The strides of a result, those of this call being known; None where they are those that it has."""
+    if all(type(number) is int for tensor in (fake, *tensors) for number in (*tensor.shape, *tensor.stride())):
+        return seen
+    known = hints(fake.shape)
+    for size in fake.shape:
+        _compare(asker, (0, 1, size))
+    sizes = [number if number < 2 else size for size, number in zip(fake.shape, known)]
+    order = sorted(range(fake.dim()), key=lambda dim: (seen[dim], known[dim] != 1, -dim))
+    strides = list(dense_strides(sizes, order))
+    for dim, stride in enumerate(seen):
+        kept = known[dim] == 1 or 0 in known  # as an argument has it: no element is found by it
+        given = [tensor.stride()[dim] for tensor in tensors if kept and tensor.dim() == fake.dim()]
+        found = [each for each in (strides[dim], *given) if hint(each) == stride]
+        if not found:
+            return None if hints(fake.stride()) == seen else _as_in_this_call(asker, seen, (fake, *tensors))
+        _compare(asker, found)
+        strides[dim] = found[0]
+    return strides
+
+
+def _as_in_this_call(asker: Asker, seen: tuple[int, ...], tensors: Iterable[torch.Tensor]) -> tuple[int, ...]:
+    for number in itertools.chain.from_iterable((*tensor.shape, *tensor.stride()) for tensor in tensors):
+        asker.rely_on(number == hint(number))
+    return seen
+
+
+class AskerOfTrace:
+    """Asks no size whether it is 0 or 1 for as long as nobody looks how results lie in memory."""
+
+    def __init__(self, mode: FakeMode) -> None:
+        self._mode = mode
+
+    def rely_on(self, condition: Any) -> None:
+        adapter = self._mode.torch_env
+        if not isinstance(condition, torch.SymBool) or adapter.env.suppressed:
+            return
+        value = condition.node.value
+        if adapter.env.statically_known(value) is not None:
+            return
+        lows = (adapter.env.bounds(symbol.expr)[0] for symbol in adapter.algebra.symbols(value))
+        if self._mode.asks_layout or not any(low in (0, 1) for low in lows):
+            adapter.decide(value)
+        else:
+            self._mode.note_layout_guessed()
+
+    def lay_out(self, args: Sequence[Any], fake: FakeTensor, strides: Sequence[Any]) -> Any:
+        return laid_out(self._mode, args, fake, strides)
+
+
+# -- functions that PyTorch computes of other operators before a fake mode sees them ------------------------------
+
+
+def laid_out_as_asked(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
+    """A result of the function, with the strides that it gives when it runs."""
+    if type(result) is not FakeTensor:
+        return result
+    return with_asked_strides(_AskerWithGradients(result.fake_mode), function, args, kwargs, result)
+
+
+class _AskerWithGradients(AskerOfTrace):
+    def lay_out(self, args: Sequence[Any], fake: FakeTensor, strides: Sequence[Any]) -> Any:
+        """Gradients pass."""
+        if not fake.requires_grad:
+            return super().lay_out((), fake, strides)
+        return _Moved.apply(super().lay_out, fake, strides)
+
+
+class _Moved(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, lay_out: Callable[..., Any], fake: FakeTensor, strides: Sequence[Any]) -> Any:
+        return lay_out((), fake.detach(), strides)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return None, gradient, None

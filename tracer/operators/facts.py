@@ -1,0 +1,254 @@
+"""What an operator does besides computing its results: derived from its schema and its tags, and, where these do not say it,
+read from `table`. Everything in the tracer that asks whether an operation writes, draws random numbers or may fail asks here."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from tracer.operators.table import NO_ROW, ROWS, Row
+
+Place = tuple[int, str]  # the position and the name of an argument
+
+# An argument, and the value with which no random number is drawn and no statistics are updated.
+_SWITCHED_OFF: dict[str, Any] = {"training": False, "train": False, "dropout_p": 0.0}
+_STATISTICS = ("running_mean", "running_var")
+_INDICES = ("index", "indices")  # numbers out of range fail when the operator runs
+_NOT_BY_METADATA = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape, torch.Tag.inplace_view)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OperatorFacts:
+    """Of one operator (an OpOverload). `switch` is an argument that may turn `random` and `statistics` off, which
+    `off_by_default` does where it is not given."""
+
+    has_schema: bool
+    writes: tuple[Place, ...]  # the arguments that it writes to, as its schema says
+    statistics: tuple[Place, ...]  # those that it writes to as well, unless it is switched off
+    random: bool
+    switch: Place | None
+    off_by_default: bool
+    elementwise: bool  # each element of the results is computed from the elements at its place
+    is_view: bool
+    gives_one_new_tensor: bool  # and no memory of an argument
+    is_composite: bool  # it runs others, of which each is known by itself
+    of_backward: bool  # autograd calls it with what its forward operator gave
+    by_metadata: bool  # the metadata of its results follow from those of its arguments
+    may_fail: bool  # when it runs, although it passed on fakes; of elementwise ones, `probes` tells more
+    asks_layout: bool  # how its results lie in memory is found by running it
+    row: Row
+
+    @property
+    def only_computes(self) -> bool:
+        return not (self.random or self.writes or self.statistics)
+
+    def draws(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Whether a call draws random numbers."""
+        return self.random and not self._switched_off(args, kwargs)
+
+    def written_tensors(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
+        """What a call writes to."""
+        for place in self.writes if self._switched_off(args, kwargs) else (*self.statistics, *self.writes):
+            value = argument(place, args, kwargs)
+            for tensor in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(tensor, torch.Tensor):
+                    yield tensor
+
+    def _switched_off(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        if self.switch is None:
+            return False
+        position, name = self.switch
+        if position >= len(args) and name not in kwargs:
+            return self.off_by_default
+        return _is_off(name, argument(self.switch, args, kwargs))
+
+
+def argument(place: Place, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    position, name = place
+    return args[position] if position < len(args) else kwargs.get(name)
+
+
+def leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
+    """The arguments of an operator, lists opened."""
+    for value in (*args, *kwargs.values()):
+        yield from value if isinstance(value, (list, tuple)) else (value,)
+
+
+# -- of operators ----------------------------------------------------------------------------------------------
+
+# Higher-order operators have no schema: what they do is known of the operators that they run.
+_NO_SCHEMA = OperatorFacts(False, (), (), False, None, False, False, False, False, False, False, False, True, False, NO_ROW)
+
+
+@functools.cache
+def facts_of(func: Any) -> OperatorFacts:
+    if not isinstance(func, torch._ops.OpOverload):
+        return _NO_SCHEMA
+    schema, row, tags = func._schema, row_of(func), func.tags
+    arguments = list(enumerate(schema.arguments))
+    statistics = tuple([(i, each.name) for i, each in arguments if row.statistics and each.name in _STATISTICS])
+    written = [(i, each.name) for i, each in arguments if each.alias_info is not None and each.alias_info.is_write]
+    writes = tuple([place for place in written if place not in statistics])
+    switch = next(((i, each.name) for i, each in arguments if each.name in _SWITCHED_OFF), None)
+    takes_indices = any(each.name in _INDICES and (i, each.name) not in written for i, each in arguments)
+    own = func.namespace not in ("aten", "prims")
+    of_backward = func._opname.endswith("_backward")
+    return OperatorFacts(
+        has_schema=True,
+        writes=writes,
+        statistics=statistics,
+        random=torch.Tag.nondeterministic_seeded in tags,
+        switch=switch,
+        off_by_default=switch is not None and _is_off(switch[1], schema.arguments[switch[0]].default_value),
+        elementwise=torch.Tag.pointwise in tags or bool(row.elementwise),
+        is_view=func.is_view,
+        gives_one_new_tensor=_gives_one_new_tensor(schema),
+        is_composite=torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"),
+        of_backward=of_backward,
+        by_metadata=not (own or row.lifts or any(tag in tags for tag in _NOT_BY_METADATA)),
+        may_fail=own or bool(row.fails) or takes_indices and not of_backward,
+        asks_layout=bool(row.layout) or _goes_through_a_list(schema),
+        row=row,
+    )
+
+
+def row_of(func: torch._ops.OpOverload) -> Row:
+    """The exceptions of an operator. Its form in place (`bernoulli_`) computes what the other (`bernoulli`) does, where it fails
+    too; how its results lie is not up to it."""
+    if func.namespace not in ("aten", "prims"):
+        return NO_ROW
+    own = ROWS.get(func._opname)
+    if own is not None:
+        return own
+    other = ROWS.get(func._opname.removesuffix("_"), NO_ROW)
+    return Row(fails=other.fails, elementwise=other.elementwise)
+
+
+def _is_off(name: str, value: Any) -> bool:
+    off = _SWITCHED_OFF[name]
+    return type(value) is type(off) and value == off
+
+
+def _gives_one_new_tensor(schema: Any) -> bool:
+    one = len(schema.returns) == 1 and schema.returns[0].alias_info is None
+    return one and all(each.alias_info is None for each in schema.arguments)
+
+
+def _goes_through_a_list(schema: Any) -> bool:
+    """Whether it gives a new tensor for each of a list, as `_foreach_add` does."""
+    lists = [str(each.type) for each in (*schema.arguments[:1], *schema.returns)]
+    return lists == ["List[Tensor]"] * 2 and schema.returns[0].alias_info is None
+
+
+# -- of operations of a graph: operators, functions, and names of methods of tensors ------------------------------
+
+
+def writes(target: Any, kwargs: Mapping[str, Any]) -> bool:
+    """Whether an operation changes an argument."""
+    return "out" in kwargs or _writes(_hashable(target))
+
+
+def offset_argument(target: Any) -> Place | None:
+    """The argument of an operation that counts from the beginning of the storage of its first one, such as `as_strided`."""
+    return _offset_argument(_hashable(target))
+
+
+def written_lists(target: Any) -> list[Place]:
+    """The arguments of an operation that are lists of tensors, which it writes to."""
+    found = [each for each in _schemas(target) if each.is_mutable]
+    if not found:
+        return []
+    arguments = enumerate(found[0].arguments)  # all overloads write to the same
+    return [(i, each.name) for i, each in arguments if each.is_write and isinstance(each.type, torch.ListType)]
+
+
+def gives_something(target: Any) -> bool:
+    """Whether an operation has results; True of what is no operator."""
+    found = _schemas(target)
+    return not found or any(schema.returns for schema in found)
+
+
+def _hashable(target: Any) -> Any:
+    return (
+        target
+        if isinstance(target, (str, torch._ops.OpOverload, torch._ops.OpOverloadPacket))
+        else getattr(target, "__name__", "")
+    )
+
+
+@functools.cache
+def _writes(target: Any) -> bool:
+    name = _name(target)
+    if name in _IN_PLACE or name.startswith("__i") and hasattr(torch.Tensor, f"__{name[3:]}"):  # `iadd`, `__iadd__`
+        return True
+    found = _schemas(target)
+    if not found:  # a function of Python: PyTorch's convention is all that there is
+        return name.endswith("_") and not name.endswith("__")
+    return any(_changes_its_input(schema) for schema in found) or bool(ROWS.get(name, NO_ROW).writes)
+
+
+def _changes_its_input(schema: Any) -> bool:
+    return any(each.alias_info is not None and each.alias_info.is_write and not each.is_out for each in schema.arguments)
+
+
+@functools.cache
+def _offset_argument(target: Any) -> Place | None:
+    for schema in _schemas(target):
+        names = [each.name for each in schema.arguments]
+        if "storage_offset" in names and "source" not in names:
+            return names.index("storage_offset"), "storage_offset"
+    return None
+
+
+def _schemas(target: Any) -> list[Any]:
+    """Of an operator; of torch's function or the method of tensors with this name. None of them takes lists of TorchScript."""
+    if isinstance(target, torch._ops.OpOverload):
+        return [target._schema]
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        name = target._qualified_op_name
+    else:
+        name = f"aten::{_name(target)}"
+    found = torch._C._jit_get_schemas_for_operator(name)
+    return [each for each in found if not each.is_mutable or torch._C._dispatch_has_kernel(_full_name(each))]
+
+
+def _full_name(schema: Any) -> str:
+    return f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+
+
+def _name(target: Any) -> str:
+    return target if isinstance(target, str) else getattr(target, "__name__", "")
+
+
+# `iadd` and the like: functions of `operator` beside which there is one without the i.
+_IN_PLACE = frozenset(
+    name for name in vars(operator) if name[:1] == "i" and (hasattr(operator, name[1:]) or hasattr(operator, f"{name[1:]}_"))
+) | {"setitem", "delitem", "__setitem__"}  # fmt: skip
+
+
+@functools.cache
+def takes_one_for_all(function: Any, position: int | str) -> bool:
+    """Whether a plain number may stand, as an argument of an operator, for a list of them (`kernel_size=3`). A symbolic one
+    may not: torch refuses it."""
+    if isinstance(function, torch._ops.OpOverloadPacket):
+        return any(takes_one_for_all(getattr(function, name), position) for name in function.overloads())
+    if not isinstance(function, torch._ops.OpOverload):
+        return False
+    arguments = enumerate(function._schema.arguments)
+    return any(each.N is not None for index, each in arguments if position in (index, each.name))
+
+
+def is_compliant(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the author of an operator says that compilers may take it as its schema says; True of what is no operator."""
+    if isinstance(function, torch._ops.OpOverloadPacket):
+        try:
+            chosen = torch._C._jit_resolve_packet(function._qualified_op_name, *args, **kwargs)
+        except RuntimeError:  # no overload takes these: running it says so
+            return True
+        function = getattr(function, chosen)
+    return not isinstance(function, torch._ops.OpOverload) or torch.Tag.pt2_compliant_tag in function.tags

@@ -1,0 +1,77 @@
+"""Functions whose own computation on fake tensors fixes a size that could stay symbolic, lays a result out as the function does
+not, or copies what it returns. What a rule gives has the sizes, strides, dtype, memory and autograd state of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from tracer.operators.asked_strides import laid_out_as_asked
+from tracer.operators.meta import meta
+
+
+@meta(
+    F.interpolate, F.upsample, F.upsample_nearest, F.upsample_bilinear, F.grid_sample, torch.hardshrink, torch.Tensor.hardshrink,
+)  # fmt: skip
+def _laid_out_otherwise(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """PyTorch computes these of other operators before a fake mode sees them, laid out otherwise than C does: C is asked."""
+    return laid_out_as_asked(function, args, kwargs, function(*args, **kwargs))
+
+
+# -- recurrent layers ----------------------------------------------------------------------------------------------
+
+
+@meta(torch.gru, gates=3)
+@meta(torch.rnn_tanh, torch.rnn_relu, gates=1)
+def _gru_or_rnn(
+    function: Any, data: torch.Tensor, hidden: torch.Tensor, weights: Any, *options: Any, gates: int, **kwargs: Any
+) -> Any:
+    """PyTorch's decomposition walks over the steps of the sequence, and so needs their number."""
+    if kwargs or len(options) != 6 or not isinstance(weights, (list, tuple)):
+        return NotImplemented  # a packed sequence, or what will be refused
+    _, layers, dropout, train, bidirectional, batch_first = options
+    steps = data.transpose(0, 1) if batch_first else data
+    size = hidden.shape[-1]
+    if weights[0].shape[0] != gates * size:  # with projections, or wrong
+        return NotImplemented
+    out = _layer(steps, weights, size, bidirectional)
+    if train and dropout and layers > 1:
+        out = F.dropout(out, dropout, True)
+    last = hidden * out.sum()
+    return out.transpose(0, 1) if batch_first else out, last
+
+
+def _layer(steps: torch.Tensor, weights: Sequence[torch.Tensor], size: Any, bidirectional: bool) -> torch.Tensor:
+    """A result that depends on the inputs and all weights, as autograd sees it."""
+    out = F.linear(steps, weights[0])[..., :size]
+    for weight in weights[1:]:
+        out = out + weight.sum()
+    return torch.cat([out, out], -1) if bidirectional else out.contiguous()
+
+
+# -- dropout -------------------------------------------------------------------------------------------------------
+
+
+@meta(F.dropout)
+def _dropout(function: Any, input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    return input if _drops_nothing(input, p, training) else NotImplemented
+
+
+@meta(torch.dropout)
+def _torch_dropout(function: Any, input: torch.Tensor, p: float, train: bool) -> Any:
+    return input if _drops_nothing(input, p, train) else NotImplemented
+
+
+def _drops_nothing(data: Any, p: Any, training: Any) -> bool:
+    """The result is the argument then; PyTorch's decomposition copies it."""
+    if not isinstance(data, torch.Tensor) or type(p) not in (int, float, torch.SymFloat) or not 0 <= p <= 1:
+        return False
+    return training is False or bool(p == 0) or not _has_items(data)
+
+
+def _has_items(tensor: torch.Tensor) -> bool:
+    return not any(type(size) is int and size == 0 for size in tensor.shape)

@@ -1,0 +1,154 @@
+"""What is so of operators of ATen although neither their schemas nor their tags say it. One row an operator; each field says why.
+
+Where a probe can tell (`probes`), there is no row. It cannot tell
+  - `layout`: sizes and dims are among the arguments, so that there are no small stand-ins for those of a call, and to run every
+    operator at the sizes of every call costs more than it finds.
+  - `fails`: the data that make an operator fail are not known, and kernels that do not check theirs would end the process.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MOST_ELEMENTS = 2**22
+
+SMALL_DIMS = "dims of size 0 or 1 of arguments that are not contiguous: PyTorch's rule for fakes says their strides otherwise"
+ORDER = "the dims come in another order than PyTorch's rule for fakes says"
+UNTAGGED = "it goes through its operands element by element, and has no tag that says so"
+UNSAID = "its schema does not say so"
+CONSTANTS = "a tensor that is made of a constant is the constant's copy, whose data are known"
+
+# How results lie, of those that `layout` or PyTorch's rule says otherwise, written in symbols.
+AS_ITS_ARGUMENT = "with the strides of its argument, where that has no gaps"
+CHANNELS = "the first result is contiguous, or has its channels last if those of the first argument are"
+BATCH = "the same; contiguous where the first argument is both"
+IN_LINE = "all results are contiguous"
+
+
+class Row(NamedTuple):
+    """The exceptions of one operator. A text is the reason; an empty one: it is no exception."""
+
+    layout: str = ""  # its results are laid out as it says itself: it is run, on zeros
+    most: int = MOST_ELEMENTS  # of an argument, for it to be run
+    contiguous_too: bool = False  # it is run for contiguous arguments, too
+    lies: str = ""
+    fails: str = ""  # what of its data makes it raise when the graph runs
+    elementwise: str = ""
+    statistics: str = ""  # it updates `running_mean` and `running_var`
+    writes: str = ""
+    lifts: str = ""  # what its results are does not follow from metadata alone
+
+
+NO_ROW = Row()
+
+ROWS: dict[str, Row] = {
+    "_assert_async": Row(fails="what it asserts"),
+    "_assert_scalar": Row(fails="what it asserts"),
+    "_batch_norm_with_update": Row(layout=ORDER, lies=BATCH),
+    "_fft_c2c": Row(layout=SMALL_DIMS),
+    "_fft_c2r": Row(layout=SMALL_DIMS),
+    "_fft_r2c": Row(layout=SMALL_DIMS),
+    "_histogramdd_bin_edges": Row(fails="bounds that are not finite"),
+    "_linalg_check_errors": Row(fails="what a solver says of a matrix"),
+    "_linalg_eigh": Row(fails="numbers that are not finite"),
+    "_linalg_solve_ex": Row(fails="a singular matrix, with check_errors"),
+    "_linalg_svd": Row(fails="numbers that are not finite"),
+    "_log_softmax": Row(layout=SMALL_DIMS),
+    "_native_batch_norm_legit": Row(layout=ORDER, lies=BATCH, statistics=UNSAID),
+    "_native_batch_norm_legit_no_training": Row(layout=ORDER, lies=BATCH),
+    "_no_grad_embedding_renorm_": Row(writes=UNSAID),
+    "_pack_padded_sequence": Row(fails="lengths below one"),
+    "_prelu_kernel": Row(layout=SMALL_DIMS),
+    "_to_copy": Row(elementwise=UNTAGGED),
+    "_unsafe_view": Row(layout=SMALL_DIMS),
+    "_upsample_nearest_exact2d": Row(layout=SMALL_DIMS),
+    "addr": Row(layout=SMALL_DIMS),
+    "amax": Row(layout=SMALL_DIMS),
+    "amin": Row(layout=SMALL_DIMS),
+    "aminmax": Row(layout=SMALL_DIMS),
+    "batch_norm_gather_stats": Row(statistics=UNSAID),
+    "batch_norm_gather_stats_with_counts": Row(statistics=UNSAID),
+    "batch_norm_update_stats": Row(statistics=UNSAID),
+    "bernoulli": Row(fails="a probability outside of [0, 1]"),
+    "binary_cross_entropy": Row(fails="a probability outside of [0, 1]"),
+    "binary_cross_entropy_with_logits": Row(layout=SMALL_DIMS),
+    "bincount": Row(fails="a number below zero"),
+    "bucketize": Row(fails="bounds of several dims, which fakes let pass"),
+    "channel_shuffle": Row(layout=ORDER),
+    "cholesky": Row(fails="a matrix that is not positive-definite"),
+    "cholesky_inverse": Row(fails="a singular matrix"),
+    "complex": Row(layout=SMALL_DIMS),
+    "convolution": Row(layout=SMALL_DIMS, most=2**16),
+    "cudnn_batch_norm": Row(statistics=UNSAID),
+    "diag_embed": Row(layout=SMALL_DIMS, contiguous_too=True),
+    "empty_like": Row(lies=AS_ITS_ARGUMENT),
+    "fill": Row(layout=SMALL_DIMS),
+    "flip": Row(layout=SMALL_DIMS),
+    "floor_divide": Row(elementwise=UNTAGGED),
+    "full_like": Row(lies=AS_ITS_ARGUMENT),
+    "glu": Row(layout=SMALL_DIMS),
+    "histc": Row(fails="bounds that are not finite"),
+    "histogram": Row(fails="bounds that are not finite"),
+    "huber_loss": Row(layout=SMALL_DIMS),
+    "im2col": Row(layout=ORDER),
+    "index": Row(layout=SMALL_DIMS),
+    "index_add": Row(layout=SMALL_DIMS),
+    "index_copy": Row(layout=SMALL_DIMS),
+    "index_put": Row(layout=SMALL_DIMS),
+    "isin": Row(layout=ORDER),
+    "lift": Row(lifts=CONSTANTS),
+    "lift_fresh": Row(lifts=CONSTANTS),
+    "lift_fresh_copy": Row(lifts=CONSTANTS),
+    "linalg_cholesky_ex": Row(fails="a matrix that is not positive-definite, with check_errors"),
+    "linalg_eig": Row(fails="numbers that are not finite"),
+    "linalg_inv_ex": Row(fails="a singular matrix, with check_errors"),
+    "linalg_ldl_factor_ex": Row(fails="a singular matrix, with check_errors"),
+    "linalg_ldl_solve": Row(fails="pivots out of range"),
+    "linalg_lu_factor_ex": Row(fails="a singular matrix, with check_errors"),
+    "linalg_lu_solve": Row(fails="pivots out of range"),
+    "log_sigmoid_forward": Row(layout=ORDER, lies=IN_LINE),
+    "lu_unpack": Row(fails="pivots out of range"),
+    "masked_scatter": Row(fails="fewer elements than the mask asks for"),
+    "masked_select": Row(fails="a mask that is not of bools, which fakes let pass"),
+    "max_unpool2d": Row(lies=CHANNELS),
+    "miopen_batch_norm": Row(statistics=UNSAID),
+    "multi_margin_loss": Row(fails="a class out of range"),
+    "multilabel_margin_loss_forward": Row(fails="a class out of range"),
+    "multinomial": Row(fails="weights below zero, or infinite"),
+    "native_batch_norm": Row(layout=ORDER, lies=BATCH, statistics=UNSAID),
+    "native_channel_shuffle": Row(layout=ORDER),
+    "native_group_norm": Row(layout=SMALL_DIMS),
+    "native_layer_norm": Row(layout=SMALL_DIMS),
+    "nll_loss2d_forward": Row(lies=IN_LINE, fails="a class out of range"),
+    "nll_loss_forward": Row(fails="a class out of range"),
+    "normal": Row(lies=IN_LINE, fails="a deviation below zero"),
+    "ones_like": Row(lies=AS_ITS_ARGUMENT),
+    "pixel_unshuffle": Row(layout=SMALL_DIMS),
+    "poisson": Row(layout=ORDER, fails="a rate below zero"),
+    "polar": Row(layout=SMALL_DIMS),
+    "rand_like": Row(lies=AS_ITS_ARGUMENT),
+    "randint_like": Row(lies=AS_ITS_ARGUMENT),
+    "randn_like": Row(lies=AS_ITS_ARGUMENT),
+    "reflection_pad3d": Row(layout=ORDER),
+    "renorm": Row(layout=SMALL_DIMS),
+    "repeat_interleave": Row(fails="a count below zero"),
+    "replication_pad3d": Row(layout=ORDER),
+    "roll": Row(layout=SMALL_DIMS),
+    "rot90": Row(layout=SMALL_DIMS),
+    "rrelu_with_noise": Row(layout=ORDER),
+    "rsub": Row(elementwise=UNTAGGED),
+    "searchsorted": Row(fails="a sorter out of range"),
+    "sort": Row(layout=SMALL_DIMS),
+    "split_with_sizes": Row(fails="sizes that data decide and that have another sum"),
+    "sum": Row(layout=SMALL_DIMS),
+    "tril": Row(layout=SMALL_DIMS),
+    "triu": Row(layout=SMALL_DIMS),
+    "upsample_bicubic2d": Row(layout=SMALL_DIMS),
+    "upsample_bilinear2d": Row(layout=SMALL_DIMS),
+    "upsample_nearest2d": Row(layout=SMALL_DIMS),
+    "upsample_trilinear3d": Row(layout=SMALL_DIMS),
+    "var": Row(layout=SMALL_DIMS),
+    "var_mean": Row(layout=SMALL_DIMS),
+    "view": Row(layout=SMALL_DIMS),
+    "zeros_like": Row(lies=AS_ITS_ARGUMENT),
+}
