@@ -31,7 +31,7 @@ class Event(NamedTuple):
 
 Watch = Callable[[Any, Any], Callable[..., Any]]  # (RegionState, GuardedCode) -> the check_fn to put in the entry
 watch: Watch | None = None  # of whoever wants to see the calls that hit; without one they run no Python of ours
-listened: list[tuple[str | None, Callable[[Event], None]]] = []  # (kind, or None for all, and who is told)
+listeners: list[tuple[str | None, Callable[[Event], None]]] = []  # (kind, or None for all, and who is told)
 
 
 def add_callback(callback: Callable[[Event], None], kind: str | None = None) -> Callable[[], None]:
@@ -43,17 +43,17 @@ def add_callback(callback: Callable[[Event], None], kind: str | None = None) -> 
     if kind is not None and kind not in EVENTS:
         raise ValueError(f"there is no event {kind!r}; there are {', '.join(EVENTS)}")
     listener = (kind, callback)
-    listened.append(listener)
+    listeners.append(listener)
 
     def remove() -> None:
-        if listener in listened:
-            listened.remove(listener)
+        if listener in listeners:
+            listeners.remove(listener)
 
     return remove
 
 
-def tell(event: Event) -> None:
-    for kind, callback in list(listened):
+def notify(event: Event) -> None:
+    for kind, callback in list(listeners):
         if kind is None or kind == event.kind:
             try:
                 callback(event)

@@ -134,7 +134,7 @@ class _Call:
         hooks: dict[str, Callable[..., Any]] = {
             "on_guards": lambda manager: self.guards.extend(manager.guards),
             "on_inputs": self._note_inputs,
-            "on_left_alone": _refuse,
+            "on_not_traced": _refuse,
         }
         settings = Settings(backend=keep, fullgraph=True, name="export", hooks=hooks)
         return compiled(self.fn, settings)(*self.args, **self.kwargs)

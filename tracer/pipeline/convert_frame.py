@@ -68,7 +68,7 @@ class FrameConversion:
         self.limit = limit
         self.calls_instead: tuple[Any, Any] | None = None  # at the break, of what looks at its callers
         self.relies_on: tuple[Any, ...] = ()  # the guards of the break
-        self.declared = region.declared(function, args)
+        self.declared = region.declared_shapes(function, args)
         self.state = region.frame_state(function)
         self.history = self.state.history
         self.history.begin()
@@ -129,7 +129,7 @@ class FrameConversion:
         raise errors.LeftToCPython(reason)
 
     def _make_resume(self, code: types.CodeType, globals_: dict[str, Any], innermost: bool) -> _C.Dispatcher:
-        return self.region.make_resume(code, globals_, is_left=innermost and self._before_loop is not None)
+        return self.region.make_resume(code, globals_, runs_in_cpython=innermost and self._before_loop is not None)
 
     def _new_trace(self, break_at: int | None) -> Trace:
         declared = self.declared
@@ -210,10 +210,10 @@ class FrameConversion:
 
     def _note_break(self, error: errors.Unsupported, trace: Trace) -> None:
         self.region.stats["break"] += 1
-        if metrics.listened:
+        if metrics.listeners:
             code = None if trace.frame is None else trace.frame.frames()[0].code
             about = {"state": self.region, "code": code, "error": error}
-            metrics.tell(metrics.Event("break", self.region.name, str(error.where or ""), str(error), 0.0, about))
+            metrics.notify(metrics.Event("break", self.region.name, str(error.where or ""), str(error), 0.0, about))
         counters["graph_break"][error.id] += 1
         logs.emit("graph_breaks", lambda: log_texts.graph_break(error))
         if self.region.on_break is not None:

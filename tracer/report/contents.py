@@ -27,7 +27,7 @@ Sizes = tuple[tuple[Path, Any], ...]  # where a tensor or an int is found, and i
 
 def is_root(state: Any, code: types.CodeType) -> bool:
     """Whether a region's code is what the user decorated, and not a callee or what is behind a break."""
-    return code in state.roots and code not in state.behind_breaks
+    return code in state.roots and code not in state.resume_codes
 
 
 def frame_of(code: types.CodeType | None) -> dict[str, Any]:

@@ -119,13 +119,13 @@ def load(fn: Any, path: str | os.PathLike[str]) -> Loading:
             refused.append(f"it cannot be read ({type(error).__name__}: {error})")
     with TRACING:
         there = target.entries()
-        new = [entry for entry in made if not (there and upkeep.is_there(state, entry, there))]
+        new = [entry for entry in made if not (there and upkeep.is_redundant(state, entry, there))]
         for entry in new:
             ready = entry is new[-1]  # what tells the entries apart is made once, and not in the first call
             state.region.install(function.__code__, function.__globals__, entry, ready)
-            state.happened("load", function, entry=entry)
+            state.record_event("load", function, entry=entry)
             if there or state.capacity is not None:
-                upkeep.settle(state, function, entry, there)
+                upkeep.retire_and_evict(state, function, entry, there)
     metrics.counters["saving"]["loaded"] += len(new)
     return _told(Loading(len(new), tuple(refused), len(made) - len(new)), target)
 

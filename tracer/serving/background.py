@@ -21,7 +21,7 @@ import torch
 
 from tracer import _C, metrics
 from tracer.effects.torch_state import read_state, write_state
-from tracer.runtime.guarded_code import entries_of, serving
+from tracer.runtime.guarded_code import entries_of, find_entry
 from tracer.runtime.region_state import RegionState
 
 MOST_WAITING = 64  # calls, of all regions, that wait to be traced; what is missed beyond that runs in CPython, and may come again
@@ -49,7 +49,7 @@ class Job:
     def is_served(self) -> bool:
         """Whether an entry that was made meanwhile serves the call."""
         entries = entries_of(self.state.region, self.function.__code__, self.function.__globals__)
-        return serving(entries, self.function, self.args) is not None
+        return find_entry(entries, self.function, self.args) is not None
 
     @contextlib.contextmanager
     def as_there(self) -> Iterator[None]:
@@ -132,7 +132,7 @@ def _trace(job: Job) -> str:
             return "another torch state"
         if job.is_served():
             return "served"
-        answer = job.state.traced_beside(job.function, job.args)
+        answer = job.state.trace_in_background(job.function, job.args)
     code = job.function.__code__
     if answer is _C.SKIP:
         job.state.region.skip(code)

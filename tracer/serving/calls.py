@@ -19,7 +19,7 @@ from shapes.solver.bounds import Bounds
 from shapes.sympy_functions import Max
 from tracer.errors import UserError
 from tracer.guards import argument_slots
-from tracer.runtime.argument_paths import Attribute, Path, placed, replaced, shown
+from tracer.runtime.argument_paths import Attribute, Path, path_from_slot, path_text, replaced_at
 from tracer.runtime.shape_spec import Declared, DeclaredTensor, ShapeSpec
 
 LARGEST = 1 << 32  # bytes of a tensor that is made only to see whether a check function holds
@@ -45,7 +45,7 @@ class Layout:
         try:
             return torch.empty_strided(sizes, strides, dtype=like.dtype, device=like.device, requires_grad=like.requires_grad)
         except RuntimeError as error:
-            raise TooLarge(f"there is no {shown(self.tensor.path)} of shape {sizes} here: {error}") from None
+            raise TooLarge(f"there is no {path_text(self.tensor.path)} of shape {sizes} here: {error}") from None
 
     def bytes_at(self, point: Point) -> int:
         count = self.tensor.value.element_size()
@@ -86,9 +86,9 @@ class Calls:
     def _put(self, slots: list[Any], path: Path, value: Any) -> None:
         code = self.function.__code__
         names = argument_slots(code)
-        name, *keys = placed(code, dict(zip(names, slots, strict=True)), path)
+        name, *keys = path_from_slot(code, dict(zip(names, slots, strict=True)), path)
         index = names.index(name)
-        slots[index] = replaced(slots[index], tuple(keys), value, path)
+        slots[index] = replaced_at(slots[index], tuple(keys), value, path)
 
     def is_small(self, point: Point) -> bool:
         """Whether the call can be made without a thought."""
@@ -104,7 +104,7 @@ def _layout(tensor: DeclaredTensor, calls: Calls) -> Layout:
     value = tensor.value
     if type(value) is not torch.Tensor or value.layout is not torch.strided:
         kind = f"{type(value).__name__} with layout {value.layout}"
-        raise UserError(f"{shown(tensor.path)} is {kind}; the sizes of such are not declared")
+        raise UserError(f"{path_text(tensor.path)} is {kind}; the sizes of such are not declared")
     sizes = tuple([tensor.dims.get(dim, sympy.Integer(size)) for dim, size in enumerate(value.shape)])
     bounds = Bounds(calls.domain.conditions())
     strides: list[Any] = [None] * value.dim()
@@ -116,7 +116,7 @@ def _layout(tensor: DeclaredTensor, calls: Calls) -> Layout:
     seen = [int(evaluate(stride, calls.example)) for stride in strides]
     if any(size > 1 and a != b for size, a, b in zip(value.shape, seen, value.stride())) and value.numel():
         raise UserError(
-            f"{shown(tensor.path)} of the example does not lie densely in memory: its strides are {value.stride()}",
+            f"{path_text(tensor.path)} of the example does not lie densely in memory: its strides are {value.stride()}",
             hint="give an example as the calls will be; make it contiguous if they are.",
         )
     return layout

@@ -282,15 +282,13 @@ class _Search:
         """Makes the entry for a shape; says what is wrong if that does not help."""
         state, function = self.target.state, self.target.function
         breaks: list[Any] = []
-        before, state.on_break = state.on_break, breaks.append
         try:
-            entry = state.entry_for(function, self.calls.at(point))
+            with state.reporting_breaks_to(breaks.append):
+                entry = state.compile_entry_ahead(function, self.calls.at(point))
         except TooLarge as error:
             return self.result("refused", point, error.message)
         except CompileTimeout as error:
             return self.result("budget", point, error.message)
-        finally:
-            state.on_break = before
         metrics.counters["serving"]["precompiled"] += 1
         reason = str(breaks[-1]) if breaks else ""
         if entry is _C.SKIP:
@@ -298,7 +296,7 @@ class _Search:
         with TRACING:  # no other thread takes it away before it is looked at
             entry.guarded_code.pinned = True
             state.region.install(function.__code__, function.__globals__, entry)
-            upkeep.settle(state, function, entry)
+            upkeep.retire_and_evict(state, function, entry)
             made = next((each for each in self.entries() if each.entry is entry), None)
         if made is None:  # another thread has reset the region since
             return None

@@ -14,7 +14,7 @@ from shapes.domain import at
 from tracer.api.entry import compile
 from tracer.api.settings import compiled_region, region_of
 from tracer.errors import SealedError, UserError
-from tracer.runtime.guarded_code import entries_of, failures_of
+from tracer.runtime.guarded_code import entries_of, guard_failures
 from tracer.runtime.region_state import RegionState
 from tracer.runtime.shape_spec import Declared
 from tracer.serving import background
@@ -35,7 +35,7 @@ def seal(fn: Any, on_miss: str = "error") -> None:
         raise UserError(f"on_miss={on_miss!r} is no policy", hint=f"there are {', '.join(map(repr, POLICIES))}.")
     if on_miss == "background":
         _load_all()
-    state.at_miss = Seal(state, on_miss)
+    state.seal(Seal(state, on_miss))
 
 
 @functools.cache
@@ -49,7 +49,7 @@ def unseal(fn: Any) -> None:
     """Misses are traced again."""
     state = region_of(fn)
     if state is not None:
-        state.at_miss = None
+        state.unseal()
 
 
 def wait(timeout: float | None = None) -> bool:
@@ -84,7 +84,7 @@ class Seal:
     def is_declared(self, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
         """Whether an entry for the call can be made at all."""
         try:
-            declared = self.state.declared(function, args)
+            declared = self.state.declared_shapes(function, args)
             return declared is None or bool(declared.point())
         except UserError:
             self.state.stats["undeclared"] += 1
@@ -96,14 +96,14 @@ class Seal:
         message = f"{name} is sealed, and no entry serves this call"
         hint = "call with a shape that is covered, precompile this one too, or seal with on_miss='background'."
         try:
-            declared = self.state.declared(function, args)
+            declared = self.state.declared_shapes(function, args)
             point = None if declared is None else declared.point()
         except UserError as error:
             return f"{message}: {error.message}", error.hint or hint
         if declared is not None and point is not None:
             message += f", at {at(point)}{self.nearest(declared, point)}"
         entries = entries_of(self.state.region, function.__code__, function.__globals__)
-        failures = failures_of(entries, function, args)
+        failures = guard_failures(entries, function, args)
         lines = "".join(f"\n    - {failure}" for failure in failures[:8])
         return f"{message}. Guards that fail:{lines or ' none, there is no entry'}", hint
 

@@ -18,7 +18,7 @@ import sympy
 from shapes.domain import Variable
 from shapes.solver.bounds import Bounds
 from tracer.errors import UserError
-from tracer.runtime.argument_paths import shown
+from tracer.runtime.argument_paths import path_text
 from tracer.serving.calls import Calls
 from tracer.sources.tensors import TensorStrideSource
 
@@ -56,7 +56,7 @@ def _with_ones(calls: Calls, ones: set[Any]) -> Calls | None:
         strides = list(layout.strides)
         for dim in range(len(strides)):
             if layout.sizes[dim] in ones:
-                free = Variable(_name(f"{shown(path)}_stride_{dim}", variables), min=0, max=LARGEST_STRIDE)
+                free = Variable(_name(f"{path_text(path)}_stride_{dim}", variables), min=0, max=LARGEST_STRIDE)
                 variables.append(free)
                 strides[dim] = places[TensorStrideSource(layout.tensor.source, dim).name] = free.symbol
         found.layouts[path] = dataclasses.replace(layout, strides=tuple(strides))

@@ -121,7 +121,7 @@ def stats(fn: Any) -> dict[str, Any]:
         "skips": state.stats["skip"],
         "sealed_misses": state.stats["sealed miss"],
         "undeclared": state.stats["undeclared"],
-        "seconds_compiling": state.seconds,
+        "seconds_compiling": state.compile_seconds,
         "certified": state.coverage is not None and state.coverage.certified and state.coverage.stands,
         "entries": list(map(_entry, entries)),
     }
