@@ -21,7 +21,7 @@ import torch
 from tests.support import breaks, captured, check, check_made
 from tracer.api.callables import compiled
 from tracer.api.settings import Settings
-from tracer.effects.random_draws import put_back, states_of
+from tracer.effects.random_draws import generator_states, restore_states
 
 
 class Counting:
@@ -560,13 +560,13 @@ def test_an_error_of_missing_leads_to_the_value_that_is_none():
 
 def test_draws_of_a_generator_whose_init_is_not_over_can_be_undone():
     generator = random.Random.__new__(random.Random)
-    states = states_of(generator)
+    states = generator_states(generator)
     drawn = generator.random()
-    put_back(states)
+    restore_states(states)
     assert generator.random() == drawn
     generator.seed(3)
-    states, drawn = states_of(generator), generator.gauss(0, 1)
-    put_back(states)
+    states, drawn = generator_states(generator), generator.gauss(0, 1)
+    restore_states(states)
     assert generator.gauss(0, 1) == drawn
 
 

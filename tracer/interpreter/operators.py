@@ -67,7 +67,7 @@ class Operators:
         if result is not None:
             return result
         if op in ("==", "!=") and not _has_equality_of_its_own(left, right):
-            if tx.effects.kept.may_be(left, right):
+            if tx.effects.cached.may_alias(left, right):
                 unsupported("identity-of-a-cached-result", left=left.describe(), right=right.describe())
             return boolean(self._is_one(left, right) is (op == "=="))
         unsupported("unsupported-operator", left=left.describe(), op=op, right=right.describe())
@@ -104,7 +104,7 @@ class Operators:
         tx: Any = self
         if left is right:
             return True
-        if tx.effects.kept.may_be(left, right):
+        if tx.effects.cached.may_alias(left, right):
             unsupported("identity-of-a-cached-result", left=left.describe(), right=right.describe())
         if isinstance(left, SymNodeVariable) or isinstance(right, SymNodeVariable):
             other = right if isinstance(left, SymNodeVariable) else left

@@ -99,7 +99,7 @@ def looked_at(trace: Trace, name: str, wrappers: Sequence[WrapperFake] = ()) -> 
     output, operations, env = trace.output, trace.output.world.operations, trace.output.world.env
     _refuse_surroundings(trace, name, wrappers)
     before = trace.frame, trace.handled, trace.steps, trace.break_at, output.traces_wrapper, operations.bypassed
-    asserts, leaves, asked = len(env.runtime_asserts), len(output.own_leaves), len(trace.effects.kept.calls)
+    asserts, leaves, asked = len(env.runtime_asserts), len(output.own_leaves), len(trace.effects.cached.calls)
     draws, overriding = len(trace.effects.draws), trace.overrides.refused
     trace.break_at = None
     output.traces_wrapper = operations.bypassed = True
@@ -113,7 +113,7 @@ def looked_at(trace: Trace, name: str, wrappers: Sequence[WrapperFake] = ()) -> 
     finally:
         trace.frame, trace.handled, trace.steps, trace.break_at, output.traces_wrapper, operations.bypassed = before
         trace.overrides.refused = overriding
-    if len(env.runtime_asserts) > asserts or len(trace.effects.kept.calls) > asked or len(trace.effects.draws) > draws:
+    if len(env.runtime_asserts) > asserts or len(trace.effects.cached.calls) > asked or len(trace.effects.draws) > draws:
         unsupported("effect-in-subgraph", name=name, value="it assumes something of data, or does more than compute")
     _keep_parts(trace, part, name)
     _refuse_new_symbols(part, name)

@@ -131,10 +131,6 @@ def bytecode(heading: str, code: CodeType) -> str:
     return f"{heading} {place}\n{out.getvalue().rstrip()}\n"
 
 
-def trace_starts(place: UserLocation, depth: int = 0) -> str:
-    return f"{'  ' * depth}TRACE starts_line {place.with_code()}"
-
-
 # --------------------------------------------------------------------------------------------- guards
 
 

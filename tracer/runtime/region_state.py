@@ -21,7 +21,7 @@ import torch
 from shapes import ConstraintViolationError, solver
 from tracer import _C, config, errors, metrics
 from tracer.backends.calling import Backend
-from tracer.effects.torch_state import preserve_global_state, shows_operations
+from tracer.effects.torch_state import operations_are_observed, preserve_global_state
 from tracer.metrics import counters
 from tracer.runtime import misses, upkeep
 from tracer.runtime.frame_filter import TRACE, answer_without_tracing
@@ -126,7 +126,7 @@ class RegionState:
             answer = answer_without_tracing(function, args)
             if answer is not TRACE:
                 return answer
-        if shows_operations():
+        if operations_are_observed():
             if self.on_not_traced is not None:
                 self.on_not_traced()
             return None

@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from tracer import _C, guards, user_marks
-from tracer.effects.torch_state import plainly, restoring
+from tracer.effects.torch_state import on_plain_tensors, restoring_state
 from tracer.graph.graph_module import module_of
 from tracer.guards.base import Guard
 from tracer.runtime.guarded_code import GuardedCode, make_entry
@@ -20,7 +20,7 @@ from tracer.serving.regions import output_sizes
 from tracer.serving.target import Target
 from tracer.sources import FrameValues, Source
 
-_WRAPPERS = {"restoring": restoring, "plainly": plainly}
+_WRAPPERS = {"restoring_state": restoring_state, "on_plain_tensors": on_plain_tensors}
 _GRAPH = ("the graph",)
 
 

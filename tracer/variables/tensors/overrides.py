@@ -86,7 +86,7 @@ class OverrideState:
     def emit(self, cg: Any) -> None:
         """Emits code that brings overriding to where the program left it."""
         if self.modes or self.switches:
-            cg.start_over = None
+            cg.fallback = None
         for mode in self.modes:
             cg.call_object(torch._C._push_on_torch_function_stack, lambda mode=mode: cg.load(mode))
             cg.asm.pop()
