@@ -12,6 +12,7 @@ from tests.guards.helpers import X, frame, manager_of
 from tracer import graph_breaks, logs
 from tracer.errors import Unsupported
 from tracer.guards import EqualsMatch, FunctionMatch, ShapeLine, TensorMatch, TypeMatch, tensor_spec
+from tracer.interpreter.translator import _trace_line
 from tracer.locations import UserLocation
 from tracer.runtime import log_texts
 from tracer.sources import GlobalSource, TensorSizeSource
@@ -156,9 +157,8 @@ def test_bytecode_is_what_dis_shows():
 
 def test_trace_lines():
     stack = ["ConstantVariable(1)", "TensorVariable()"]
-    assert log_texts.trace_line("LOAD_GLOBAL", "y", stack) == f"TRACE LOAD_GLOBAL y [{', '.join(stack)}]"
-    assert log_texts.trace_line("RETURN_VALUE", None, [], depth=1) == "  TRACE RETURN_VALUE []"
-    assert log_texts.trace_starts(HERE) == f"TRACE starts_line {__file__}:1 in fn: {FIRST_LINE}"
+    assert _trace_line("LOAD_GLOBAL", "y", stack) == f"TRACE LOAD_GLOBAL y [{', '.join(stack)}]"
+    assert _trace_line("RETURN_VALUE", None, [], depth=1) == "  TRACE RETURN_VALUE []"
 
 
 def test_guards_with_the_line_that_caused_each_and_the_recorded_form():

@@ -197,10 +197,6 @@ class InternalTracerError(TracerError):
     default_hint = "please report this; config.suppress_errors=True runs such a frame in CPython."
 
 
-class SkipFrame(TracerError):
-    """This frame is not worth a graph, or cannot have one: it runs in CPython and is not tried again."""
-
-
 def _rebuild_error(kind: type[TracerError], message: str, hint: str | None, stack: UserStack) -> TracerError:
     error = kind.__new__(kind)
     TracerError.__init__(error, message, hint=hint, stack=stack)

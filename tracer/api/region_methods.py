@@ -1,4 +1,4 @@
-"""What compiled functions and modules can be asked beside being called: `fn.seal()` is `tracer.seal(fn)`."""
+"""Functions of the public API as methods of compiled functions and modules: `fn.seal()` is `tracer.seal(fn)`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ METHODS = frozenset(("seal", "unseal", "stats", "contract", "compact", "save", "
 
 
 def own_method(compiled: Any, name: str) -> Callable[..., Any]:
-    """For `__getattr__`, where the original has no attribute of that name; the AttributeError that is handled is raised again."""
+    """The method of this name, for `__getattr__` of compiled objects. If there is none, raises the AttributeError being
+    handled."""
     if name not in METHODS or STATE not in compiled.__dict__:
         raise  # noqa: PLE0704
     return functools.partial(getattr(tracer, name), compiled)

@@ -104,6 +104,20 @@ class RegionState:
         """Misses are traced again."""
         self.miss_handler = None
 
+    def keep_coverage(self, coverage: Any) -> None:
+        """Keeps the last result of `tracer.coverage` or `tracer.precompile`."""
+        self.coverage = coverage
+
+    @contextlib.contextmanager
+    def declaring(self, shapes: ShapeSpec) -> Iterator[None]:
+        """Declares the shapes of the decorated function's arguments, for good; if the block raises, as they were before."""
+        before, self.shapes = self.shapes, shapes
+        try:
+            yield
+        except BaseException:
+            self.shapes = before
+            raise
+
     @contextlib.contextmanager
     def reporting_breaks_to(self, on_break: Callable[[errors.Unsupported], None]) -> Iterator[None]:
         """Within, `on_break` is called for each graph break, in place of the region's own hook."""

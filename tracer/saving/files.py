@@ -27,13 +27,13 @@ from tracer import _C, config, metrics
 from tracer.errors import UserError
 from tracer.runtime import upkeep
 from tracer.runtime.tracing_lock import TRACING
-from tracer.saving.entries import restored, saved
-from tracer.saving.pickling import Differs, Refused, digest, place_of
+from tracer.saving.entries import load_entry, save_entry
+from tracer.saving.pickling import Differs, Refused, digest, name_with_place
 from tracer.serving.target import Target, target_of
 
 FORMAT = 2
 MAGIC = b"shapetracer entries\n"
-_OF_NO_TRACE = frozenset({  # settings that change no trace
+_WITHOUT_EFFECT_ON_TRACES = frozenset({  # settings that change no trace
     "recompile_limit", "accumulated_recompile_limit", "error_on_recompile", "fail_on_recompile_limit_hit", "suppress_errors",
     "verify_correctness", "verbose", "prune_guards", "max_trace_instructions", "compile_timeout",
 })  # fmt: skip
@@ -44,11 +44,11 @@ log = logging.getLogger("tracer")
 class Saving:
     """What was written: how many entries, and why each of the others was not."""
 
-    saved: int
+    save_entry: int
     refused: tuple[str, ...]
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.saved} entries saved", *(f"not saved: {reason}" for reason in self.refused)])
+        return "\n".join([f"{self.save_entry} entries saved", *(f"not saved: {reason}" for reason in self.refused)])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +80,7 @@ def save(fn: Any, path: str | os.PathLike[str]) -> Saving:
     refused: list[str] = []
     for entry in reversed(target.entries()):  # the last made stands first
         try:
-            parts.append(saved(entry, target))
+            parts.append(save_entry(entry, target))
         except Refused as error:
             refused.append(f"{entry.qualname}: {error}")
         except Exception as error:
@@ -104,14 +104,14 @@ def load(fn: Any, path: str | os.PathLike[str]) -> Loading:
     state, function = target.state, target.function
     header, parts, damage = _read(Path(path))
     if header is None:
-        return _told(Loading(0, damage), target)
+        return _reported(Loading(0, damage), target)
     reason = _mismatch(header, _header(target))
     if reason is not None:
-        return _told(Loading(0, (reason,) * max(1, len(parts) + len(damage))), target)
+        return _reported(Loading(0, (reason,) * max(1, len(parts) + len(damage))), target)
     made, refused = [], list(damage)
     for part in parts:
         try:
-            made.append(restored(part, target))
+            made.append(load_entry(part, target))
         except Differs as error:
             refused.append(str(error))
         except Exception as error:
@@ -127,10 +127,10 @@ def load(fn: Any, path: str | os.PathLike[str]) -> Loading:
             if there or state.capacity is not None:
                 upkeep.retire_and_evict(state, function, entry, there)
     metrics.counters["saving"]["loaded"] += len(new)
-    return _told(Loading(len(new), tuple(refused), len(made) - len(new)), target)
+    return _reported(Loading(len(new), tuple(refused), len(made) - len(new)), target)
 
 
-def _told(result: Loading, target: Target) -> Loading:
+def _reported(result: Loading, target: Target) -> Loading:
     metrics.counters["saving"]["refused"] += len(result.refused)
     for reason in dict.fromkeys(result.refused):
         log.warning("%s: an entry was not loaded: %s", target.state.name, reason)
@@ -156,7 +156,7 @@ def _read(path: Path) -> tuple[dict[str, Any] | None, list[bytes], tuple[str, ..
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error}") from None
     line, _, rest = data.removeprefix(MAGIC).partition(b"\n")
-    header = _head(line) if data.startswith(MAGIC) else None
+    header = _parse_header(line) if data.startswith(MAGIC) else None
     if header is None:
         return None, [], (f"{path} is no file of entries, or it is damaged",)
     parts, damage = [], []
@@ -169,7 +169,7 @@ def _read(path: Path) -> tuple[dict[str, Any] | None, list[bytes], tuple[str, ..
     return header, parts, tuple(damage)
 
 
-def _head(line: bytes) -> dict[str, Any] | None:
+def _parse_header(line: bytes) -> dict[str, Any] | None:
     """The line of JSON; None where it is not as this tracer writes it. Of another format only that number is read."""
     try:
         header = json.loads(line)
@@ -187,13 +187,13 @@ def _head(line: bytes) -> dict[str, Any] | None:
 
 
 def _header(target: Target) -> dict[str, Any]:
-    settings = {name: value for name, value in config.snapshot().items() if name not in _OF_NO_TRACE}
+    settings = {name: value for name, value in config.snapshot().items() if name not in _WITHOUT_EFFECT_ON_TRACES}
     return {
         "format": FORMAT,
         "versions": _versions(),
         "settings": settings,
         "backend": target.state.compiler_fn.name,
-        "function": place_of(target.function),
+        "function": name_with_place(target.function),
         "code": digest(target.function.__code__),
     }
 

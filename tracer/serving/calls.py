@@ -1,6 +1,6 @@
-"""Calls that nobody has made: an example with other sizes, for tracing and for asking check functions.
+"""Hypothetical calls: the example call with other sizes, to trace it and to run check functions on it.
 
-The tensors are new and without data: memory is reserved for them, not written.
+The tensors are new and uninitialised: their memory is reserved but not written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tracer.guards import argument_slots
 from tracer.runtime.argument_paths import Attribute, Path, path_from_slot, path_text, replaced_at
 from tracer.runtime.shape_spec import Declared, DeclaredTensor, ShapeSpec
 
-LARGEST = 1 << 32  # bytes of a tensor that is made only to see whether a check function holds
+LARGEST = 1 << 32  # bytes; the largest tensor that is made only to run a check function
 
 
 class TooLarge(UserError):
@@ -38,7 +38,7 @@ class Layout:
     strides: tuple[Any, ...]
 
     def new(self, point: Point) -> torch.Tensor:
-        """A tensor as that of the example, of the sizes at a point."""
+        """A tensor like that of the example, with the sizes at a point."""
         like = self.tensor.value
         sizes = [int(evaluate(size, point)) for size in self.sizes]
         strides = [int(evaluate(stride, point)) for stride in self.strides]
@@ -71,19 +71,19 @@ class Calls:
 
     @property
     def copies_objects(self) -> bool:
-        """Whether other calls are made with twins of the example's objects."""
+        """Whether other calls need copies of the example's objects, because sizes of their attributes are declared."""
         return any(isinstance(key, Attribute) for path in (*self.layouts, *self.declared.ints) for key in path)
 
     def at(self, point: Point) -> tuple[Any, ...]:
         """The argument slots of the call at a point of the domain."""
         slots = list(self.slots)
         for path, layout in self.layouts.items():
-            self._put(slots, path, layout.new(point))
+            self._replace_value(slots, path, layout.new(point))
         for path, each in self.declared.ints.items():
-            self._put(slots, path, int(evaluate(each.expr, point)))
+            self._replace_value(slots, path, int(evaluate(each.expr, point)))
         return tuple(slots)
 
-    def _put(self, slots: list[Any], path: Path, value: Any) -> None:
+    def _replace_value(self, slots: list[Any], path: Path, value: Any) -> None:
         code = self.function.__code__
         names = argument_slots(code)
         name, *keys = path_from_slot(code, dict(zip(names, slots, strict=True)), path)
@@ -91,7 +91,7 @@ class Calls:
         slots[index] = replaced_at(slots[index], tuple(keys), value, path)
 
     def is_small(self, point: Point) -> bool:
-        """Whether the call can be made without a thought."""
+        """Whether the tensors of the call are small enough to make it just for a check."""
         return all(layout.bytes_at(point) <= LARGEST for layout in self.layouts.values())
 
     def positional(self, point: Point | None = None) -> tuple[Any, ...]:

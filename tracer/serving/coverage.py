@@ -1,4 +1,5 @@
-"""`precompile` and `coverage`: entries for every shape of a domain, and the proof that there are, or a shape that has none."""
+"""`precompile` and `coverage`: entries for every shape of a domain, and a proof that none is missing, or a shape without an
+entry."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ import copy
 import dataclasses
 import sys
 import time
-import types
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -22,12 +23,12 @@ from tracer.runtime import upkeep
 from tracer.runtime.shape_spec import ShapeSpec
 from tracer.runtime.tracing_lock import TRACING
 from tracer.serving.calls import Calls, TooLarge
-from tracer.serving.regions import UNKNOWN, Served, refusal, served
-from tracer.serving.size_one_strides import of_ones
+from tracer.serving.regions import UNKNOWN, Served, failing_guard, served
+from tracer.serving.size_one_strides import calls_with_any_strides_of_one
 from tracer.serving.target import Target, target_of
 
-CHECKED = 256  # sampled shapes at which a proof is held against the check functions
-SHARE = 1000  # sampled shapes from which the covered share of a domain is told
+CHECKED = 256  # number of sampled shapes for which a proof is compared with the check functions
+SHARE = 1000  # number of sampled shapes from which the covered share of a domain is estimated
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -54,7 +55,7 @@ class Coverage:
 
     @property
     def stands(self) -> bool:
-        """Whether all that covered a shape when this was proved is still there."""
+        """Whether all entries of this result are still valid."""
         return all(each.entry.valid for each in self.covering)
 
     @property
@@ -90,13 +91,13 @@ class Coverage:
         for number, each in enumerate(self.covering):
             kind = "" if each.kind == "graph" else f"  ({each.kind})"
             lines.append(f"\n  {number}: {each.region.text(self.domain)}{kind}")
-            lines += [f"\n       {line}" for line in _provenance(each.region, self.domain)]
+            lines += [f"\n       {line}" for line in _guard_lines(each.region, self.domain)]
         return told + "".join(lines)
 
     __repr__ = __str__
 
 
-def _provenance(region: Region, domain: Domain) -> list[str]:
+def _guard_lines(region: Region, domain: Domain) -> list[str]:
     places = [condition.where for condition in region.beside(domain) if condition.where is not None]
     return [where.with_code() for where in dict.fromkeys(places)]
 
@@ -117,7 +118,7 @@ def coverage(
     size 1 has any stride, as in slices and transposed tensors. Raises UserError where these do not fit each other.
     """
     search = _Search(fn, spec, example, kwargs, rlimit)
-    return search.with_ones(_Search.look) if strides_of_one else search.look()
+    return search.with_any_strides_of_one(_Search.check) if strides_of_one else search.check()
 
 
 def precompile(
@@ -143,8 +144,9 @@ def precompile(
     with search.declared():
         if not strides_of_one:
             return search.fill(max_entries, max_seconds, report)
-        filled = search.with_ones(lambda part: part.fill(max_entries, max_seconds, report))
-        return search.with_ones(_Search.look) if filled.certified else filled  # entries were merged meanwhile
+        filled = search.with_any_strides_of_one(lambda part: part.fill(max_entries, max_seconds, report))
+        # Once more, since entries may have been merged in between.
+        return search.with_any_strides_of_one(_Search.check) if filled.certified else filled
 
 
 def _print(now: Coverage) -> None:
@@ -153,7 +155,7 @@ def _print(now: Coverage) -> None:
 
 
 class _Search:
-    """The entries of one function, and the question whether they leave out a shape of a domain."""
+    """Searches a domain for shapes that no entry of a function serves."""
 
     def __init__(self, fn: Any, spec: Any, example: Any, kwargs: Mapping[str, Any] | None, rlimit: int) -> None:
         self.started = time.perf_counter()
@@ -171,20 +173,21 @@ class _Search:
     def domain(self) -> Domain:
         return self.calls.domain
 
-    def with_ones(self, ask: Callable[[_Search], Coverage]) -> Coverage:
-        """What is found of these calls, and of those with other strides at dims of size 1: the first that is not certified."""
-        found = ask(self)
-        for calls in of_ones(self.calls):
+    def with_any_strides_of_one(self, check: Callable[[_Search], Coverage]) -> Coverage:
+        """The result of `check` for these calls, and for calls with other strides at dims of size 1: the first that is not
+        certified, if any."""
+        found = check(self)
+        for calls in calls_with_any_strides_of_one(self.calls):
             part = copy.copy(self)
             part.calls, part._served = calls, {}
-            if found.certified and not (here := ask(part)).certified:
+            if found.certified and not (here := check(part)).certified:
                 found = self.result(here.status, here.witness, here.reason)
         return self.result("certified") if found.certified else found
 
-    # -- asking --------------------------------------------------------------------------------------------------
+    # -- checking ------------------------------------------------------------------------------------------------
 
     def entries(self) -> list[Served]:
-        """What the live entries serve, the first made first."""
+        """What each live entry serves, the oldest first."""
         live = {id(entry): entry for entry in self.target.entries()}
         self._served = {key: known for key, known in self._served.items() if key in live and known.entry is live[key]}
         for key, entry in reversed(list(live.items())):  # the last made stands first
@@ -192,42 +195,43 @@ class _Search:
                 self._served[key] = served(entry, self.calls)
         return list(self._served.values())
 
-    def ask(self) -> Uncovered:
-        """A broken graph proves nothing of what is behind the break."""
+    def find_uncovered(self) -> Uncovered:
+        """A shape that no entry serves. An entry with a graph break serves none: what follows the break is not known."""
         regions = [each.region for each in self.entries() if each.refused is None and each.kind != "broken"]
         return uncovered(self.domain, regions, rlimit=self.rlimit)
 
-    def look(self) -> Coverage:
-        found = self.ask()
+    def check(self) -> Coverage:
+        found = self.find_uncovered()
         if found.status == "unsat":
             self.verify()
-            unlike = self.unlike_example()
+            unlike = self.example_mismatch()
             return self.result("certified") if unlike is None else self.result("refused", self.calls.example, unlike)
         if found.status == "sat" and found.witness is not None:
             broken = [each for each in self.entries() if each.refused is None and each.kind == "broken"]
             at_break = next((each for each in broken if each.region.check(found.witness)), None)
             if at_break is not None:
-                return self.result("broken", found.witness, _of_break(at_break))
+                return self.result("broken", found.witness, _explain_break(at_break))
             return self.result("uncovered", found.witness)
         steps = HARDER * self.rlimit
         return self.result("unknown", reason=f"the solver cannot tell, with {steps} steps, whether a shape is left out")
 
-    def unlike_example(self) -> str | None:
-        """Why calls with tensors of their own say nothing of calls like the example, if it finds no entry itself."""
+    def example_mismatch(self) -> str | None:
+        """The reason why no entry serves the example itself, though one serves its shape; None if the example is served. Other
+        calls are like hypothetical ones, with new tensors, and unlike the example then."""
         told = []
         for each in self.entries() if self.calls.include_example else ():
             if each.refused is None and each.kind != "broken" and each.region.check(self.calls.example):
-                told.append(refusal(each.entry, self.calls, None))
+                told.append(failing_guard(each.entry, self.calls, None))
         if not told or None in told:
             return None
         return _UNLIKE_EXAMPLE.format(told=told[0])
 
     def verify(self) -> None:
-        """Holds a proof against the check functions themselves. Raises InternalTracerError where they differ."""
+        """Compares a proof with the check functions, at sampled shapes. Raises InternalTracerError if they contradict it."""
         covering = [each for each in self.entries() if each.refused is None and each.kind != "broken"]
         for point in filter(self.calls.is_small, self.domain.samples(CHECKED)):
             claimed = [each for each in covering if each.region.check(point)]
-            refused = [refusal(each.entry, self.calls, point) for each in claimed]
+            refused = [failing_guard(each.entry, self.calls, point) for each in claimed]
             if not claimed or any(refused):
                 told = refused or "none claims it"
                 raise InternalTracerError(f"{at(point)} was proved to have an entry, but the check functions say: {told}")
@@ -235,14 +239,14 @@ class _Search:
     def result(self, status: str, witness: Point | None = None, reason: str = "") -> Coverage:
         seconds = time.perf_counter() - self.started
         found = Coverage(self.domain, status, tuple(self.entries()), witness, reason, seconds)
-        self.target.state.coverage = found
+        self.target.state.keep_coverage(found)
         return found
 
     # -- filling -------------------------------------------------------------------------------------------------
 
-    def declared(self) -> Any:
-        """Within, and from then on unless it raises, the spec is what is declared of the function."""
-        return _Declaring(self.target, self.spec)
+    def declared(self) -> AbstractContextManager[None]:
+        """Within, and from then on unless the block raises, the function is declared to have these shapes."""
+        return self.target.state.declaring(self.spec)
 
     def fill(self, max_entries: int, max_seconds: float | None, report: Callable[[Coverage], None] | None) -> Coverage:
         ends = float("inf") if max_seconds is None else self.started + max_seconds
@@ -256,11 +260,11 @@ class _Search:
         while True:
             if max_seconds is not None and time.perf_counter() - self.started > max_seconds:
                 return self.result("budget", reason=f"{max_seconds} seconds are spent")
-            now = self.look()
+            now = self.check()
             if report is not None:
                 report(now)
             if now.status == "certified":
-                return self.compacted(now)
+                return self.after_compaction(now)
             if now.status != "uncovered" or now.witness is None:
                 return now
             if not upkeep.has_room(self.target.state, self.target.entries()) and self.target.state.capacity is not None:
@@ -272,14 +276,14 @@ class _Search:
                 return problem
             made += 1
 
-    def compacted(self, now: Coverage) -> Coverage:
-        """As it is once entries with the same graph are merged; proved anew."""
+    def after_compaction(self, now: Coverage) -> Coverage:
+        """The result after entries with the same graph were merged, proved anew."""
         for each in now.covering:
             each.entry.guarded_code.pinned = True
-        return self.look() if upkeep.compact(self.target.state) else now
+        return self.check() if upkeep.compact(self.target.state) else now
 
     def trace(self, point: Point) -> Coverage | None:
-        """Makes the entry for a shape; says what is wrong if that does not help."""
+        """Makes the entry for a shape. Returns None, or the final result if the entry does not serve the shape."""
         state, function = self.target.state, self.target.function
         breaks: list[Any] = []
         try:
@@ -293,7 +297,7 @@ class _Search:
         reason = str(breaks[-1]) if breaks else ""
         if entry is _C.SKIP:
             return self.result("refused", point, reason or "the frame has nothing to trace")
-        with TRACING:  # no other thread takes it away before it is looked at
+        with TRACING:  # so that no other thread evicts the entry before it was looked at
             entry.guarded_code.pinned = True
             state.region.install(function.__code__, function.__globals__, entry)
             upkeep.retire_and_evict(state, function, entry)
@@ -301,7 +305,7 @@ class _Search:
         if made is None:  # another thread has reset the region since
             return None
         if made.kind == "broken":
-            return self.result("broken", point, _of_break(made))
+            return self.result("broken", point, _explain_break(made))
         if made.refused == UNKNOWN:
             return self.result("unknown", point, f"{made.refused}: {made.entry.guarded_code.guards_text.splitlines()[-1]}")
         if made.refused is not None and self.calls.copies_objects:
@@ -313,10 +317,11 @@ class _Search:
         return None
 
 
-def _of_break(entry: Served) -> str:
-    """Why the graph breaks, what is not known for that, and what can be done."""
+def _explain_break(entry: Served) -> str:
+    """Why the graph breaks, what is therefore not known, and what the user can do."""
     guarded = entry.entry.guarded_code
-    behind = [cell.cell_contents.function.__qualname__ for cell in entry.entry.extras if _is_dispatcher(cell)]
+    contents = [cell.cell_contents for cell in entry.entry.extras]
+    behind = [each.function.__qualname__ for each in contents if isinstance(each, _C.Dispatcher)]
     told = f" ({', '.join(behind)})" if behind else ""
     return f"{guarded.reason}\n  {_BEHIND_A_BREAK.format(told=told)}"
 
@@ -333,23 +338,6 @@ _UNLIKE_EXAMPLE = """\
 The example itself finds no entry, though each shape has one: {told}
   Entries are made for tensors of their own: new ones, that share no memory, lie at the beginning of it and have no gaps. Give an
   example like that, and have calls like that; with strides_of_one=True the strides of dims of size 1 may be whatever they are."""
-
-
-def _is_dispatcher(cell: types.CellType) -> bool:
-    return isinstance(cell.cell_contents, _C.Dispatcher)
-
-
-class _Declaring:
-    def __init__(self, target: Target, spec: ShapeSpec) -> None:
-        self.state, self.spec = target.state, spec
-        self.before = target.state.shapes
-
-    def __enter__(self) -> None:
-        self.state.shapes = self.spec
-
-    def __exit__(self, kind: Any, *rest: Any) -> None:
-        if kind is not None:
-            self.state.shapes = self.before
 
 
 def _arguments(example: Any, kwargs: Mapping[str, Any] | None) -> tuple[Sequence[Any], Mapping[str, Any]]:

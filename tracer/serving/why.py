@@ -1,4 +1,4 @@
-"""`why` and `stats`: which entry serves a call, or what keeps each from it; and how often what happened."""
+"""`why` and `stats`: which entry serves a call, or which guard fails in each; and counts of events."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def why(fn: Any, *args: Any, **kwargs: Any) -> Why:
         try:
             calls = Calls(target.state.shapes, target.function, slots)
             domain, point = calls.domain, calls.example
-            near = None if entry is not None else _nearest(target, calls)
+            near = None if entry is not None else _nearest_covered(target, calls)
         except UserError as error:
             outside = error.message
     misses = () if entry is not None else tuple(_misses(target, slots))
@@ -101,8 +101,8 @@ def _misses(target: Target, slots: tuple[Any, ...]) -> list[Miss]:
     return found
 
 
-def _nearest(target: Target, calls: Calls) -> Point | None:
-    """Of the shapes that the entries cover, whatever else keeps them from this call."""
+def _nearest_covered(target: Target, calls: Calls) -> Point | None:
+    """The nearest shape that an entry covers, whatever other guards fail for this call."""
     regions = [served(entry, calls).region for entry in target.entries()]
     return nearest(calls.domain, regions, calls.example) if regions else None
 
@@ -123,11 +123,11 @@ def stats(fn: Any) -> dict[str, Any]:
         "undeclared": state.stats["undeclared"],
         "seconds_compiling": state.compile_seconds,
         "certified": state.coverage is not None and state.coverage.certified and state.coverage.stands,
-        "entries": list(map(_entry, entries)),
+        "entries": list(map(_entry_record, entries)),
     }
 
 
-def _entry(entry: _C.Entry) -> dict[str, Any]:
+def _entry_record(entry: _C.Entry) -> dict[str, Any]:
     guarded = entry.guarded_code
     return {
         "function": entry.qualname,
