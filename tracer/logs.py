@@ -37,12 +37,12 @@ _on: frozenset[str] = frozenset()
 
 
 def is_on(artifact: str) -> bool:
-    """Whether anybody listens to this artifact."""
+    """Whether the artifact is switched on."""
     return artifact in _on
 
 
 def emit(artifact: str, text: str | Callable[[], str]) -> None:
-    """Logs a text, which is made only now if it is given as a function."""
+    """Logs a text if the artifact is on. A text given as a function is made only then."""
     if artifact in _on:
         _loggers[artifact].info("%s", text if isinstance(text, str) else text())
 

@@ -1,5 +1,5 @@
-"""The steps that `_C.Steady` takes, as csrc/guards/steady.h numbers them: each is (kind, the step it starts from or -1, key).
-And its tests, as csrc/guards/steady_tests.h does: each is (step, kind, what is expected of the value there)."""
+"""The numbers of the steps and tests of `_C.Steady`, as in csrc/guards/steady.h and csrc/guards/steady_tests.h. A step is
+(kind, the step it starts from or -1, key), a test (step, kind, the expected value)."""
 
 # kinds
 (ROOT, CONST, ATTR, NO_ATTR, DICT, ITEM, NO_ITEM, WHOLE, EXACT, TYPE, TYPE_ITEM, TYPE_LOOKUP, NO_TYPE_LOOKUP, KEEP,

@@ -1,4 +1,4 @@
-"""An entry as data, and data as an entry: its guards, its code and what that calls, its graph, what it says of shapes."""
+"""Converts a cache entry to data and back: its guards, its code and the objects that this uses, its graph, its shape record."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ _GRAPH = ("the graph",)
 
 @dataclasses.dataclass
 class NodeRef:
-    """A node of a graph, in the arguments of another one."""
+    """A reference to a node of the graph, in the arguments of another node."""
 
     index: int
 
 
 @dataclasses.dataclass
 class Saved:
-    """What is in the file of one entry."""
+    """The data of one entry."""
 
     guards: tuple[Guard, ...]
     fetched: tuple[Source, ...]
     code: types.CodeType | None
     extras: dict[str, Any]
     wrappers: tuple[str, ...]
-    originals: tuple[int, ...]  # which constants of the code are the program's own code, which is not to be traced
+    originals: tuple[int, ...]  # indices of the constants that are the original code, which must not be traced
     needs_hook: bool
     graph_name: str | None
     nodes: tuple[tuple[Any, ...], ...] | None
     shapes: Any
     outputs: tuple[tuple[Any, ...], ...] | None
     pinned: bool
-    direct: tuple[int, ...] | None  # the inputs of a call of the graph that the code comes down to
+    direct: tuple[int, ...] | None  # the graph inputs of GuardedCode.direct
 
 
-# -- taking apart -------------------------------------------------------------------------------------------------
+# -- saving -------------------------------------------------------------------------------------------------------
 
 
 def save_entry(entry: _C.Entry, target: Target) -> bytes:
-    """Raises Refused for an entry that another process could not be given."""
+    """The data of an entry. Raises Refused for an entry that would not work in another process."""
     guarded: GuardedCode = entry.guarded_code
     if guarded.broken:
         raise Refused("the graph breaks: what is behind the break is traced anew in each process")
@@ -84,13 +84,13 @@ def save_entry(entry: _C.Entry, target: Target) -> bytes:
 
 
 def values_of(target: Target) -> FrameValues:
-    """What is known of the arguments before there is a call: the object that was compiled."""
+    """The values that sources can read before any call: globals, closure, and the compiled object itself as an argument."""
     names = guards.argument_slots(target.function.__code__)
     return frame_values(target.function, dict(zip(names, target.leading_args)))
 
 
 def _extras(entry: _C.Entry, guarded: GuardedCode) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """By name; the compiled graph as a mark, and what it is wrapped in."""
+    """The free variables of the output code by name, with a marker for the compiled graph, and the graph's wrappers."""
     if guarded.code is None:
         return {}, ()
     names = guarded.code.co_freevars[len(guarded.code.co_freevars) - len(entry.extras) :]
@@ -139,7 +139,7 @@ def _node_records(gm: fx.GraphModule) -> tuple[tuple[Any, ...], ...]:
 
 
 def _plain_containers(value: Any) -> Any:
-    """FX's immutable lists and dicts as plain ones."""
+    """FX's immutable lists and dicts as ordinary ones."""
     if isinstance(value, tuple):
         return tuple(map(_plain_containers, value)) if type(value) is tuple else value
     if isinstance(value, list):
@@ -147,11 +147,11 @@ def _plain_containers(value: Any) -> Any:
     return {key: _plain_containers(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-# -- putting together ---------------------------------------------------------------------------------------------
+# -- loading ------------------------------------------------------------------------------------------------------
 
 
 def load_entry(data: bytes, target: Target) -> _C.Entry:
-    """The entry, for this process. Raises Differs where what it relies on is not what it was."""
+    """The entry, made for this process. Raises Differs if something that it relies on has changed."""
     function, state = target.function, target.state
     values = values_of(target)
     found: Saved = Unpickler(io.BytesIO(data), function, values).load()

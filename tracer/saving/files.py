@@ -1,7 +1,7 @@
-"""`save` and `load`: the file, what it is valid for, and what came of each entry in it.
+"""`save` and `load`: the file format, the check that a file is valid here, and the report about each entry.
 
-A file is a line that says what it is, a line of JSON (versions, settings, the function, and length and digest of each entry), and
-the entries. It is code: whoever can write it decides what the process that loads it runs.
+A file is a magic line, a line of JSON (versions, settings, the function, and length and digest of each entry), and the entries.
+It is code: whoever can write the file decides what the process that loads it runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tracer.serving.target import Target, target_of
 
 FORMAT = 2
 MAGIC = b"shapetracer entries\n"
-_WITHOUT_EFFECT_ON_TRACES = frozenset({  # settings that change no trace
+_WITHOUT_EFFECT_ON_TRACES = frozenset({  # settings
     "recompile_limit", "accumulated_recompile_limit", "error_on_recompile", "fail_on_recompile_limit_hit", "suppress_errors",
     "verify_correctness", "verbose", "prune_guards", "max_trace_instructions", "compile_timeout",
 })  # fmt: skip
@@ -78,7 +78,7 @@ def save(fn: Any, path: str | os.PathLike[str]) -> Saving:
     target = target_of(fn)
     parts: list[bytes] = []
     refused: list[str] = []
-    for entry in reversed(target.entries()):  # the last made stands first
+    for entry in reversed(target.entries()):  # oldest first
         try:
             parts.append(save_entry(entry, target))
         except Refused as error:
@@ -121,7 +121,7 @@ def load(fn: Any, path: str | os.PathLike[str]) -> Loading:
         there = target.entries()
         new = [entry for entry in made if not (there and upkeep.is_redundant(state, entry, there))]
         for entry in new:
-            ready = entry is new[-1]  # what tells the entries apart is made once, and not in the first call
+            ready = entry is new[-1]  # makes the decision tree now, once, and not in the first call
             state.region.install(function.__code__, function.__globals__, entry, ready)
             state.record_event("load", function, entry=entry)
             if there or state.capacity is not None:
@@ -150,7 +150,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _read(path: Path) -> tuple[dict[str, Any] | None, list[bytes], tuple[str, ...]]:
-    """The head (None where the file has none), the entries that are whole, and what is wrong with others."""
+    """The header (None if there is no valid one), the intact entries, and messages about the others."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -170,7 +170,8 @@ def _read(path: Path) -> tuple[dict[str, Any] | None, list[bytes], tuple[str, ..
 
 
 def _parse_header(line: bytes) -> dict[str, Any] | None:
-    """The line of JSON; None where it is not as this tracer writes it. Of another format only that number is read."""
+    """The header in the line of JSON; None if it is not one that this tracer writes. Of another format only the number is
+    read."""
     try:
         header = json.loads(line)
         if header["format"] != FORMAT:
@@ -183,7 +184,7 @@ def _parse_header(line: bytes) -> dict[str, Any] | None:
         return None
 
 
-# -- what it is valid for -----------------------------------------------------------------------------------------
+# -- where a file is valid ----------------------------------------------------------------------------------------
 
 
 def _header(target: Target) -> dict[str, Any]:
@@ -210,7 +211,7 @@ def _versions() -> dict[str, str]:
 
 
 def _digest_of_tracer() -> str:
-    """Of all of its sources, and of what was built of them."""
+    """A digest of all sources of the tracer, and of its extension module."""
     found = hashlib.sha256()
     for package in (tracer, shapes):
         for file in sorted(Path(package.__path__[0]).rglob("*.py")):

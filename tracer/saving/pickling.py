@@ -1,7 +1,8 @@
-"""Objects of the program in a file: as the name or the path by which a new process finds its own, never as copies.
+"""Pickling of entries. Objects of the program are never copied: they are written as a name or a path by which another process
+finds its own.
 
-What a trace went through (functions, what classes hold) is found again and compared by its code. `Pickler` refuses what it has
-no reference for; `Unpickler` raises `Differs` where what is found is not what it was.
+Functions and class attributes that a trace relied on are found again and compared by their code. `Pickler` raises `Refused` for
+an object that cannot be found by name or path; `Unpickler` raises `Differs` if an object that it finds has changed.
 """
 
 from __future__ import annotations
@@ -32,25 +33,25 @@ _BUILTIN = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.Method
             types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType)  # fmt: skip
 _OF_TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
 _PLACES = ("torch", "torch.nn.functional", "torch._C._nn", "torch._C", "torch._C._linalg", "torch._C._special", "torch._C._fft",
-           "types", "builtins", "operator")  # where functions and classes are that do not tell where they are  # fmt: skip
+           "types", "builtins", "operator")  # where to look for functions and classes with a wrong __module__  # fmt: skip
 _OPERATORS = ("aten", "prims", "prim", "quantized")  # namespaces of operators that torch itself defines
 _GETTERS = ("fget", "fset", "fdel")
 _SUFFIXES = ("", ".fget", ".fset", ".fdel", *(".__wrapped__" * depth for depth in range(1, 5)))  # behind a decorator
 
 
 class Refused(Exception):
-    """An entry holds something that cannot be found again in another process."""
+    """An entry uses an object that cannot be found in another process."""
 
 
 class Differs(Exception):
-    """What an entry relies on is not in this process as it was in the one that saved it."""
+    """Something that an entry relies on differs from what it was in the process that saved it."""
 
 
 # -- code ---------------------------------------------------------------------------------------------------------
 
 
 def digest(code: types.CodeType) -> str:
-    """Of all that a code object is but for its file's name."""
+    """A digest of everything in a code object except the name of its file."""
     return hashlib.sha256(repr(_contents(code)).encode()).hexdigest()[:32]
 
 
@@ -70,7 +71,7 @@ def _contents(value: Any) -> Any:
 
 
 def _fingerprint(value: Any) -> str:
-    """What tells that an object is the same as in another process: code for functions, else the class."""
+    """A text that is equal for equal objects in two processes: of the code for a function, else of the class."""
     match value:
         case types.FunctionType():
             defaults = [*(value.__defaults__ or ()), *sorted((value.__kwdefaults__ or {}).items())]
@@ -99,11 +100,11 @@ def name_with_place(function: Any) -> str:
     return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"
 
 
-# -- where objects are found --------------------------------------------------------------------------------------
+# -- names and paths of objects -----------------------------------------------------------------------------------
 
 
 def _look_up(module: str, qualname: str) -> Any:
-    """What stands under a name, looked up without running code of the program; ABSENT where nothing does."""
+    """The object of a qualified name, looked up without running code of the program; ABSENT if there is none."""
     found: Any = sys.modules.get(module)
     for part in qualname.split("."):
         if isinstance(found, types.ModuleType):
@@ -122,7 +123,7 @@ def _look_up(module: str, qualname: str) -> Any:
 
 
 def _name_of(obj: Any) -> tuple[str, str] | None:
-    """(module, qualified name) of a class or function that is found there."""
+    """A (module, qualified name) under which a class or function is found; None if there is none."""
     if isinstance(obj, type):  # whose metaclass may define these
         module, qualname = [type.__dict__[name].__get__(obj) for name in ("__module__", "__qualname__")]
     else:
@@ -147,7 +148,7 @@ def _name_of(obj: Any) -> tuple[str, str] | None:
 
 
 class ObjectPaths:
-    """The objects that an entry's guards lead to, by identity: what has no name of its own is found by its path."""
+    """id of an object -> the source by which an entry's guards read it. For objects that have no name."""
 
     def __init__(self, guards: tuple[Guard, ...], values: FrameValues, code: types.CodeType) -> None:
         self.values = values
@@ -165,7 +166,7 @@ class ObjectPaths:
     def _add(self, source: Source) -> None:
         try:
             value = source.get(self.values)
-        except Exception:  # what the caller hands in is not known
+        except Exception:  # it is read from an argument, and there is no call now
             return
         self.alive.append(value)  # so that no other object gets its address
         self.paths.setdefault(id(value), source)
@@ -194,7 +195,7 @@ def _nested(code: types.CodeType, path: tuple[int, ...]) -> Iterator[tuple[types
 
 
 class Pickler(pickle.Pickler):
-    """Values are written, objects of the program as references. Raises Refused."""
+    """Writes plain values, and references to objects of the program. Raises Refused."""
 
     def __init__(self, file: Any, where: ObjectPaths, function: types.FunctionType) -> None:
         super().__init__(file, protocol=5)
@@ -275,7 +276,13 @@ class Pickler(pickle.Pickler):
                     raise Refused("it was traced under a mode of torch's (a default device, a torch function or dispatch mode)")
                 return _global_state, (numbers,)
             case MarksMatch():
-                return MarksMatch, (obj.group, obj.attribute, obj.marks, obj.changes, 0)  # nobody has marked anything, or look
+                return MarksMatch, (
+                    obj.group,
+                    obj.attribute,
+                    obj.marks,
+                    obj.changes,
+                    0,
+                )  # 0: marks are compared once any tensor has one
             case ObjectSource() if obj.made:
                 return _object_source, (obj.made, obj.shown)
             case Guard():
@@ -292,7 +299,7 @@ class Pickler(pickle.Pickler):
         raise Refused(f"an object of {type(obj).__module__}.{type(obj).__qualname__}{told} has to be the same one")
 
     def _code_facts(self, guard: Unchanged) -> Iterator[tuple[Any, ...]]:
-        """Functions that are found by name or path; those that are found on a class are among its facts."""
+        """The guarded functions, in tuples of one."""
         for fact in guard.functions:
             function = fact.function.get()
             if function is None or not fact.holds():
@@ -313,7 +320,8 @@ def _class_facts(facts: ClassFacts) -> tuple[Any, ...]:
 
 
 def _subclass_checks(guard: Unchanged) -> Iterator[tuple[type, type, bool]]:
-    """What abc said. Raises Refused where the trace relied on what another process finds otherwise."""
+    """The subclass checks that the trace relied on, with their results. Raises Refused if it relied on a fact that holds for this
+    process only."""
     if guard.of_process:
         raise Refused(guard.of_process[0])
     for cls, base, answer in guard.asked:
@@ -321,7 +329,7 @@ def _subclass_checks(guard: Unchanged) -> Iterator[tuple[type, type, bool]]:
 
 
 def _class_attribute(cls: type, found: Found) -> str:
-    """What tells what a class holds from other things. Raises Refused for an object of the program's own."""
+    """The fingerprint of an attribute of a class. Raises Refused if the attribute has to be the same object."""
     value = find(cls, found.name, None if found.after is None else found.after.get())[1]
     fingerprint = _fingerprint(value)
     if value is not ABSENT and fingerprint.startswith("a ") and len(found.value or ()) > 1:
@@ -330,7 +338,7 @@ def _class_attribute(cls: type, found: Found) -> str:
 
 
 def _only_class_counts(found: Found) -> bool:
-    """Whether only the class of the value counts: the number itself has guards of its own."""
+    """Whether only the class of an attribute's value is compared, because the value, a number, has a guard of its own."""
     return found.owner is not None and isinstance(found.value, tuple) and len(found.value) == 1 and found.value[0] in (int, float)
 
 
@@ -346,7 +354,10 @@ def _code_fields(code: types.CodeType) -> tuple[Any, ...]:
 
 
 class Unpickler(pickle.Unpickler):
-    """Finds the objects of this process. Raises Differs where one is not what it was."""
+    """Replaces references by the objects of this process. Raises Differs if one has changed.
+
+    `persistent_load` calls the method named after the kind of the reference.
+    """
 
     def __init__(self, file: Any, function: types.FunctionType, values: FrameValues) -> None:
         super().__init__(file)
@@ -429,7 +440,7 @@ def _checked(found: Any, fingerprint: str, name: str) -> Any:
     return found
 
 
-# what the pickles call
+# -- called by the pickles ----------------------------------------------------------------------------------------
 
 
 def _global_state(numbers: tuple[int, ...]) -> GlobalStateMatch:
@@ -477,7 +488,7 @@ def dump(value: Any, where: ObjectPaths, function: types.FunctionType) -> bytes:
 
 
 def frame_values(function: types.FunctionType, known: Mapping[str, Any]) -> FrameValues:
-    """What sources are read from before there is a call."""
+    """The values that sources can read before any call. `known`: the arguments that are known already."""
     builtins = function.__globals__.get("__builtins__", {})
     builtins = builtins if isinstance(builtins, dict) else vars(builtins)
     closure = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
