@@ -18,7 +18,7 @@ import torch
 
 from shapes.domain import Domain, OutsideDomain, Point, Variable
 from shapes.parsing import ParseError, parse_condition, parse_integer
-from shapes.printing import nice_sides
+from shapes.printing import readable_sides
 from shapes.sympy_functions import PythonMod
 from tracer.errors import ConstraintViolationError, UserError
 from tracer.guards import argument_slots
@@ -140,7 +140,7 @@ class ShapeSpec:
     def _is_bound_of_one_size(self, condition: Any) -> bool:
         if not isinstance(condition, sympy.core.relational.Relational):
             return False
-        term, operator, value = nice_sides(condition)
+        term, operator, value = readable_sides(condition)
         if isinstance(term, PythonMod) and term.args[0].is_Symbol and term.args[1].is_Integer and value == 0:
             if operator == "==":
                 self._set_bounds(term.args[0].name, multiple_of=int(term.args[1]))

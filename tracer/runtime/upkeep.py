@@ -414,7 +414,7 @@ class _ShapeFacts:
         kept = list({each.expr: each for each in kept}.values())
         either = [sympy.And(*self.holds()), sympy.And(*other.holds())]
         given = [*self.constants, *(each.expr for each in kept)]
-        proved = solver.satisfy(given, facts=facts, misses=either).status == "unsat"
+        proved = solver.satisfy(given, facts=facts, none_of=either).status == "unsat"
         if not proved:
             return None
         grouped = group([each.expr for each in kept])

@@ -132,7 +132,7 @@ def _require_harmless_padding(contract: Contract, domain: Domain, variable: Vari
 
 
 def _is_declared(variable: Variable, value: int) -> bool:
-    return variable.first <= value <= variable.top and value % variable.multiple_of == 0
+    return variable.smallest <= value <= variable.largest and value % variable.multiple_of == 0
 
 
 def _group_by_behavior(contract: Contract, domain: Domain, variable: Variable, sizes: Sequence[int]) -> list[list[int]]:
@@ -180,7 +180,7 @@ def _cheapest_buckets_of_group(
     rows = [0, *itertools.accumulate(counts[size] * size for size in group)]
 
     def padding(first: int, last: int) -> int:
-        """The padding if the sizes from `first` to `last` are padded to the last."""
+        """The padding if the sizes from `smallest` to `last` are padded to the last."""
         return group[last] * (requests[last + 1] - requests[first]) - (rows[last + 1] - rows[first])
 
     @functools.cache

@@ -17,10 +17,10 @@ from typing import Any
 import sympy
 
 from shapes import solver
-from shapes.domain import Domain, Point, Variable, at, show
+from shapes.domain import Domain, Point, Variable, point_text, show
 from shapes.guards import Why
 from shapes.parsing import ParseError, parse_condition, parse_integer
-from shapes.regions import HARDER, Condition, Region
+from shapes.regions import RETRY_FACTOR, Condition, Region
 from shapes.solver.problem import RLIMIT
 from tracer.api.settings import compiled_region
 from tracer.errors import UserError
@@ -124,9 +124,9 @@ class Difference:
     def __str__(self) -> str:
         lines = [self.status]
         if self.lost is not None:
-            lines.append(f"lost: {at(self.lost)} was served, and is not any more")
+            lines.append(f"lost: {point_text(self.lost)} was served, and is not any more")
         if self.gained is not None:
-            lines.append(f"gained: {at(self.gained)} was not served, and is now")
+            lines.append(f"gained: {point_text(self.gained)} was not served, and is now")
         return "\n".join([*lines, *self.notes])
 
 
@@ -171,7 +171,7 @@ def _size_record(each: Variable) -> dict[str, Any]:
 
 def _region_record(each: Served, domain: Domain) -> dict[str, Any]:
     guards = []
-    conditions = each.region.beside(domain)
+    conditions = each.region.conditions_beyond(domain)
     for condition in conditions:
         where = condition.where
         guard = {"text": show(condition.expr), "why": condition.why.value}
@@ -214,8 +214,8 @@ def _match_variables(before: Domain, after: Domain) -> dict[Any, Any] | None:
     """size of `after` -> size of `before`. Matched by the places where they are found, else by name, else by order."""
     if len(before.variables) != len(after.variables):
         return None
-    old = {before.home(each): each.symbol for each in before.variables}
-    found = {each.symbol: old.get(after.home(each)) for each in after.variables}
+    old = {before.own_place(each): each.symbol for each in before.variables}
+    found = {each.symbol: old.get(after.own_place(each)) for each in after.variables}
     if None not in found.values():
         return found
     if {each.name for each in before.variables} == {each.name for each in after.variables}:
@@ -232,10 +232,10 @@ def _find_difference(one: Sequence[Any], other: Sequence[Any], domain: Domain, r
     """(shape,) for a shape that lies in `one` and not in `other`; (None,) if there is none; None if the solver does not know."""
     unknown = False
     for part in one:
-        for limit in (rlimit, HARDER * rlimit):
-            answer = solver.satisfy([part], misses=other, rlimit=limit)
+        for limit in (rlimit, RETRY_FACTOR * rlimit):
+            answer = solver.satisfy([part], none_of=other, rlimit=limit)
             if answer.status == "sat" and answer.values is not None:
-                return ({each.symbol: answer.values.get(each.symbol, each.first) for each in domain.variables},)
+                return ({each.symbol: answer.values.get(each.symbol, each.smallest) for each in domain.variables},)
             if answer.status == "unsat":
                 break
         else:

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from shapes import solver
-from shapes.domain import Domain, Point, at
-from shapes.regions import HARDER, Region, Uncovered, nearest, uncovered
+from shapes.domain import Domain, Point, point_text
+from shapes.regions import RETRY_FACTOR, Region, SearchResult, find_uncovered, nearest
 from shapes.solver.problem import RLIMIT
 from tracer import _C, metrics
 from tracer.errors import CompileTimeout, InternalTracerError, UserError
@@ -86,7 +86,7 @@ class Coverage:
         told = f"{self.domain}: {self.status}"
         told += f" ({len(self.covering)} entries, {100 * self.share():.0f}% of the shapes, {self.seconds:.1f} s)"
         if self.witness is not None:
-            told += f"\n  at {at(self.witness)}"
+            told += f"\n  at {point_text(self.witness)}"
         lines = [f"\n  {self.reason}"] if self.reason else []
         for number, each in enumerate(self.covering):
             kind = "" if each.kind == "graph" else f"  ({each.kind})"
@@ -98,7 +98,7 @@ class Coverage:
 
 
 def _guard_lines(region: Region, domain: Domain) -> list[str]:
-    places = [condition.where for condition in region.beside(domain) if condition.where is not None]
+    places = [condition.where for condition in region.conditions_beyond(domain) if condition.where is not None]
     return [where.with_code() for where in dict.fromkeys(places)]
 
 
@@ -150,7 +150,7 @@ def precompile(
 
 
 def _print(now: Coverage) -> None:
-    shown = "" if now.witness is None else f", next {at(now.witness)}"
+    shown = "" if now.witness is None else f", next {point_text(now.witness)}"
     print(f"precompile: {len(now.covering)} entries, {100 * now.share():.0f}% of the shapes{shown}", file=sys.stderr)
 
 
@@ -195,10 +195,10 @@ class _Search:
                 self._served[key] = served(entry, self.calls)
         return list(self._served.values())
 
-    def find_uncovered(self) -> Uncovered:
+    def find_uncovered(self) -> SearchResult:
         """A shape that no entry serves. An entry with a graph break serves none: what follows the break is not known."""
         regions = [each.region for each in self.entries() if each.refused is None and each.kind != "broken"]
-        return uncovered(self.domain, regions, rlimit=self.rlimit)
+        return find_uncovered(self.domain, regions, rlimit=self.rlimit)
 
     def check(self) -> Coverage:
         found = self.find_uncovered()
@@ -212,7 +212,7 @@ class _Search:
             if at_break is not None:
                 return self.result("broken", found.witness, _explain_break(at_break))
             return self.result("uncovered", found.witness)
-        steps = HARDER * self.rlimit
+        steps = RETRY_FACTOR * self.rlimit
         return self.result("unknown", reason=f"the solver cannot tell, with {steps} steps, whether a shape is left out")
 
     def example_mismatch(self) -> str | None:
@@ -234,7 +234,7 @@ class _Search:
             refused = [failing_guard(each.entry, self.calls, point) for each in claimed]
             if not claimed or any(refused):
                 told = refused or "none claims it"
-                raise InternalTracerError(f"{at(point)} was proved to have an entry, but the check functions say: {told}")
+                raise InternalTracerError(f"{point_text(point)} was proved to have an entry, but the check functions say: {told}")
 
     def result(self, status: str, witness: Point | None = None, reason: str = "") -> Coverage:
         seconds = time.perf_counter() - self.started
@@ -312,7 +312,7 @@ class _Search:
             return self.result("refused", point, f"not every call is like one with copies of the objects: {made.refused}")
         if made.refused is not None or not made.region.check(point):
             raise InternalTracerError(
-                f"the entry traced for {at(point)} does not serve it: {made.refused or made.region.text(self.domain)}"
+                f"the entry traced for {point_text(point)} does not serve it: {made.refused or made.region.text(self.domain)}"
             )
         return None
 

@@ -12,7 +12,7 @@ from typing import Any
 import sympy
 
 from shapes.guards import Why
-from shapes.regions import Condition, Region, member, over
+from shapes.regions import Condition, Region, find_member, substituted
 from tracer import _C
 from tracer.graph.same_graph import sizes_of_outputs
 from tracer.guards import CheckFunctionManager, EqualsMatch, ShapeGuards, ShapeLine, TensorMatch, TypeMatch
@@ -43,7 +43,7 @@ class Served:
 def served(entry: _C.Entry, calls: Calls) -> Served:
     """Which of these calls an entry serves."""
     region, outputs, places = _region_of_entry(entry, calls)
-    found = member(calls.domain, region)
+    found = find_member(calls.domain, region)
     if found.status == "unsat":
         return Served(entry, region, "its shapes lie outside of the domain", outputs, places)
     if found.witness is None:
@@ -120,7 +120,7 @@ def _region_of_entry(entry: _C.Entry, calls: Calls) -> tuple[Region, tuple[tuple
     values = manager.frame_values(calls.slots, calls.function.__closure__)
     found = {symbol: _value_of_label(label, layouts, calls.ints, values) for symbol, label in record.places.items()}
     outputs = tuple(output_sizes(entry.guarded_code, found))
-    return Region((*conditions, *over(record.conditions, found).conditions)), outputs, found
+    return Region((*conditions, *substituted(record.conditions, found).conditions)), outputs, found
 
 
 def output_sizes(guarded: Any, found: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from shapes.domain import at
+from shapes.domain import point_text
 from tracer.api.entry import compile
 from tracer.api.settings import compiled_region, region_of
 from tracer.errors import SealedError, UserError
@@ -102,7 +102,7 @@ class Seal:
         except UserError as error:
             return f"{message}: {error.message}", error.hint or hint
         if declared is not None and point is not None:
-            message += f", at {at(point)}{self.nearest_text(declared, point)}"
+            message += f", at {point_text(point)}{self.nearest_text(declared, point)}"
         entries = entries_of(self.state.region, function.__code__, function.__globals__)
         failures = guard_failures(entries, function, args)
         lines = "".join(f"\n    - {failure}" for failure in failures[:8])
@@ -115,4 +115,4 @@ class Seal:
         near = found.nearest(point)
         if near == point:
             return ", which is a covered shape: something else differs"
-        return "" if near is None else f" (the nearest covered shape is {at(near)})"
+        return "" if near is None else f" (the nearest covered shape is {point_text(near)})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from shapes.domain import Domain, Point, at
+from shapes.domain import Domain, Point, point_text
 from shapes.regions import nearest
 from tracer import _C
 from tracer.api.settings import compiled_region
@@ -49,7 +49,7 @@ class Why:
         return self.hit
 
     def __str__(self) -> str:
-        where = "" if self.point is None else f" at {at(self.point)}"
+        where = "" if self.point is None else f" at {point_text(self.point)}"
         if self.entry is not None:
             kind = "" if self.entry.code is not None else ", which leaves it to CPython"
             guards = "".join(f"\n    {line}" for line in self.entry.guarded_code.guards_text.splitlines())
@@ -62,7 +62,7 @@ class Why:
         lines += [f"  entry {number}: {miss}" for number, miss in enumerate(self.misses)]
         if self.nearest is not None:
             same = self.nearest == self.point
-            near = f"nearest covered shape: {at(self.nearest)}"
+            near = f"nearest covered shape: {point_text(self.nearest)}"
             lines.append("  its shape is covered: what differs is no size" if same else f"  {near}")
         return "\n".join(lines)
 
