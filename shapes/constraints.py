@@ -72,13 +72,13 @@ class Violation:
 
     def text(self) -> str:
         marked = f"marked dynamic ({self.constraint.bounds_text()})" if self.constraint.bounded else "marked dynamic"
-        told = [f"{self.name} was {marked}, but the program forces {self.forced}"]
+        paragraphs = [f"{self.name} was {marked}, but the program forces {self.forced}"]
         if self.lines:
-            told[0] += ", by " + ("this line:" if len(self.lines) == 1 else f"these {len(self.lines)} lines together:")
-            told += [f"  - {line}" for line in self.lines]
+            paragraphs[0] += ", by " + ("this line:" if len(self.lines) == 1 else f"these {len(self.lines)} lines together:")
+            paragraphs += [f"  - {line}" for line in self.lines]
         else:
-            told[0] += "."
-        return "\n".join(told)
+            paragraphs[0] += "."
+        return "\n".join(paragraphs)
 
 
 def violation_error(violations: Sequence[Violation]) -> ConstraintViolationError:

@@ -185,14 +185,6 @@ def _round_digits(algebra: Algebra, expr: Any) -> Any:
     return algebra.float_operation("round_digits", as_float(algebra, value), digits)
 
 
-def _add(algebra: Algebra, expr: Any) -> Any:
-    return _combine(algebra, expr, algebra.add, "add")
-
-
-def _mul(algebra: Algebra, expr: Any) -> Any:
-    return _combine(algebra, expr, algebra.mul, "mul")
-
-
 def _combine(algebra: Algebra, expr: Any, integers: Callable[..., Any], floats: str) -> Any:
     args = [algebra.from_sympy(arg) for arg in expr.args]
     result = args[0]
@@ -218,8 +210,8 @@ def _relational(op: str) -> Builder:
 
 
 SYMPY_FUNCTIONS: dict[type, Builder] = {
-    sympy.Add: _add,
-    sympy.Mul: _mul,
+    sympy.Add: lambda algebra, expr: _combine(algebra, expr, algebra.add, "add"),
+    sympy.Mul: lambda algebra, expr: _combine(algebra, expr, algebra.mul, "mul"),
     sympy.Pow: _pow,
     f.Pow: _pow,
     f.FloorDiv: _integer_function("floordiv"),

@@ -66,7 +66,12 @@ class Equality:
 
 def equalities(env: ShapeEnv) -> list[Equality]:
     found = [
-        Equality(_alias(symbol, i), label, symbol.expr, Why.DECLARED if symbol in env.declared_symbols else Why.DUCK)
+        Equality(
+            sympy.Symbol(f"{symbol.name}_{i}", integer=True),
+            label,
+            symbol.expr,
+            Why.DECLARED if symbol in env.declared_symbols else Why.DUCK,
+        )
         for symbol in env.symbols()
         for i, label in enumerate(symbol.labels)
         if i > 0
@@ -74,10 +79,6 @@ def equalities(env: ShapeEnv) -> list[Equality]:
     for i, (label, expr, why) in enumerate(env.bindings.values()):
         found.append(Equality(sympy.Symbol(f"b{i}", integer=True), label, expr, why))
     return found
-
-
-def _alias(symbol: Symbol, index: int) -> sympy.Symbol:
-    return sympy.Symbol(f"{symbol.name}_{index}", integer=True)
 
 
 def trusted_facts(env: ShapeEnv) -> list[Any]:

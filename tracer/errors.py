@@ -157,8 +157,8 @@ class BackendCompilerFailed(TracerError):
 
     def __init__(self, backend: object, inner: BaseException | str, **kwargs: Any) -> None:
         name = backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
-        told = inner if isinstance(inner, str) else f"{type(inner).__name__}: {inner}"
-        super().__init__(f"backend={name!r} raised:\n{told}", **kwargs)
+        text = inner if isinstance(inner, str) else f"{type(inner).__name__}: {inner}"
+        super().__init__(f"backend={name!r} raised:\n{text}", **kwargs)
         self.backend_name = name
         self.inner_exception = inner if isinstance(inner, BaseException) else None
 

@@ -50,7 +50,9 @@ def floats_as_tensors(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], 
     def around(compiled: Compiled) -> Compiled:
         def run(*args: Any) -> Any:
             values = (*args, *precompute.forward(*args))
-            results = compiled(*(_scalar_tensor(values[i]) if is_float else values[i] for i, is_float in handed_over.items()))
+            results = compiled(
+                *(torch.tensor(values[i], dtype=torch.float64) if is_float else values[i] for i, is_float in handed_over.items())
+            )
             return _with_floats(results, values, returned) if returned else results
 
         return run
@@ -90,10 +92,6 @@ def floats_as_constants(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any]
 
 def _is_float(node: fx.Node) -> bool:
     return isinstance(node.meta[EXAMPLE], torch.SymFloat)
-
-
-def _scalar_tensor(number: float) -> torch.Tensor:
-    return torch.tensor(number, dtype=torch.float64)
 
 
 def _read_from_tensors(nodes: list[fx.Node], graph: fx.Graph) -> None:

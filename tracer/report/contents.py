@@ -75,16 +75,16 @@ def _leaves(path: Path, value: Any, found: list[tuple[Path, Any]]) -> None:
 
 def sizes_by_name(sizes: Sizes) -> dict[str, int]:
     """name that guards have for a size or int, as `L['x'].size()[0]` -> its value."""
-    told: dict[str, int] = {}
+    named: dict[str, int] = {}
     for path, value in sizes:
         source: Source = LocalSource(path[0])
         for key in path[1:]:
             source = ItemSource(source, key)
         if type(value) is int:
-            told[source.name] = value
+            named[source.name] = value
         else:
-            told.update((TensorSizeSource(source, dim).name, int(size)) for dim, size in enumerate(value))
-    return told
+            named.update((TensorSizeSource(source, dim).name, int(size)) for dim, size in enumerate(value))
+    return named
 
 
 # -- events -------------------------------------------------------------------------------------------------------
@@ -122,8 +122,8 @@ def _reason(error: Any) -> dict[str, Any]:
 
 
 def _failure(failure: GuardFailure) -> dict[str, Any]:
-    told = {"text": failure.message, "expected": failure.expected, "seen": failure.seen}
-    return {**{name: text[:LONGEST] for name, text in told.items()}, "where": place(failure.where)}
+    named = {"text": failure.message, "expected": failure.expected, "seen": failure.seen}
+    return {**{name: text[:LONGEST] for name, text in named.items()}, "where": place(failure.where)}
 
 
 def _entry(guarded: Any) -> dict[str, Any]:
@@ -165,12 +165,10 @@ def _region(guards: Iterable[Guard]) -> dict[str, Any]:
                 ranks[guard.source.name] = len(guard.spec.sizes)
                 fixed.update(_fixed(guard.source, guard.spec.sizes))
         else:
-            lines += [_line(part) for part in guard.parts() if isinstance(part, ShapeLine)]
+            for part in guard.parts():
+                if isinstance(part, ShapeLine):
+                    lines.append({"template": part.template, "labels": [label.name for label in part.labels]})
     return {"lines": lines, "ranks": ranks, "fixed": fixed}
-
-
-def _line(line: ShapeLine) -> dict[str, Any]:
-    return {"template": line.template, "labels": [label.name for label in line.labels]}
 
 
 def _fixed(source: Source, sizes: Iterable[int | None]) -> Iterator[tuple[str, int]]:

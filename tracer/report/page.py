@@ -76,10 +76,10 @@ def _contents(functions: list[Function]) -> str:
 def _head(findings: Findings) -> str:
     started = min(float(process.facts.get("t", 0.0)) for process in findings.processes)
     versions = {(process.facts.get("python", "?"), process.facts.get("torch", "?")) for process in findings.processes}
-    told = " and ".join(f"Python {python}, torch {torch}" for python, torch in sorted(versions))
+    summary = " and ".join(f"Python {python}, torch {torch}" for python, torch in sorted(versions))
     programs = sorted({process.facts.get("program") or "python" for process in findings.processes})
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(started))
-    return f'<header><h2>{escape(", ".join(programs))}</h2><p class="quiet">{when} · {escape(told)}</p></header>'
+    return f'<header><h2>{escape(", ".join(programs))}</h2><p class="quiet">{when} · {escape(summary)}</p></header>'
 
 
 def _summary_tiles(findings: Findings) -> str:
@@ -143,19 +143,19 @@ def _place(place: Record | None) -> str:
 
 
 def _function(function: Function) -> str:
-    told = [_counted(len(function.entries), "entry", "entries"), duration(function.seconds)]
+    summary = [_counted(len(function.entries), "entry", "entries"), duration(function.seconds)]
     if function.recompiles:
-        told.append(_counted(function.recompiles, "recompile"))
+        summary.append(_counted(function.recompiles, "recompile"))
     if function.breaks:
-        told.append(_counted(len(function.breaks), "break"))
-    told.append(_counted(function.missed, "miss", "misses"))
+        summary.append(_counted(len(function.breaks), "break"))
+    summary.append(_counted(function.missed, "miss", "misses"))
     if any(entry.record.get("root") for entry in function.entries):
-        told.append(_counted(function.served, "hit"))
+        summary.append(_counted(function.served, "hit"))
     parts = sorted(function.parts.values(), key=lambda part: -1 if part.line is None else part.line)
     several = len(parts) > 1
     return (
         f'<section id="{function.anchor}"><h2>{escape(function.name)}</h2>'
-        f'<p class="quiet" title="{escape(function.file)}">{escape(function.file)}:{function.line} · {" · ".join(told)}</p>'
+        f'<p class="quiet" title="{escape(function.file)}">{escape(function.file)}:{function.line} · {" · ".join(summary)}</p>'
         f"{_picture(function)}{''.join(_part(part, several) for part in parts)}</section>"
     )
 
@@ -211,15 +211,15 @@ def _note(record: Record) -> str:
 def _entry(entry: Entry, shown: dict[str, str]) -> str:
     record = entry.record
     graph = record.get("graph")
-    told = [duration(record["seconds"])]
+    summary = [duration(record["seconds"])]
     if graph:
-        told.append(_counted(graph["operations"], "operation"))
+        summary.append(_counted(graph["operations"], "operation"))
     if record.get("root"):
-        told.append(_counted(entry.served.total(), "hit"))
+        summary.append(_counted(entry.served.total(), "hit"))
     if entry.kind != "graph":
-        told.append(entry.kind)
-    told += [word for kind, word in (("merge", "merged from two"), ("load", "from a file")) if record["kind"] == kind]
-    told += ["evicted"] if entry.evicted else []
+        summary.append(entry.kind)
+    summary += [word for kind, word in (("merge", "merged from two"), ("load", "from a file")) if record["kind"] == kind]
+    summary += ["evicted"] if entry.evicted else []
     opened = (
         " open"
         if len(entry.part.function.entries) <= _MOST_ENTRIES_OPEN and entry.number == 1 and entry.part.line is None
@@ -228,7 +228,7 @@ def _entry(entry: Entry, shown: dict[str, str]) -> str:
     breaks = "".join(_break(each, count) for each, count in by_reason(entry.breaks))
     return (
         f'<details class="entry" id="{entry.anchor}"{opened}><summary><b>Entry {entry.number}</b>'
-        f' <code>{escape(_shorten(words(entry)))}</code> <span class="quiet">{" · ".join(told)}</span></summary>'
+        f' <code>{escape(_shorten(words(entry)))}</code> <span class="quiet">{" · ".join(summary)}</span></summary>'
         f'<div class="inside">{_evicted(entry)}{_why(entry)}{_guards(entry, shown)}{_graph(entry, shown)}{breaks}'
         f'<p class="quiet">{_about(entry)}</p></div></details>'
     )
@@ -241,18 +241,18 @@ def _shorten(text: str, most: int = 160) -> str:
 def _about(entry: Entry) -> str:
     sizes = ", ".join(f"{short(name)} = {value}" for name, value in entry.record.get("sizes", {}).items())
     backend = entry.record.get("graph", {}).get("backend_seconds")
-    told = [f"traced for {sizes}"] if sizes else []
-    told.append(f"region {entry.record.get('region', '')} in {entry.process.title}, thread {entry.record.get('thread', '')}")
+    summary = [f"traced for {sizes}"] if sizes else []
+    summary.append(f"region {entry.record.get('region', '')} in {entry.process.title}, thread {entry.record.get('thread', '')}")
     if backend is not None:
-        told.append(f"{duration(backend)} in the backend")
-    return escape(" · ".join(told))
+        summary.append(f"{duration(backend)} in the backend")
+    return escape(" · ".join(summary))
 
 
 def _evicted(entry: Entry) -> str:
     if entry.evicted is None:
         return ""
-    told = str(entry.evicted.get("detail", "")).partition(" Its guards")[0]
-    return f"<p>{escape(told[:1].upper() + told[1:])}</p>"
+    summary = str(entry.evicted.get("detail", "")).partition(" Its guards")[0]
+    return f"<p>{escape(summary[:1].upper() + summary[1:])}</p>"
 
 
 def _why(entry: Entry) -> str:

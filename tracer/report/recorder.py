@@ -148,8 +148,8 @@ class Recorder:
             called, self._hit_counts = self._hit_counts, {}
         for (entry, region, _), (code, counts) in called.items():
             points = [{"sizes": contents.sizes_by_name(sizes), "count": count} for sizes, count in counts.items()]
-            told = {"frame": contents.frame_of(code), "entry": entry, "region_number": region, "points": points}
-            self._write({"kind": "requests", **told})
+            content = {"frame": contents.frame_of(code), "entry": entry, "region_number": region, "points": points}
+            self._write({"kind": "requests", **content})
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -187,8 +187,8 @@ class Recorder:
             self._ended = True
         try:
             self._end()
-            told = f"{type(error).__name__}: {error}"
-            log.warning("recording to %s has ended: %s. Nothing else is affected.", self.directory, told)
+            content = f"{type(error).__name__}: {error}"
+            log.warning("recording to %s has ended: %s. Nothing else is affected.", self.directory, content)
         except Exception:  # a handler of the program's own, or a file that cannot be closed
             return
 

@@ -36,9 +36,9 @@ def read(directory: str | os.PathLike[str]) -> Recording:
         if found:
             recording.processes[path.name.removesuffix(SUFFIX)] = found
     if not recording.processes:
-        told = "".join(f"\n  {note}" for note in recording.notes)
+        notes_text = "".join(f"\n  {note}" for note in recording.notes)
         raise UserError(
-            f"there are no records of the tracer in {os.fspath(directory)}{told}",
+            f"there are no records of the tracer in {os.fspath(directory)}{notes_text}",
             hint=f"run the program with {VARIABLE}={os.fspath(directory)} in its environment.",
         )
     return recording

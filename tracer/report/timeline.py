@@ -75,8 +75,8 @@ def timeline(findings: Findings) -> str:
     height = TOP + LANE * len(findings.processes) + 8
     parts = [f'<svg class="timeline" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="timeline of compiles and events">']
     for place, seconds in axis.cuts():
-        told = f"{duration(seconds)} without an event"
-        parts.append(f'<path class="cut" d="M{place:.1f} {TOP - 8}V{height - 16}"><title>{told}</title></path>')
+        shown = f"{duration(seconds)} without an event"
+        parts.append(f'<path class="cut" d="M{place:.1f} {TOP - 8}V{height - 16}"><title>{shown}</title></path>')
     for process in findings.processes:
         parts += _lane(process, [entry for entry in entries if entry.process is process], axis)
     parts += _scale(axis, height)
@@ -102,15 +102,15 @@ def _lane(process: Process, entries: list[Entry], axis: Axis) -> list[str]:
 def _marks(process: Process, axis: Axis, y: int) -> list[str]:
     """The marks of a lane. Events of a kind that would overlap are one mark, with their number."""
     marks: Counter[tuple[int, str]] = Counter()
-    told: dict[tuple[int, str], Any] = {}
+    shown: dict[tuple[int, str], Any] = {}
     for record in process.records:
         if record["kind"] not in ("requests", "compile", "merge", "load"):
             key = round(axis.place(record["t"]) / 3) * 3, record["kind"]
             marks[key] += 1
-            told.setdefault(key, record)
+            shown.setdefault(key, record)
     parts = []
     for (x, kind), count in marks.items():
-        name = told[x, kind].get("frame", {}).get("name", "")
+        name = shown[x, kind].get("frame", {}).get("name", "")
         text = f"{count} {kind} events" if count > 1 else f"{kind} in {name}"
         known = kind if kind in MARKS else "other"
         row = y + 3 * min(MARKS.index(kind) if kind in MARKS else 3, 3) - 3

@@ -54,7 +54,8 @@ def retire_and_evict(region: Any, function: types.FunctionType, entry: _C.Entry,
     """After a new entry of a RegionState was made: retires the entries that it covers (of `others`, by default of all), then
     evicts, beyond the capacity, the least recently used. Pinned entries are not evicted."""
     with TRACING:
-        older = _other_entries(region, function, entry)
+        known = entries_of(region.region, function.__code__, function.__globals__)
+        older = [each for each in known if each is not entry]
         for other in older if others is None else others:
             if other.valid and covers(entry, other, as_written=region.compiler_fn.runs_as_written):
                 _retire(region, other, entry)
@@ -74,10 +75,6 @@ def is_redundant(region: Any, entry: _C.Entry, others: list[_C.Entry]) -> bool:
 def _retire(region: Any, entry: _C.Entry, by: _C.Entry) -> None:
     by.guarded_code.pinned |= entry.guarded_code.pinned
     evict(region, entry, "covered")
-
-
-def _other_entries(region: Any, function: types.FunctionType, entry: _C.Entry) -> list[_C.Entry]:
-    return [each for each in entries_of(region.region, function.__code__, function.__globals__) if each is not entry]
 
 
 def _evict_down_to(region: Any, entries: list[_C.Entry], room: int) -> None:
@@ -274,8 +271,8 @@ def _shape_record(conditions: list[Condition], of: GuardedCode, labels: dict[Any
     """The conditions, over the symbols of the graph where the graph has symbols for them."""
     places = {} if of.shapes is None else dict(of.shapes.places)
     symbols = {_symbol_at(label, bool(symbol.is_integer)): symbol for symbol, label in places.items()}
-    told = [dataclasses.replace(each, expr=each.expr.xreplace(symbols)) for each in conditions]
-    return ShapeRecord(tuple(told), {name: label for name, label in labels.items() if name not in symbols} | places)
+    rewritten = [dataclasses.replace(each, expr=each.expr.xreplace(symbols)) for each in conditions]
+    return ShapeRecord(tuple(rewritten), {name: label for name, label in labels.items() if name not in symbols} | places)
 
 
 def _entry_with_guards(entry: _C.Entry, guarded: GuardedCode, region: Any) -> _C.Entry:

@@ -295,8 +295,8 @@ class Pickler(pickle.Pickler):
         if package in _COPIED or isinstance(obj, _OF_TORCH):
             return NotImplemented
         path = self.where.paths.get(id(obj))
-        told = f", at {path.name}" if path is not None else ""
-        raise Refused(f"an object of {type(obj).__module__}.{type(obj).__qualname__}{told} has to be the same one")
+        detail = f", at {path.name}" if path is not None else ""
+        raise Refused(f"an object of {type(obj).__module__}.{type(obj).__qualname__}{detail} has to be the same one")
 
     def _code_facts(self, guard: Unchanged) -> Iterator[tuple[Any, ...]]:
         """The guarded functions, in tuples of one."""
@@ -435,8 +435,8 @@ def _read(path: Source, values: FrameValues) -> Any:
 
 def _checked(found: Any, fingerprint: str, name: str) -> Any:
     if _fingerprint(found) != fingerprint:
-        told = "has other code" if fingerprint.startswith("function") else f"was {fingerprint}, and is {_fingerprint(found)}"
-        raise Differs(f"{name_with_place(found) if isinstance(found, types.FunctionType) else name} {told}")
+        detail = "has other code" if fingerprint.startswith("function") else f"was {fingerprint}, and is {_fingerprint(found)}"
+        raise Differs(f"{name_with_place(found) if isinstance(found, types.FunctionType) else name} {detail}")
     return found
 
 

@@ -72,10 +72,10 @@ def plan_buckets(
     _require_harmless_padding(contract, domain, variable, counts)
     classes = _group_by_behavior(contract, domain, variable, sorted(counts))
     if len(classes) > k:
-        told = "; ".join(", ".join(map(str, group)) for group in classes)
+        groups_text = "; ".join(", ".join(map(str, group)) for group in classes)
         raise UserError(
             f"{k} buckets are too few: the program tells {len(classes)} groups of sizes apart, and none can be padded into "
-            f"another one: {told}",
+            f"another one: {groups_text}",
             hint=f"allow {len(classes)} buckets, or let the program treat these sizes alike.",
         )
     buckets = _cheapest_buckets(classes, counts, k)
@@ -118,7 +118,7 @@ def _require_harmless_padding(contract: Contract, domain: Domain, variable: Vari
     if not contract.data.get("certified"):
         raise UserError("the contract is of shapes that are not certified", hint="make it of what precompile certified.")
     for each in counts:
-        if not _is_declared(variable, each):
+        if each not in variable.values():
             raise UserError(f"{variable.name} = {each} was not declared: {variable}")
     for region in contract.data["regions"]:
         if region["kind"] != "graph":
@@ -129,10 +129,6 @@ def _require_harmless_padding(contract: Contract, domain: Domain, variable: Vari
         if verdict != "independent":
             what = f"rows along {variable.name} may depend on each other, where {region['text']}"
             raise UserError(f"{what}: {verdict}", hint=_ROWS_HINT)
-
-
-def _is_declared(variable: Variable, value: int) -> bool:
-    return variable.smallest <= value <= variable.largest and value % variable.multiple_of == 0
 
 
 def _group_by_behavior(contract: Contract, domain: Domain, variable: Variable, sizes: Sequence[int]) -> list[list[int]]:

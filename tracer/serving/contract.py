@@ -49,7 +49,10 @@ class Contract:
                 "function": function,
                 "certified": coverage.certified,
                 "domain": {
-                    "sizes": [_size_record(each) for each in domain.variables],
+                    "sizes": [
+                        {"name": each.name, "min": each.min, "max": each.max, "multiple_of": each.multiple_of}
+                        for each in domain.variables
+                    ],
                     "relations": list(map(show, domain.relations)),
                     "places": {place: show(expr) for place, expr in domain.places.items()},
                     "ints": sorted(domain.ints),
@@ -148,8 +151,8 @@ def difference(old: Contract, new: Contract, *, rlimit: int = RLIMIT) -> Differe
     before, after = old.domain(), new.domain()
     names = _match_variables(before, after)
     if names is None:
-        told = " and ".join(", ".join(each.name for each in domain.variables) for domain in (before, after))
-        return Difference("different", notes=(f"the contracts are over other sizes: {told}",))
+        text = " and ".join(", ".join(each.name for each in domain.variables) for domain in (before, after))
+        return Difference("different", notes=(f"the contracts are over other sizes: {text}",))
     old_formulas, new_formulas = _served_formulas(before, old.regions(), {}), _served_formulas(after, new.regions(), names)
     lost, gained = (
         _find_difference(old_formulas, new_formulas, before, rlimit),
@@ -163,10 +166,6 @@ def difference(old: Contract, new: Contract, *, rlimit: int = RLIMIT) -> Differe
     if lost_at is not None or gained_at is not None:
         return Difference("different", lost_at, gained_at, tuple(notes))
     return Difference("equivalent" if lost and gained else "unknown", notes=tuple(notes))
-
-
-def _size_record(each: Variable) -> dict[str, Any]:
-    return {"name": each.name, "min": each.min, "max": each.max, "multiple_of": each.multiple_of}
 
 
 def _region_record(each: Served, domain: Domain) -> dict[str, Any]:

@@ -83,16 +83,16 @@ class Coverage:
         return nearest(self.domain, [each.region for each in self.covering], point)
 
     def __str__(self) -> str:
-        told = f"{self.domain}: {self.status}"
-        told += f" ({len(self.covering)} entries, {100 * self.share():.0f}% of the shapes, {self.seconds:.1f} s)"
+        text = f"{self.domain}: {self.status}"
+        text += f" ({len(self.covering)} entries, {100 * self.share():.0f}% of the shapes, {self.seconds:.1f} s)"
         if self.witness is not None:
-            told += f"\n  at {point_text(self.witness)}"
+            text += f"\n  at {point_text(self.witness)}"
         lines = [f"\n  {self.reason}"] if self.reason else []
         for number, each in enumerate(self.covering):
             kind = "" if each.kind == "graph" else f"  ({each.kind})"
             lines.append(f"\n  {number}: {each.region.text(self.domain)}{kind}")
             lines += [f"\n       {line}" for line in _guard_lines(each.region, self.domain)]
-        return told + "".join(lines)
+        return text + "".join(lines)
 
     __repr__ = __str__
 
@@ -135,7 +135,7 @@ def precompile(
 ) -> Coverage:
     """Traces until every shape of a domain has an entry; see `coverage` for the arguments.
 
-    Ends with a proof ("certified"), or, when `max_entries` or `max_seconds` are spent, or something cannot be traced or told,
+    Ends with a proof ("certified"), or, when `max_entries` or `max_seconds` are spent, or something cannot be traced or proved,
     with what holds instead. `progress` is called with the coverage before each trace; True prints it to stderr. What `spec`
     says is from now on what is declared of `fn`, and its entries are pinned.
     """
@@ -218,13 +218,13 @@ class _Search:
     def example_mismatch(self) -> str | None:
         """The reason why no entry serves the example itself, though one serves its shape; None if the example is served. Other
         calls are like hypothetical ones, with new tensors, and unlike the example then."""
-        told = []
+        failures = []
         for each in self.entries() if self.calls.include_example else ():
             if each.refused is None and each.kind != "broken" and each.region.check(self.calls.example):
-                told.append(failing_guard(each.entry, self.calls, None))
-        if not told or None in told:
+                failures.append(failing_guard(each.entry, self.calls, None))
+        if not failures or None in failures:
             return None
-        return _UNLIKE_EXAMPLE.format(told=told[0])
+        return _UNLIKE_EXAMPLE.format(text=failures[0])
 
     def verify(self) -> None:
         """Compares a proof with the check functions, at sampled shapes. Raises InternalTracerError if they contradict it."""
@@ -233,8 +233,8 @@ class _Search:
             claimed = [each for each in covering if each.region.check(point)]
             refused = [failing_guard(each.entry, self.calls, point) for each in claimed]
             if not claimed or any(refused):
-                told = refused or "none claims it"
-                raise InternalTracerError(f"{point_text(point)} was proved to have an entry, but the check functions say: {told}")
+                text = refused or "none claims it"
+                raise InternalTracerError(f"{point_text(point)} was proved to have an entry, but the check functions say: {text}")
 
     def result(self, status: str, witness: Point | None = None, reason: str = "") -> Coverage:
         seconds = time.perf_counter() - self.started
@@ -322,12 +322,12 @@ def _explain_break(entry: Served) -> str:
     guarded = entry.entry.guarded_code
     contents = [cell.cell_contents for cell in entry.entry.extras]
     behind = [each.function.__qualname__ for each in contents if isinstance(each, _C.Dispatcher)]
-    told = f" ({', '.join(behind)})" if behind else ""
-    return f"{guarded.reason}\n  {_BEHIND_A_BREAK.format(told=told)}"
+    text = f" ({', '.join(behind)})" if behind else ""
+    return f"{guarded.reason}\n  {_BEHIND_A_BREAK.format(text=text)}"
 
 
 _BEHIND_A_BREAK = """\
-What runs behind the break{told} is compiled when it is first reached, for what it is then given: which that is shows
+What runs behind the break{text} is compiled when it is first reached, for what it is then given: which that is shows
   only in a call. So nothing is claimed of it, and shapes that come here are not covered. To have them certified, take what breaks
   out of the function: write what is before and what is behind it as functions of their own, each compiled and certified. Else
   send each shape once before the first request, and seal with on_miss="eager" or "background": "error" would end a call half
@@ -335,7 +335,7 @@ What runs behind the break{told} is compiled when it is first reached, for what 
 
 
 _UNLIKE_EXAMPLE = """\
-The example itself finds no entry, though each shape has one: {told}
+The example itself finds no entry, though each shape has one: {text}
   Entries are made for tensors of their own: new ones, that share no memory, lie at the beginning of it and have no gaps. Give an
   example like that, and have calls like that; with strides_of_one=True the strides of dims of size 1 may be whatever they are."""
 
