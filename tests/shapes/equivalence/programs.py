@@ -624,7 +624,7 @@ def either_and_both(t, a, b):
 
 
 @program("arithmetic", (20, 7, 3), (9, 9, 9), (100, 2, 50))
-def largest(t, n, k, batch):
+def top(t, n, k, batch):
     topk(t, n, k)
     t.check(batch * k <= batch * n)
     t.decide(n - k >= k)

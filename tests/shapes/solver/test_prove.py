@@ -133,11 +133,11 @@ def test_a_fact_of_which_nobody_knows_whether_it_is_needed_is_named(monkeypatch)
     assert core(facts, X >= 6) == [0, 1, 2, 3] and len(asked) == 5
 
 
-MOST_HARD_QUESTIONS = (sympy.Eq(X**3 + Y**3 + Z**3, 114), [X > 1000, Y > X])
+HARD = (sympy.Eq(X**3 + Y**3 + Z**3, 114), [X > 1000, Y > X])
 
 
 def test_over_the_limit_the_answer_is_unknown():
-    goal, facts = MOST_HARD_QUESTIONS
+    goal, facts = HARD
     for limit in (1, 1000):
         assert satisfy(goal, facts=facts, rlimit=limit).status == "unknown"
         assert implies(facts, sympy.Not(goal), rlimit=limit) is None
@@ -149,7 +149,7 @@ def test_over_the_limit_the_answer_is_unknown():
 
 
 def test_the_limit_counts_steps_and_not_time():
-    goal, facts = MOST_HARD_QUESTIONS
+    goal, facts = HARD
     spent = []
     for _ in range(2):
         problem = Problem(facts, rlimit=20_000)
