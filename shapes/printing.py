@@ -3,7 +3,7 @@
 `python_source` gives text that evaluates to exactly what `evaluation.evaluate` computes: same value, same errors.
 `group` merges two bounds on one term into a chain and puts the simple guards first. The text is a function of the
 expression and the names alone, the same in every process. Names are taken to be primary expressions
-(`L['a'].size()[0]`), and the text needs `NAMESPACE` beside them.
+(`L['a'].size()[0]`), and the text also needs the names in `NAMESPACE`.
 """
 
 import math
@@ -254,7 +254,7 @@ def readable_sides(relation: Relational) -> tuple[Expr, str, Expr]:
 
 
 def _on_positive_sides(left: Expr, operator: str, bound: int) -> tuple[Expr, str, Expr]:
-    """Terms of `left` operator `bound` on the sides where they are positive; a constant beside terms stays right."""
+    """The relation `left operator bound` with each term on the side where it is positive. A constant stands on the right."""
     positive, negative = [], []
     for term in sympy.Add.make_args(left):
         if term.is_Integer:

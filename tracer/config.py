@@ -2,7 +2,7 @@
 
 A value is looked up in the overlays of the running context (`patch`, a context variable: threads and async tasks do
 not see each other's), then in the process default (set by assignment, or at import by TRACER_<KEY> in the
-environment). A worker that runs in `contextvars.copy_context()` inherits the overlays of whoever asked.
+environment). A worker that runs in `contextvars.copy_context()` inherits the overlays of the code that copied it.
 """
 
 from __future__ import annotations

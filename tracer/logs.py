@@ -1,7 +1,7 @@
-"""What the tracer tells about its work: artifacts, each a stdlib logger `tracer.<artifact>` with a switch.
+"""Log artifacts: each is a logger `tracer.<artifact>` of the standard library that can be switched on and off.
 
-`TRACER_LOGS=graph_code,guards` at import, or `set_logs(graph_code=True)`. A text is made only if somebody listens:
-`emit("graph", lambda: ...)`. The texts themselves are worded in `log_texts`.
+`TRACER_LOGS=graph_code,guards` at import, or `set_logs(graph_code=True)`. A text is made only if its artifact is on:
+`emit("graph", lambda: ...)`. Most texts are in `runtime.log_texts`.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ changes = _C.Counter()  # of marks in this process: a guard on marks reads tenso
 
 
 def dim_marks(tensor: object) -> dict[int, DimMark]:
-    """dim (never negative) -> mark; empty for a tensor nobody marked."""
+    """dim (never negative) -> mark; empty for a tensor without marks."""
     return getattr(tensor, "__dict__", {}).get(DIMS) or {}
 
 

@@ -1,4 +1,4 @@
-"""Compiled `nn.Module`s: `OptimizedModule` stands beside the original, `compile_module` changes the original.
+"""Compiled `nn.Module`s: `OptimizedModule` wraps the original module, `compile_module` changes the original.
 
 Both use a `CompiledCall`, which decides at each call which function is traced: the module's `forward` if nothing else would run
 (then guards have the argument names of `forward`), or a function that makes the whole call, if hooks have to run too.

@@ -23,10 +23,10 @@ def own_method(compiled: Any, name: str) -> Callable[..., Any]:
 
 def method_of(compiled: Any, name: str) -> Callable[..., Any]:
     """A method of a compiled object; it does not keep the object alive."""
-    return functools.partial(_of_living, name, weakref.ref(compiled))
+    return functools.partial(_call_if_alive, name, weakref.ref(compiled))
 
 
-def _of_living(name: str, reference: weakref.ref[Any], *args: Any, **kwargs: Any) -> Any:
+def _call_if_alive(name: str, reference: weakref.ref[Any], *args: Any, **kwargs: Any) -> Any:
     compiled = reference()
     if compiled is None:
         raise ReferenceError("the compiled function is gone")

@@ -48,9 +48,9 @@ def restore_autograd_state(graph: fx.Graph, checks_each_result: bool) -> Callabl
     results = list(returned) if isinstance(returned, (list, tuple)) else []  # a graph of the tracer returns several
     checks_each_result = checks_each_result or any(node.target is torch.autograd.grad for node in graph.nodes)
     past_backward = _results_past_backward(graph, results) if checks_each_result else {}
-    kinds = _result_kinds(graph, results)
+    states = _states_to_restore(graph, results)
     replace_inference_mode(graph)
-    if not past_backward and not kinds:
+    if not past_backward and not states:
         return lambda compiled: compiled
     with graph.inserting_before(graph.output_node()):
         for index in past_backward:
@@ -66,9 +66,9 @@ def restore_autograd_state(graph: fx.Graph, checks_each_result: bool) -> Callabl
             for index, message in past_backward.items():
                 results[index] = _raising_in_backward(results[index], message)
             made: dict[int, torch.Tensor] = {}  # results that are one tensor stay one
-            for index, kind in kinds.items():
+            for index, state in states.items():
                 result = results[index]
-                results[index] = made[id(result)] if id(result) in made else made.setdefault(id(result), kind.of(result))
+                results[index] = made[id(result)] if id(result) in made else made.setdefault(id(result), state.restore(result))
             return results
 
         return run
@@ -77,13 +77,13 @@ def restore_autograd_state(graph: fx.Graph, checks_each_result: bool) -> Callabl
 
 
 @dataclasses.dataclass(frozen=True)
-class _Kind:
+class _AutogradState:
     """The autograd state of a result."""
 
     view: Any  # the CreationMeta of a view that must not be written to; else None
     inference: bool | None  # whether it is an inference tensor; None if the graph does not enter inference mode
 
-    def of(self, result: torch.Tensor) -> torch.Tensor:
+    def restore(self, result: torch.Tensor) -> torch.Tensor:
         if self.inference is not None and result.is_inference() is not self.inference and not result.requires_grad:
             return alias_in_mode(result, self.inference)
         if self.view is None or result.is_inference():
@@ -95,18 +95,18 @@ class _Kind:
         return result
 
 
-def _result_kinds(graph: fx.Graph, results: list[Any]) -> dict[int, _Kind]:
+def _states_to_restore(graph: fx.Graph, results: list[Any]) -> dict[int, _AutogradState]:
     """index of a result -> the state that has to be restored."""
     switches = enters_inference_mode(graph)
-    found: dict[int, _Kind] = {}
+    found: dict[int, _AutogradState] = {}
     for index, node in enumerate(results):
         example = node.meta.get(EXAMPLE) if isinstance(node, fx.Node) and node.op != "placeholder" else None
         if not isinstance(example, torch.Tensor) or example.layout != torch.strided:
             continue
         view = _autograd._get_creation_meta(example) if example._is_view() and not example.is_inference() else _PLAIN
-        kind = _Kind(None if view == _PLAIN else view, example.is_inference() if switches else None)
-        if kind != _Kind(None, None):
-            found[index] = kind
+        state = _AutogradState(None if view == _PLAIN else view, example.is_inference() if switches else None)
+        if state != _AutogradState(None, None):
+            found[index] = state
     return found
 
 

@@ -1,7 +1,7 @@
 """Emits code that pushes tracked values. Reads the trace, never traces.
 
-Whatever the output code needs besides the frame's own arguments (the compiled graph, resume functions, objects) reaches it
-through free variables, the `extras`: cells are seen by the garbage collector, constants of a code object are not.
+Objects that the output code needs in addition to the frame's arguments (the compiled graph, resume functions, other objects) are
+free variables of it, the `extras`: the garbage collector sees cells, but not constants of a code object.
 """
 
 from __future__ import annotations

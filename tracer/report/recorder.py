@@ -91,7 +91,7 @@ class Recorder:
     def _record_event(self, event: Event) -> None:
         state, code = event.about.get("state"), event.about.get("code")
         if event.kind == "limit" and not event.detail:
-            return  # was told before; the miss is a record of its own
+            return  # the limit was reported before, and the miss has a record
         if event.kind == "miss" and code is not None:
             line = code.co_filename, code.co_firstlineno
             self._misses[line] += 1

@@ -141,12 +141,12 @@ def _reported(result: Loading, target: Target) -> Loading:
 
 
 def _write(path: Path, data: bytes) -> None:
-    beside = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.new")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.new")
     try:
-        beside.write_bytes(data)
-        os.replace(beside, path)
+        temporary.write_bytes(data)
+        os.replace(temporary, path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> tuple[dict[str, Any] | None, list[bytes], tuple[str, ...]]:

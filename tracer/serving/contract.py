@@ -138,7 +138,7 @@ def contract(fn: Any) -> Contract:
     state = compiled_region(fn)
     if state.coverage is None:
         raise UserError(
-            f"nobody knows yet what {state.name} serves", hint="ask tracer.coverage(fn, spec, example), or precompile it."
+            f"it is not known yet what {state.name} serves", hint="ask tracer.coverage(fn, spec, example), or precompile it."
         )
     if not state.coverage.stands:
         raise UserError(f"entries of {state.name} have gone since that was asked", hint="ask tracer.coverage, or precompile it.")

@@ -79,11 +79,11 @@ def _guard_failing_for_originals(entry: _C.Entry, calls: Calls) -> str | None:
     manager, function = entry.guarded_code.manager, calls.function
     declared = {layout.tensor.source for layout in calls.layouts.values()}
     kept = [guard for guard in manager.guards if not _is_shape_guard(guard, declared, calls)]
-    beside = CheckFunctionManager(kept, manager.code, manager.globals, fetched=manager.fetched)
+    other_guards = CheckFunctionManager(kept, manager.code, manager.globals, fetched=manager.fetched)
     slots = (*calls.slots, function.__closure__) if function.__code__.co_freevars else calls.slots
-    if beside.holds(beside.check_fn(*slots)):
+    if other_guards.holds(other_guards.check_fn(*slots)):
         return None
-    return str(beside.explain(calls.slots, function.__closure__) or "its guards do not hold for the objects of the example")
+    return str(other_guards.explain(calls.slots, function.__closure__) or "its guards do not hold for the objects of the example")
 
 
 def _is_shape_guard(guard: Any, declared: set[Source], calls: Calls) -> bool:
