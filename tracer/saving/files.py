@@ -44,11 +44,11 @@ log = logging.getLogger("tracer")
 class Saving:
     """What was written: how many entries, and why each of the others was not."""
 
-    save_entry: int
+    saved: int
     refused: tuple[str, ...]
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.save_entry} entries saved", *(f"not saved: {reason}" for reason in self.refused)])
+        return "\n".join([f"{self.saved} entries saved", *(f"not saved: {reason}" for reason in self.refused)])
 
 
 @dataclasses.dataclass(frozen=True)
