@@ -139,13 +139,13 @@ def _check_ns(case: WarmCase, rounds: int) -> float | None:
         made.append(own(target, **options))
         state = tracer.region_of(made[0])
         assert state is not None
-        convert = state.convert
+        convert = state.find_or_make_entry
 
         def noted(function: Any, args: tuple[Any, ...]) -> Any:
             seen.append((*args, function.__closure__) if function.__code__.co_freevars else args)
             return convert(function, args)
 
-        state.convert = noted  # type: ignore[method-assign]
+        state.find_or_make_entry = noted  # type: ignore[method-assign]
         return made[0]
 
     call = case.make(noting)

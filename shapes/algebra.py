@@ -1,7 +1,6 @@
-"""The expressions of one env: polynomials, relations and float expressions made through one object.
+"""`Algebra` makes the expressions of one env: polynomials, relations and float expressions.
 
-Integer functions are memoised here and simplified by the laws of `simplify`, which ask for ranges; whoever knows facts
-(`static.Facts`) answers. Without facts every symbol has its base range.
+Integer functions are simplified by the laws in `simplify`, with the ranges that `static.Facts` knows, and memoised.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ class Algebra(Floats):
         return self.facts.decide(self.equals_zero(p)) is not False
 
     def rebuild(self, kind: str, args: tuple[Any, ...]) -> IntExpr:
-        """The atom `kind(*args)`, or what the laws make of it."""
+        """The expression `kind(*args)`, simplified."""
         if kind in simplify.LAWS:
             return self.apply(kind, *args)
         if kind == "where":

@@ -1,4 +1,4 @@
-"""What the user asked of a dim, and the error that says which lines of the program contradict it."""
+"""Marks of the user on a dim, and the error that names the lines of the program that contradict one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ConstraintViolationError(ValueError):
 
     message: str
     hint: str | None
-    causes: tuple[Any, ...] = ()  # the guards that together force it
+    causes: tuple[Any, ...] = ()  # the guards that together contradict the mark
 
     def __init__(self, message: str, hint: str, causes: Sequence[Any] = ()) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class DimConstraint:
 
     min: int | None = None
     max: int | None = None
-    strict: bool = True  # mark_dynamic; maybe_mark_dynamic only asks
+    strict: bool = True  # whether a contradiction is an error: of mark_dynamic, but not of maybe_mark_dynamic
 
     def __post_init__(self) -> None:
         for name in ("min", "max"):
@@ -62,7 +62,7 @@ class DimConstraint:
 
 @dataclasses.dataclass(frozen=True)
 class Violation:
-    """A mark that does not hold, what the program makes of it, and why."""
+    """A mark that does not hold, the condition that the program forces instead, and the guards that force it."""
 
     name: str
     constraint: DimConstraint
@@ -72,13 +72,13 @@ class Violation:
 
     def text(self) -> str:
         marked = f"marked dynamic ({self.constraint.bounds_text()})" if self.constraint.bounded else "marked dynamic"
-        told = [f"{self.name} was {marked}, but the program forces {self.forced}"]
+        paragraphs = [f"{self.name} was {marked}, but the program forces {self.forced}"]
         if self.lines:
-            told[0] += ", by " + ("this line:" if len(self.lines) == 1 else f"these {len(self.lines)} lines together:")
-            told += [f"  - {line}" for line in self.lines]
+            paragraphs[0] += ", by " + ("this line:" if len(self.lines) == 1 else f"these {len(self.lines)} lines together:")
+            paragraphs += [f"  - {line}" for line in self.lines]
         else:
-            told[0] += "."
-        return "\n".join(told)
+            paragraphs[0] += "."
+        return "\n".join(paragraphs)
 
 
 def violation_error(violations: Sequence[Violation]) -> ConstraintViolationError:

@@ -1,6 +1,7 @@
-"""Expressions to SymPy and back. SymPy sees own functions (`shapes.sympy_functions`), which never simplify behind our back.
+"""Converts expressions to SymPy and back. In SymPy they use the functions of `shapes.sympy_functions`, which SymPy does not
+simplify.
 
-`SYMPY_FUNCTIONS` maps a SymPy class to how it is built here; a front end registers the classes of its own.
+`SYMPY_FUNCTIONS` maps a SymPy class to the function that builds its expression. A front end adds the classes that it has itself.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def _boolean(b: BoolExpr) -> Any:
 
 
 def _two_sided(kind: str, p: IntExpr) -> Any:
-    """p == 0, p != 0 or p >= 0 with each term on the side where it is positive; a lone constant on the right."""
+    """p == 0, p != 0 or p >= 0, with each term on the side where it is positive, and a constant without terms on the right."""
     positive = _sum(p, tuple((m, c) for m, c in p.terms if m and c > 0))
     negative = _sum(p, tuple((m, -c) for m, c in p.terms if m and c < 0))
     constant = p.constant_term()
@@ -105,7 +106,8 @@ def _two_sided(kind: str, p: IntExpr) -> Any:
 
 
 def as_asked(b: BoolExpr) -> Any:
-    """The SymPy form as the program asked it, `2*s0 >= 16`; and/or and floats as they are."""
+    """The SymPy form of a relation as the program wrote it, `2*s0 >= 16` for `s0 - 8 >= 0`; of other conditions the usual
+    form."""
     if b.asked is None:
         return to_sympy(b)
     op, p, q = b.asked
@@ -183,14 +185,6 @@ def _round_digits(algebra: Algebra, expr: Any) -> Any:
     return algebra.float_operation("round_digits", as_float(algebra, value), digits)
 
 
-def _add(algebra: Algebra, expr: Any) -> Any:
-    return _combine(algebra, expr, algebra.add, "add")
-
-
-def _mul(algebra: Algebra, expr: Any) -> Any:
-    return _combine(algebra, expr, algebra.mul, "mul")
-
-
 def _combine(algebra: Algebra, expr: Any, integers: Callable[..., Any], floats: str) -> Any:
     args = [algebra.from_sympy(arg) for arg in expr.args]
     result = args[0]
@@ -216,8 +210,8 @@ def _relational(op: str) -> Builder:
 
 
 SYMPY_FUNCTIONS: dict[type, Builder] = {
-    sympy.Add: _add,
-    sympy.Mul: _mul,
+    sympy.Add: lambda algebra, expr: _combine(algebra, expr, algebra.add, "add"),
+    sympy.Mul: lambda algebra, expr: _combine(algebra, expr, algebra.mul, "mul"),
     sympy.Pow: _pow,
     f.Pow: _pow,
     f.FloorDiv: _integer_function("floordiv"),

@@ -1,7 +1,7 @@
-"""Shape domains: which sizes may come, as named integers with bounds and relations, and where they are found.
+"""Shape domains: the sizes that a program may be called with, as named integers with bounds and relations, and their places.
 
-A domain is what a user declares of the sizes of a program's inputs. A `ShapeEnv` that knows one (`declare`) has one
-symbol for each variable, takes the facts for granted while tracing, and has them checked at the entry.
+A user declares a domain for the inputs of a program. A `ShapeEnv` to which one is declared (`declare`) has a symbol for each
+variable, uses the facts of the domain while tracing, and emits guards that check them at the entry.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Point = dict[Any, int]  # symbol -> value
 
 
 class OutsideDomain(ValueError):
-    """The sizes of a call are not among those declared."""
+    """The sizes of a call lie outside of the declared domain."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Variable:
                 raise TypeError(f"{field} of {self.name} is an int, not {value!r}")
             if not (1 if field == "multiple_of" else -LARGEST_SIZE) <= value <= LARGEST_SIZE:
                 raise ValueError(f"{field} of {self.name} is {value}, which is no size")
-        if self.first > self.top:
+        if self.smallest > self.largest:
             raise ValueError(f"no size is left for {self.name}: {self}")
 
     @property
@@ -56,19 +56,19 @@ class Variable:
         return variable(self.name)
 
     @property
-    def top(self) -> int:
+    def largest(self) -> int:
         return LARGEST_SIZE if self.max is None else self.max
 
     @property
-    def first(self) -> int:
+    def smallest(self) -> int:
         """The smallest value."""
         return -(-self.min // self.multiple_of) * self.multiple_of
 
     def count(self) -> int:
-        return (self.top - self.first) // self.multiple_of + 1
+        return (self.largest - self.smallest) // self.multiple_of + 1
 
     def values(self) -> range:
-        return range(self.first, self.top + 1, self.multiple_of)
+        return range(self.smallest, self.largest + 1, self.multiple_of)
 
     def conditions(self) -> list[Any]:
         return list(_conditions(self))
@@ -81,7 +81,7 @@ class Variable:
 
 @functools.lru_cache(maxsize=1024)
 def _conditions(of: Variable) -> tuple[Any, ...]:
-    """Made once: each miss of a sealed function asks for them, beside requests."""
+    """Cached, because each miss of a sealed function needs them while a request waits."""
     found = [of.symbol >= of.min]
     if of.max is not None:
         found.append(of.symbol <= of.max)
@@ -92,8 +92,8 @@ def _conditions(of: Variable) -> tuple[Any, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class Domain:
-    """`places`: the name of a label (`L['x'].size()[0]`) -> what is found there, an expression over the variables. `ints`: those
-    that hold an int of the program (`L['n']`), which may be negative."""
+    """`places`: the name of a label (`L['x'].size()[0]`) -> the size there, an expression over the variables. `ints`: the places
+    of ints of the program (`L['n']`), which may be negative."""
 
     variables: tuple[Variable, ...]
     places: Mapping[str, Any]
@@ -106,7 +106,7 @@ class Domain:
             for symbol in sorted(expr.free_symbols - known, key=str):
                 raise ValueError(f"{symbol} in {show(expr)} is no declared size; declared are {', '.join(map(str, known))}")
         for each in self.variables:
-            home = self.home(each)
+            home = self.own_place(each)
             if home is None:
                 raise ValueError(
                     f"{each.name} stands nowhere alone: a size that others are computed from has to be a dim of an input itself"
@@ -114,17 +114,17 @@ class Domain:
             if each.min < 0 and home not in self.ints:
                 raise ValueError(f"min of {each.name} is {each.min}, which is no size")
 
-    def home(self, each: Variable) -> str | None:
-        """The first place that holds this very variable, where there is one a size."""
+    def own_place(self, each: Variable) -> str | None:
+        """The first place whose value is this variable, if possible one of a size; None if there is none."""
         places = [place for place, expr in self.places.items() if expr == each.symbol]
         return min(places, key=self.ints.__contains__, default=None)
 
     def is_size(self, each: Variable) -> bool:
-        """Whether it is the size of a dim, and not only an int."""
-        return self.home(each) not in self.ints
+        """Whether the variable is the size of a dim, and not only an int of the program."""
+        return self.own_place(each) not in self.ints
 
     def conditions(self) -> list[Any]:
-        """What holds of the variables, everywhere in the domain."""
+        """The conditions on the variables that define the domain."""
         found = [condition for each in self.variables for condition in each.conditions()]
         found += [each.symbol <= LARGEST_SIZE for each in self.variables if each.max is None and not self.is_size(each)]
         for place, expr in self.places.items():
@@ -134,26 +134,26 @@ class Domain:
         return [*found, *self.relations]
 
     def points(self) -> int:
-        """How many there are, those that a relation excludes included."""
+        """The number of points within the bounds, including those that a relation excludes."""
         return math.prod(each.count() for each in self.variables)
 
     def point_of(self, sizes: Mapping[str, int]) -> Point:
-        """The values of the variables where these sizes are found; OutsideDomain says what does not fit."""
-        point = {each.symbol: sizes[place] for each in self.variables if (place := self.home(each)) is not None}
+        """The values of the variables for these sizes. Raises OutsideDomain, with the reason, if they lie outside."""
+        point = {each.symbol: sizes[place] for each in self.variables if (place := self.own_place(each)) is not None}
         for each in self.variables:
             for condition in each.conditions():
                 if not evaluate(condition, point):
-                    home = self.home(each)
+                    home = self.own_place(each)
                     raise OutsideDomain(f"{home} is {point[each.symbol]}, but it was declared as {each}")
         for place, expr in self.places.items():
             if evaluate(expr, point) != sizes[place]:
                 raise OutsideDomain(
                     f"{place} is {sizes[place]}, but it was declared as {show(expr)}, which is "
-                    f"{evaluate(expr, point)} for {at(point)}"
+                    f"{evaluate(expr, point)} for {point_text(point)}"
                 )
         for relation in self.relations:
             if not evaluate(relation, point):
-                raise OutsideDomain(f"{show(relation)} was declared, and does not hold for {at(point)}")
+                raise OutsideDomain(f"{show(relation)} was declared, and does not hold for {point_text(point)}")
         return point
 
     def sizes_at(self, point: Point) -> dict[str, int]:
@@ -165,7 +165,7 @@ class Domain:
         return all(evaluate(condition, point) for condition in self.conditions())
 
     def samples(self, count: int, seed: int = 0) -> Iterator[Point]:
-        """Points of the domain: corners first, then chosen evenly; fewer than `count` where relations leave few."""
+        """Points of the domain: corners first, then uniformly random ones; fewer than `count` if relations exclude most."""
         chance = random.Random(seed)
         for index in range(20 * count):
             point = {}
@@ -173,7 +173,7 @@ class Domain:
                 last = min(each.count(), 1 << 20) - 1
                 corners = index < min(1 << len(self.variables), 64)
                 step = last * (index >> at_bit & 1) if corners else chance.randint(0, last)
-                point[each.symbol] = each.first + step * each.multiple_of
+                point[each.symbol] = each.smallest + step * each.multiple_of
             if self.holds(point):
                 count -= 1
                 yield point
@@ -189,6 +189,6 @@ def show(expr: Any) -> str:
     return python_source(expr, {symbol: symbol.name for symbol in expr.free_symbols})
 
 
-def at(point: Point) -> str:
+def point_text(point: Point) -> str:
     """`B = 4, S = 128`"""
     return ", ".join(f"{symbol.name} = {value}" for symbol, value in point.items())

@@ -1,4 +1,4 @@
-"""From what a trace recorded to the guards that its `check_fn` runs, and to the errors about marks."""
+"""Emits the guards of `check_fn` from the facts that a trace recorded, and the errors about marks."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def recorded_facts(env: ShapeEnv) -> list[Fact]:
-    """Base ranges, equalities of values seen at several places, and every decision, in this order."""
+    """All facts that the trace relies on: base ranges, equalities between places, and decisions, in this order."""
     return [*_base_facts(env), *(Fact(e.condition, e.why) for e in equalities(env)), *_decisions(env)]
 
 
 def _base_facts(env: ShapeEnv) -> list[Fact]:
-    """Of symbols that come from the inputs; what is born in the trace needs no check at the entry."""
+    """The base ranges of symbols that come from inputs. Symbols that were created in the trace need no check at the entry."""
     return [Fact(condition, why) for symbol in env.symbols() if symbol.labels for condition, why in _base_conditions(env, symbol)]
 
 
@@ -35,7 +35,7 @@ def _decisions(env: ShapeEnv) -> list[Fact]:
 
 
 def _base_conditions(env: ShapeEnv, symbol: Symbol) -> list[tuple[Any, Why]]:
-    """2 <= s0, and s0 <= the bound of a mark; nothing that is true anyway."""
+    """The base range of a symbol as conditions, such as 2 <= s0; without those that always hold."""
     constraint = env.constraints.get(symbol)
     conditions = []
     name = symbol.sympy
@@ -45,14 +45,14 @@ def _base_conditions(env: ShapeEnv, symbol: Symbol) -> list[tuple[Any, Why]]:
         conditions.append((name >= low, Why.MARK if marked else Why.BASE))
     if high < symbol.trusted[1]:
         conditions.append((name <= high, Why.MARK))
-    if symbol in env.of_domain:
+    if symbol in env.declared_symbols:
         return [(condition, Why.DECLARED) for condition, _ in conditions]
     return conditions
 
 
 @dataclasses.dataclass(frozen=True)
 class Equality:
-    """A place whose value is an expression: a further size of a duck-shaped symbol, or a stride."""
+    """A place whose value equals an expression: another size that shares a duck-shaped symbol, or a stride."""
 
     alias: sympy.Symbol  # stands for the value at the label
     label: Label
@@ -66,7 +66,12 @@ class Equality:
 
 def equalities(env: ShapeEnv) -> list[Equality]:
     found = [
-        Equality(_alias(symbol, i), label, symbol.expr, Why.DECLARED if symbol in env.of_domain else Why.DUCK)
+        Equality(
+            sympy.Symbol(f"{symbol.name}_{i}", integer=True),
+            label,
+            symbol.expr,
+            Why.DECLARED if symbol in env.declared_symbols else Why.DUCK,
+        )
         for symbol in env.symbols()
         for i, label in enumerate(symbol.labels)
         if i > 0
@@ -76,12 +81,8 @@ def equalities(env: ShapeEnv) -> list[Equality]:
     return found
 
 
-def _alias(symbol: Symbol, index: int) -> sympy.Symbol:
-    return sympy.Symbol(f"{symbol.name}_{index}", integer=True)
-
-
 def trusted_facts(env: ShapeEnv) -> list[Any]:
-    """What holds without a check: no size is negative."""
+    """Facts that hold without a check: no size is negative."""
     return [s.sympy >= s.trusted[0] for s in env.symbols() if s.labels and s.trusted[0] != -INF]
 
 
@@ -89,8 +90,8 @@ def trusted_facts(env: ShapeEnv) -> list[Any]:
 
 
 def produce(env: ShapeEnv, *, prune: bool) -> list[GuardText]:
-    """The recorded facts without what the rest implies, as text, in reading order."""
-    texts = _Texts(env)
+    """The recorded facts as text, in reading order; with `prune`, without those that the others imply."""
+    texts = _GuardTexts(env)
     equal = [texts.equality(each) for each in equalities(env)]
     facts = [*_base_facts(env), *_decisions(env)]
     kept = _prune(facts, trusted_facts(env)) if prune else [(fact.condition, fact) for fact in facts]
@@ -99,7 +100,7 @@ def produce(env: ShapeEnv, *, prune: bool) -> list[GuardText]:
 
 
 def record(env: ShapeEnv, texts: Sequence[GuardText]) -> ShapeRecord:
-    """What emitted guards say, without the env that made them."""
+    """The emitted guards as data that does not refer to the env."""
     conditions = tuple([Condition(text.condition, text.why, text.where, text.recorded) for text in texts])
     places = {s.sympy: s.labels[0] for s in env.symbols() if s.labels} | {e.alias: e.label for e in equalities(env)}
     return ShapeRecord(conditions, places)
@@ -119,8 +120,8 @@ def _equals(place: str, value: str) -> str:
     return f"{place} == ({value})" if " if " in value else f"{place} == {value}"
 
 
-class _Texts:
-    """Text of guards over the places where an env's symbols are found."""
+class _GuardTexts:
+    """The texts of guards, with the labels of symbols in place of the symbols."""
 
     def __init__(self, env: ShapeEnv) -> None:
         self.labels = {s.sympy: s.labels[0] for s in env.symbols() if s.labels}
@@ -171,7 +172,7 @@ def check_constraints(env: ShapeEnv) -> None:
 
 
 def _contradictions(env: ShapeEnv, symbol: Symbol) -> list[Any]:
-    """What the program makes of a marked symbol: one value, or, against its bounds, a part of them."""
+    """The conditions that the program forces on a marked symbol: one value, or a part of the range of the mark."""
     value = _forced_value(env, symbol)
     if value is not None:
         return [sympy.Eq(symbol.sympy, value)]
@@ -189,7 +190,7 @@ def _contradictions(env: ShapeEnv, symbol: Symbol) -> list[Any]:
 
 
 def _forced_value(env: ShapeEnv, symbol: Symbol) -> int | None:
-    """The one value that the decisions leave to a symbol, unless its bounds do so by themselves."""
+    """The value of a symbol, if the decisions leave only one. None also if its bounds alone leave only one."""
     if symbol.base[0] == symbol.base[1]:
         return None
     low, high = env.facts.range(symbol.expr)
@@ -197,18 +198,18 @@ def _forced_value(env: ShapeEnv, symbol: Symbol) -> int | None:
         return int(low)
     if not any(symbol in env.algebra.symbols(guard.expr) for guard in env.guards):
         return None
-    return solver.forced_value([*_given(env), *(guard.sympy for guard in env.guards)], symbol.sympy)
+    return solver.forced_value([*_known_without_program(env), *(guard.sympy for guard in env.guards)], symbol.sympy)
 
 
-def _given(env: ShapeEnv) -> list[Any]:
-    """What holds of the symbols before the program has decided anything."""
+def _known_without_program(env: ShapeEnv) -> list[Any]:
+    """The facts about symbols that hold before any decision of the program."""
     base = [condition for symbol in env.symbols() for condition, _ in _base_conditions(env, symbol)]
     return [*base, *trusted_facts(env)]
 
 
 def _violation(env: ShapeEnv, symbol: Symbol, constraint: DimConstraint, forced: Any) -> Violation:
     causes = _causes(env, forced)
-    texts = _Texts(env)
+    texts = _GuardTexts(env)
     assert symbol.label is not None
     return Violation(
         name=symbol.label.name,
@@ -221,10 +222,10 @@ def _violation(env: ShapeEnv, symbol: Symbol, constraint: DimConstraint, forced:
 
 def _causes(env: ShapeEnv, goal: Any) -> list[ShapeGuard]:
     """The fewest decisions that together force the goal; all of them if that cannot be proved."""
-    found = solver.core([guard.sympy for guard in env.guards], goal, given=_given(env))
+    found = solver.core([guard.sympy for guard in env.guards], goal, given=_known_without_program(env))
     return list(env.guards) if found is None else [env.guards[index] for index in found]
 
 
-def _cause_text(guard: ShapeGuard, texts: _Texts) -> str:
+def _cause_text(guard: ShapeGuard, texts: _GuardTexts) -> str:
     text = texts.readable(guard.recorded)
     return text if guard.where is None else f"{text}  ({guard.where})"

@@ -1,4 +1,4 @@
-"""ShapeEnv: the symbols of one trace, what is known of them, and what the trace relies on.
+"""ShapeEnv: the symbols of one trace, the facts about them, and the guards of the trace.
 
 `evaluate_expr` decides a condition, cheapest means first, and records a guard where only the hint could tell. The
 expressions are made by `env.algebra`; nothing here knows of tensors.
@@ -18,7 +18,7 @@ from shapes.constraints import LARGEST_SIZE, DimConstraint
 from shapes.domain import Domain
 from shapes.floats import FloatExpr
 from shapes.guards import GuardText, RuntimeAssert, ShapeGuard, Why
-from shapes.policy import DimPolicy, Past, ShapePolicy, Twins
+from shapes.policy import DimPolicy, DuckSymbols, Past, ShapePolicy
 from shapes.polynomial import IntExpr
 from shapes.ranges import INF, Range
 from shapes.relations import BoolExpr
@@ -61,16 +61,16 @@ class ShapeEnv:
         self.past = past  # the sizes that were seen at a label in earlier calls
         self.guards: list[ShapeGuard] = []
         self.runtime_asserts: list[RuntimeAssert] = []
-        self.fresh_unbacked: list[Symbol] = []  # made since somebody last took them
+        self.fresh_unbacked: list[Symbol] = []  # made since the last `take_fresh_unbacked`
         self.constraints: dict[Symbol, DimConstraint] = {}
         self.bindings: dict[str, tuple[Label, IntExpr, Why]] = {}
-        self.declared: dict[str, IntExpr] = {}  # the name of a label -> what the domain says is found there
-        self.of_domain: set[Symbol] = set()
+        self.declared: dict[str, IntExpr] = {}  # the name of a label -> its value in the declared domain
+        self.declared_symbols: set[Symbol] = set()
         self.frozen = False
         self.suppressed = 0
         self._symbols: list[Symbol] = []
         self._by_label: dict[str, Symbol] = {}
-        self._twins = Twins()
+        self._duck_symbols = DuckSymbols()
         self._counts: dict[str, int] = {}
 
     # -- symbols -------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ class ShapeEnv:
         *,
         specialize_zero_one: bool | None = None,
     ) -> int | IntExpr:
-        """The size of a dim: a plain int where it is a constant of the trace, else the expression of its symbol."""
+        """The size of a dim: a plain int if it is a constant of the trace, else the expression of its symbol."""
         _need(hint, int, label)
         if not 0 <= hint <= LARGEST_SIZE:
             raise ValueError(f"{label.name} is {hint}, which is no size: sizes lie between 0 and {LARGEST_SIZE}")
@@ -99,18 +99,18 @@ class ShapeEnv:
             return self.integer(known.expr)
         if policy is DimPolicy.UNBACKED:
             return self._unbacked_size(label, constraint)
-        if hint in (0, 1) and policy is DimPolicy.DUCK:  # what sizes are when they are none: that two are is no coincidence
+        if hint in (0, 1) and policy is DimPolicy.DUCK:  # so common that equal sizes of 0 or 1 say nothing: no shared symbol
             policy = DimPolicy.DYNAMIC
         past = self.past(label) if policy is DimPolicy.DUCK else ()
         if policy is DimPolicy.DUCK and self.policy.duck_shape and constraint is None:
-            twin = self._twins.find(hint, past)
-            if twin is not None:
-                self._add_label(twin, label)
-                return self.integer(twin.expr)
+            shared = self._duck_symbols.find(hint, past)
+            if shared is not None:
+                self._add_label(shared, label)
+                return self.integer(shared.expr)
         base = self._size_range(constraint, specialize_zero_one)
         symbol = self._new_symbol(Kind.SIZE, hint, base, (0, INF), label)
         if policy is DimPolicy.DUCK:
-            self._twins.add(symbol, hint, past)
+            self._duck_symbols.add(symbol, hint, past)
         if constraint is not None:
             self.constraints[symbol] = constraint
         return self.integer(symbol.expr)
@@ -127,26 +127,26 @@ class ShapeEnv:
         return self.integer(self._new_symbol(Kind.UNBACKED_INT, None, (low, high), (0, INF), label).expr)
 
     def declare(self, domain: Domain, sizes: Mapping[str, tuple[Label, int]]) -> list[Symbol]:
-        """Makes the variables of a domain symbols, takes its facts for known, and has them checked at the entry.
+        """Makes a symbol for each variable of a domain and records its facts, so that guards check them at the entry.
 
-        `sizes`: label and size of this call for each place of the domain, which it has to lie in (`Domain.point_of`).
+        `sizes`: the label of each place of the domain, and its size in this call, which has to lie in the domain.
         """
         found: dict[Any, Any] = {}
         symbols = []
         for each in domain.variables:
-            label, hint = sizes[domain.home(each) or ""]
+            label, hint = sizes[domain.own_place(each) or ""]
             kind, trusted = (Kind.SIZE, (0, INF)) if domain.is_size(each) else (Kind.INT, UNBOUNDED)
             symbol = self._new_symbol(kind, hint, (each.min, INF if each.max is None else each.max), trusted, label)
             found[each.symbol] = symbol.sympy
             symbols.append(symbol)
-        self.of_domain.update(symbols)
+        self.declared_symbols.update(symbols)
         self.declared = {place: self.integer(expr.xreplace(found)) for place, expr in domain.places.items()}
         for condition in domain.conditions():
             self._require(self.boolean(condition.xreplace(found)), Why.DECLARED)
         return symbols
 
     def declared_int(self, label: Label) -> int | IntExpr | None:
-        """What was declared of an int of the program, if anything was."""
+        """The declared value of an int of the program; None if nothing was declared of it."""
         return self._declared_size(self.declared[label.name], label) if label.name in self.declared else None
 
     def _declared_size(self, size: IntExpr, label: Label) -> int | IntExpr:
@@ -170,7 +170,7 @@ class ShapeEnv:
         return self.integer(self._new_symbol(Kind.INT, int(hint), UNBOUNDED, UNBOUNDED, label).expr)
 
     def create_stride(self, hint: int, label: Label) -> IntExpr:
-        """A stride that says nothing of any size; never specialised for 0 and 1, never duck shaped."""
+        """A stride that is not computed from sizes; never specialised for 0 and 1, never duck shaped."""
         known = self._by_label.get(label.name)
         symbol = known or self._new_symbol(Kind.INT, int(hint), (0, INF), (0, INF), label)
         return self.integer(symbol.expr)
@@ -205,11 +205,11 @@ class ShapeEnv:
         return taken
 
     def bind(self, label: Label, expr: IntExpr, why: Why = Why.LAYOUT) -> None:
-        """The value at `label` is this expression, and the trace relies on it: a contiguous stride."""
+        """Records that the value at `label` equals an expression, as a contiguous stride does. A guard checks it."""
         self.bindings[label.name] = label, expr, why
 
     def rename(self, unbacked: IntExpr, to: IntExpr) -> None:
-        """A data-dependent symbol that turned out to be another expression."""
+        """Records that a data-dependent symbol equals another expression."""
         atom = unbacked.single_atom()
         if atom is None or atom.symbol is None:
             raise ValueError(f"only a symbol can be renamed, not {unbacked}")
@@ -237,7 +237,7 @@ class ShapeEnv:
     # -- deciding ------------------------------------------------------------------------------------------------
 
     def evaluate_expr(self, expr: Any) -> bool:
-        """Whether a condition holds in this trace; what cannot be known from earlier decisions becomes a guard."""
+        """Whether a condition holds in this trace. If that does not follow from earlier decisions, adds a guard."""
         condition = self.boolean(expr)
         # 1. A constant, or decided before. (p < q  =>  p // q == 0 and the like were used when it was built.)
         if condition.decided is not None:
@@ -254,7 +254,7 @@ class ShapeEnv:
         return bool(hint)
 
     def evaluate_int(self, expr: Any) -> int:
-        """The value of an int expression, on which the trace relies from now on: `L['n'] == 3`."""
+        """The value of an int expression in this trace; adds a guard such as `L['n'] == 3`."""
         p = self.integer(expr)
         low, high = self.facts.range(p)
         if low == high:
@@ -266,7 +266,7 @@ class ShapeEnv:
         return int(hint)
 
     def evaluate_float(self, expr: Any) -> float:
-        """The same for a float expression."""
+        """The value of a float expression in this trace; adds a guard on it."""
         x = self.float_(self.facts.replacements.reduce_any(self.float_(expr)))
         if x.const is not None:
             return x.const
@@ -284,7 +284,7 @@ class ShapeEnv:
             self.record(condition, why)
 
     def statically_known(self, expr: Any) -> bool | None:
-        """What is known without a guard; None if nothing is."""
+        """Whether a condition is known to hold, without adding a guard; None if it is not known."""
         return self.facts.decide(self.boolean(expr))
 
     def guard_or_false(self, expr: Any) -> bool:
@@ -313,7 +313,7 @@ class ShapeEnv:
         return True
 
     def trust(self, expr: Any) -> None:
-        """Holds by itself, as the size of a result that an operator promises to be in range: nothing checks it."""
+        """Takes a condition for true without a check, as a range that an operator guarantees for the size of its result."""
         condition = self.boolean(expr)
         if self.hint_of(condition) is None and self.facts.decide(condition) is None:
             self.facts.learn(condition)
@@ -325,7 +325,7 @@ class ShapeEnv:
         return self.facts.replacements.reduce_any(expr).hint
 
     def record(self, condition: BoolExpr, why: Why, where: Any = None) -> None:
-        """The trace relies on a condition that is not known yet."""
+        """Adds a guard on a condition that is not known yet."""
         if self.suppressed:
             return
         self._check_not_frozen(condition)
@@ -342,7 +342,7 @@ class ShapeEnv:
 
     @contextlib.contextmanager
     def suppress_guards(self) -> Iterator[None]:
-        """Decisions within take the hint and leave no trace."""
+        """Within, conditions are decided by their hints and no guards are added."""
         self.suppressed += 1
         try:
             yield
@@ -374,7 +374,7 @@ class ShapeEnv:
         return expr
 
     def simplify(self, expr: Any) -> Any:
-        """An expression over the symbols that known equalities leave."""
+        """The expression, after replacing symbols by known equalities."""
         if not isinstance(expr, (BoolExpr, IntExpr, FloatExpr)):
             expr = self.algebra.from_sympy(expr)
         return self.facts.replacements.reduce_any(expr)
@@ -386,11 +386,12 @@ class ShapeEnv:
     # -- what the trace relies on --------------------------------------------------------------------------------
 
     def recorded_guards(self) -> list[sympy.Basic]:
-        """Everything that was assumed: conditions over the symbols, and over one more symbol for each further label."""
+        """All conditions that the trace relies on, over the symbols, and over one more symbol for each further label of a
+        symbol."""
         return [fact.condition for fact in emission.recorded_facts(self)]
 
     def produce_guards(self, *, prune: bool = True) -> list[GuardText]:
-        """What is to be checked at the entry, without what the rest implies."""
+        """The guards to be checked at the entry; with `prune`, without those that the others imply."""
         return emission.produce(self, prune=prune)
 
     def check_constraints(self) -> None:

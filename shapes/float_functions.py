@@ -1,6 +1,6 @@
-"""Float arithmetic, and the ways between floats and integers, as SymPy functions.
+"""Float arithmetic, and conversions between floats and integers, as SymPy functions.
 
-Rounding obeys few laws: nothing here is reordered, and only constants are computed.
+Rounding obeys few laws, so nothing is reordered, and only constants are evaluated.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""Float expressions: what Python computes from sizes in floats, kept operation by operation.
+"""Float expressions: floats that Python computes from sizes, kept operation by operation.
 
-Nothing is reordered or simplified beyond constants, because rounding obeys few laws; guards and the solver see float
-expressions as opaque. Where a comparison of floats is a comparison of integers exactly, it becomes one.
+Only constants are folded: rounding obeys few laws, so nothing is reordered or simplified. The solver treats float expressions as
+unknowns. A comparison of floats that is exactly equivalent to one of integers becomes that one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a trace assumed about shapes: each decision with its reason, and its text for people and for `check_fn`."""
+"""Shape guards: each with the reason for it, and as text, for people and for `check_fn`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ShapeGuard:
     expr: BoolExpr
     why: Why
     where: Any = None  # a UserLocation or None
-    decided: BoolExpr | None = None  # the condition itself, where `expr` says the same more simply
+    decided: BoolExpr | None = None  # the condition that was decided, if `expr` is a simpler equivalent
 
     @property
     def sympy(self) -> Any:
@@ -38,7 +38,7 @@ class ShapeGuard:
 
     @property
     def recorded(self) -> Any:
-        """As the program asked it: `2*s0 >= 16`."""
+        """The condition as the program wrote it: `2*s0 >= 16`."""
         return as_asked(self.expr if self.decided is None else self.decided)
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class RuntimeAssert:
 
 @dataclasses.dataclass(frozen=True)
 class Fact:
-    """One entry of what is emitted: a SymPy condition over `names`."""
+    """A condition that the trace relies on, as a SymPy expression over symbols."""
 
     condition: Any
     why: Why
@@ -70,7 +70,7 @@ class Fact:
 
 @dataclasses.dataclass(frozen=True)
 class GuardText:
-    """A guard as it is shown and as it is run."""
+    """The texts of a guard: `readable` is for people, `executable` makes the code of `check_fn`."""
 
     readable: str
     executable: Callable[[Callable[[Label], str]], str]

@@ -1,4 +1,4 @@
-"""Functions of the math module on floats, as SymPy functions; opaque but for constants."""
+"""Functions of the math module on floats, as SymPy functions. Only applications to constants are evaluated."""
 
 from __future__ import annotations
 

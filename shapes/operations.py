@@ -1,7 +1,7 @@
-"""Every function that expressions are made of, in one row each: how Python computes it, its interval, its SymPy form.
+"""The table of functions in expressions: how Python computes each, its interval, its SymPy form.
 
-A new function is a row here, its laws in `simplify` if some hold, and an operator in the front end;
-`conversion.SYMPY_FUNCTIONS` says how it is read back from SymPy.
+A new function is a row here, laws in `simplify` if some hold, an operator in the front end, and a row in
+`conversion.SYMPY_FUNCTIONS`, which converts it back from SymPy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which dims and ints become symbols: static or dynamic, duck shaping, 0/1 specialisation, what varied before."""
+"""Which dims and ints become symbols: static or dynamic, duck shaping, 0/1 specialisation, history of earlier calls."""
 
 from __future__ import annotations
 
@@ -46,14 +46,15 @@ class ShapePolicy:
         return 2 if wanted else 0
 
 
-class Twins:
-    """The symbols of duck-shaped sizes: those of one value share one, unless an earlier call told them apart."""
+class DuckSymbols:
+    """The symbols of duck-shaped sizes. Sizes with the same value share a symbol, unless they differed in an earlier call."""
 
     def __init__(self) -> None:
         self._by_value: dict[int, list[tuple[Symbol, list[int | None]]]] = {}
 
     def find(self, value: int, past: Past) -> Symbol | None:
-        """The symbol that a further size of this value shares; its past is known to be that size's from now on."""
+        """The symbol that another size of this value can share, if there is one. The past of that size becomes a part of the
+        symbol's past."""
         for symbol, known in self._by_value.get(value, ()):
             if all(a is None or b is None or a == b for a, b in zip(known, past)):
                 known[:] = [b if a is None else a for a, b in zip(known, past)]
@@ -71,7 +72,7 @@ class _Change(NamedTuple):
 
 @dataclasses.dataclass
 class SizeHistory:
-    """What was seen at each place in earlier calls; a value that changed is dynamic from then on."""
+    """The values at each place in earlier calls. A value that has changed is dynamic from then on."""
 
     seen: dict[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
     varying: dict[str, set[int]] = dataclasses.field(default_factory=dict)
@@ -79,19 +80,19 @@ class SizeHistory:
     changes: dict[str, deque[_Change]] = dataclasses.field(default_factory=dict)
 
     def begin(self) -> None:
-        """What is observed from now on is of one more call."""
+        """Begins a new call: values observed from now on belong to it."""
         self.call += 1
 
     def past(self, place: str, position: int) -> Past:
-        """The size at a place in each call that is remembered, this one included; a place that a call did not meet is taken to
-        be as it was in the call before."""
+        """The size at a place in each remembered call, this one included. If a call did not observe the place, its value is taken
+        to be that of the call before."""
         changes, now = self.changes.get(place, ()), self.seen.get(place, ())
         calls = range(max(self.call - _CALLS, 0) + 1, self.call + 1)
         values = [next((before for call, before in changes if at < call), now) for at in calls]
         return [sizes[position] if position < len(sizes) else None for sizes in values]
 
     def observe(self, place: str, values: Sequence[Any]) -> frozenset[int]:
-        """Takes note of the sizes (or the one int) at a place; returns the positions that have varied so far."""
+        """Notes the sizes (or the one int) at a place; returns the positions that have varied so far."""
         now, before = tuple(values), self.seen.get(place)
         if before is not None and before != now:
             self.changes.setdefault(place, deque(maxlen=_CALLS)).append(_Change(self.call, before))

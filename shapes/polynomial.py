@@ -26,7 +26,7 @@ MAX_DEGREE = 32
 
 
 class Atom:
-    """A thing that polynomials are made of."""
+    """A symbol, or a function applied to expressions."""
 
     __slots__ = ("index", "kind", "args", "hint", "symbol", "functions", "expr")
 
@@ -58,7 +58,7 @@ class IntExpr:
     handle: Any  # for the front end that wraps expressions
     sympy_form: Any
     form: tuple[IntExpr, int, int] | None
-    functions: int  # how many there are in it, written out: what is shared counts each time
+    functions: int  # number of function applications; a shared subexpression counts each time it occurs
     range: tuple[Any, Any]
     range_version: int
     reduced: IntExpr
@@ -134,7 +134,7 @@ class IntExpr:
         return first[1] if first[0] == () else 0
 
     def single_atom(self) -> Atom | None:
-        """The atom, if the expression is one atom and nothing else."""
+        """The atom, if the expression is just one atom."""
         if len(self.terms) == 1:
             (monomial, coefficient) = self.terms[0]
             if coefficient == 1 and len(monomial) == 1:
@@ -142,7 +142,7 @@ class IntExpr:
         return None
 
     def atoms(self) -> Iterator[Atom]:
-        """Every atom of the polynomial itself, once, in order; not those inside of functions."""
+        """The atoms of the polynomial itself, each once, in order; not those in arguments of functions."""
         seen = dict.fromkeys(index for monomial, _ in self.terms for index in monomial)
         return (self.algebra.atoms[index] for index in seen)
 
@@ -304,7 +304,7 @@ class Polynomials:
         return None
 
     def split(self, p: IntExpr, divisor: IntExpr) -> tuple[IntExpr, IntExpr]:
-        """(a, r) with p == a * divisor + r, for a divisor of one term; a takes all that divides exactly."""
+        """(a, r) with p == a * divisor + r, for a divisor of one term. r has no term that the divisor divides."""
         (n, d) = divisor.terms[0]
         whole: dict[Monomial, int] = {}
         rest: dict[Monomial, int] = {}

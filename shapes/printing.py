@@ -3,7 +3,7 @@
 `python_source` gives text that evaluates to exactly what `evaluation.evaluate` computes: same value, same errors.
 `group` merges two bounds on one term into a chain and puts the simple guards first. The text is a function of the
 expression and the names alone, the same in every process. Names are taken to be primary expressions
-(`L['a'].size()[0]`), and the text needs `NAMESPACE` beside them.
+(`L['a'].size()[0]`), and the text also needs the names in `NAMESPACE`.
 """
 
 import math
@@ -48,7 +48,7 @@ _OPERATOR: dict[type, str] = {
     sympy.Gt: ">",
     sympy.Ge: ">=",
 }
-_TURNED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def python_source(expr: Any, names: Mapping[Symbol, str]) -> str:
@@ -148,7 +148,7 @@ class _Printer:
         """Left-associative: the right side is put in parentheses where it binds as the operator or less."""
         left, right = args
         precedence = _INFIX[operator]
-        floor = max(precedence, SUM)  # (x << 1) & y and (x % 8) // 2: not needed, but nobody knows it without thinking
+        floor = max(precedence, SUM)  # (x << 1) & y and (x % 8) // 2: redundant parentheses that spare the reader the rules
         if isinstance(left, FloorDiv | PythonMod | sympy.Mod) and precedence == PRODUCT:
             floor = UNARY
         return f"{self.text(left, floor)} {operator} {self.text(right, max(floor, precedence) + 1)}", precedence
@@ -163,11 +163,11 @@ class _Printer:
     # ---- booleans
 
     def relation(self, expr: Relational) -> tuple[str, int]:
-        left, operator, right = nice_sides(expr)
+        left, operator, right = readable_sides(expr)
         if operator in ("==", "!=") and isinstance(left, Symbol) and isinstance(right, Symbol):
             left, right = sorted((left, right), key=lambda side: natural(self.text(side, TERNARY)), reverse=True)
         if operator in (">=", ">") and isinstance(left, Symbol) and right.is_Number:
-            left, operator, right = right, _TURNED[operator], left  # 2 <= x, as in a chain
+            left, operator, right = right, _MIRRORED[operator], left  # 2 <= x, as in a chain
         return f"{self.text(left, BITOR)} {operator} {self.text(right, BITOR)}", COMPARE
 
     def conjunction(self, expr: sympy.And) -> tuple[str, int]:
@@ -238,7 +238,7 @@ def natural(text: str) -> list[Any]:
 # ---------------------------------------------------------------------------------------- relations' sides
 
 
-def nice_sides(relation: Relational) -> tuple[Expr, str, Expr]:
+def readable_sides(relation: Relational) -> tuple[Expr, str, Expr]:
     """The two sides as a person writes them, with the operator between.
 
     `2*x - 16 >= 0` becomes `2*x >= 16` and `16 - x >= 0` becomes `x <= 16`. Every term keeps its place in the
@@ -247,14 +247,14 @@ def nice_sides(relation: Relational) -> tuple[Expr, str, Expr]:
     left, right = relation.args
     operator = _OPERATOR[type(relation)]
     if left.is_Number:
-        left, right, operator = right, left, _TURNED[operator]
+        left, right, operator = right, left, _MIRRORED[operator]
     if not (right.is_Integer and is_integral(left)):
         return left, operator, right
-    return _spread(left, operator, int(right))
+    return _on_positive_sides(left, operator, int(right))
 
 
-def _spread(left: Expr, operator: str, bound: int) -> tuple[Expr, str, Expr]:
-    """Terms of `left` operator `bound` on the sides where they are positive; a constant beside terms stays right."""
+def _on_positive_sides(left: Expr, operator: str, bound: int) -> tuple[Expr, str, Expr]:
+    """The relation `left operator bound` with each term on the side where it is positive. A constant stands on the right."""
     positive, negative = [], []
     for term in sympy.Add.make_args(left):
         if term.is_Integer:
@@ -266,7 +266,7 @@ def _spread(left: Expr, operator: str, bound: int) -> tuple[Expr, str, Expr]:
     if not negative:
         return sympy.Add(*positive), operator, sympy.Integer(bound)
     if not positive:
-        return sympy.Add(*negative), _TURNED[operator], sympy.Integer(-bound)
+        return sympy.Add(*negative), _MIRRORED[operator], sympy.Integer(-bound)
     if bound == 1 and operator == ">=":  # x - y >= 1 -> x > y, integers
         bound, operator = 0, ">"
     elif bound == -1 and operator == "<=":  # x - y <= -1 -> x < y, integers
@@ -295,14 +295,14 @@ def as_chain(expr: sympy.Basic) -> Chain | None:
     upper = next((b for b in bounds if b is not None and b[1] in ("<", "<=")), None)
     if lower is None or upper is None or lower[0] != upper[0]:
         return None
-    return Chain(lower[2], _TURNED[lower[1]], lower[0], upper[1], upper[2])
+    return Chain(lower[2], _MIRRORED[lower[1]], lower[0], upper[1], upper[2])
 
 
 def _bound(expr: sympy.Basic) -> tuple[Expr, str, Expr] | None:
     """The sides of a relation with a constant on the right."""
     if not isinstance(expr, Relational):
         return None
-    left, operator, right = nice_sides(expr)
+    left, operator, right = readable_sides(expr)
     return (left, operator, right) if right.is_Number else None
 
 
@@ -310,7 +310,7 @@ def _bound(expr: sympy.Basic) -> tuple[Expr, str, Expr] | None:
 
 
 class Grouped(NamedTuple):
-    """One line of the emitted guards, and the indices of the guards that it says."""
+    """One line of the emitted guards, and the indices of the guards that it combines."""
 
     expr: sympy.Basic
     members: tuple[int, ...]

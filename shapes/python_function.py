@@ -1,4 +1,4 @@
-"""What the functions of Python's numbers have in common, and constants between Python and SymPy."""
+"""Base classes of the SymPy functions that stand for Python's, and the conversion of constants between Python and SymPy."""
 
 import math
 from collections.abc import Callable
@@ -18,7 +18,7 @@ class Form(NamedTuple):
 
 
 class PythonFunction(sympy.Function):
-    """A SymPy function that means a Python callable; `shapes.printing` prints it as Python."""
+    """A SymPy function that stands for a Python callable; `shapes.printing` prints it as Python."""
 
     python: ClassVar[Callable[..., Any]]
     form: ClassVar[Form]
@@ -39,7 +39,7 @@ class IntegerFunction(PythonFunction):
 
 
 class FloatFunction(PythonFunction):
-    """A function whose value is a Python float, computed on constants and else left alone; opaque to the solver."""
+    """A function whose value is a Python float. Only applications to constants are evaluated; for the solver it is unknown."""
 
     is_extended_real = None
 

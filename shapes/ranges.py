@@ -1,7 +1,7 @@
 """Intervals of integers: arithmetic on them, and the interval of each integer function.
 
-A range is a pair (low, high) of ints, or -INF / INF for no bound. Bounds beyond LIMIT are given up, towards the
-safe side. Ranges of floats are pairs of floats; IEEE operations round monotonically, so the corners are exact.
+A range is a pair (low, high) of ints, or -INF / INF for no bound. Bounds beyond LIMIT are widened. Ranges of floats are pairs of
+floats; IEEE operations round monotonically, so the corners are exact.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _floor(a: Bound, b: Bound) -> Bound:
 
 
 def floordiv(a: Range, b: Range) -> Range:
-    """Of a // b; where b may be 0 only the part of b that Python accepts counts."""
+    """The range of a // b over all b other than 0."""
     parts = []
     if b[1] >= 1:
         parts.append((max(b[0], 1), b[1]))
@@ -181,7 +181,7 @@ def float_div(a: Range, b: Range) -> Range:
 
 
 def int_div(a: Range, b: Range) -> Range:
-    """Of a / b for integers, which are finite: oo/oo lies between the other corners."""
+    """The range of a / b for integers. These are finite, so the corner oo/oo can be left out: it lies between the others."""
     if b[0] <= 0 <= b[1]:
         return ANY_FLOAT
     values = [x / y for x in to_float(a) for y in to_float(b)]

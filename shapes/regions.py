@@ -1,7 +1,7 @@
-"""Regions of a domain: for which shapes an entry holds, and whether several together leave a shape out.
+"""Regions: the shapes of a domain at which the guards of an entry hold, and the search for shapes in no region.
 
-A region is what the shape guards of one entry say, over the variables of a `Domain`. `unsat` is a proof that nothing is left
-out, a witness was checked by Python's arithmetic, and what the solver does not know is said to be unknown.
+A region is the conjunction of the shape guards of one entry, over the variables of a `Domain`. The answer "unsat" is a proof, a
+witness was checked by Python's arithmetic, and "unknown" means that the solver cannot tell.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from shapes.printing import NAMESPACE, group, python_source
 from shapes.solver.problem import RLIMIT
 from shapes.symbols import Label
 
-HARDER = 25  # how many times the usual limit a question gets that z3 could not answer within it
-SAMPLES = 1000  # shapes at which a region is tried where z3 finds none
-FEW = 1 << 21  # shapes that are tried one by one where z3 does not know: a few seconds
-SMALL = 64  # witnesses are looked for below this first: what is traced for them is to be cheap
+RETRY_FACTOR = 25  # a question that z3 cannot answer is asked again with a limit that is so many times as high
+SAMPLES = 1000  # number of shapes at which a region is tried if z3 does not know whether it is empty
+MOST_TRIED = 1 << 21  # number of shapes up to which all are tried if z3 does not know; takes a few seconds
+SMALL_SIZE = 64  # witnesses with sizes up to this are preferred, since they are cheap to trace
 
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """A guard on shapes, the user's line that made it needed, and the form in which the program asked it."""
+    """A guard on shapes, with the reason for it, the user's line that caused it, and the condition as the program wrote it."""
 
     expr: Any
     why: Why
@@ -39,7 +39,7 @@ class Condition:
 
 @dataclasses.dataclass(frozen=True)
 class ShapeRecord:
-    """The shape guards of an entry over the symbols of its trace, and where each symbol is found."""
+    """The shape guards of an entry over the symbols of its trace, and the label of each symbol."""
 
     conditions: tuple[Condition, ...]
     places: Mapping[Any, Label]
@@ -47,7 +47,7 @@ class ShapeRecord:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Region:
-    """The shapes at which all conditions hold; they are over the variables of a domain."""
+    """The shapes at which all conditions hold. The conditions are over the variables of a domain."""
 
     conditions: tuple[Condition, ...]
 
@@ -59,11 +59,11 @@ class Region:
     def check(self) -> Callable[[Point], bool]:
         """Whether a point lies in the region, computed as check_fn would."""
         symbols = sorted(self.formula.free_symbols, key=str)
-        function = _function(symbols, self.formula)
-        return lambda point: _true(function, [point[symbol] for symbol in symbols])
+        function = _compiled_condition(symbols, self.formula)
+        return lambda point: _holds(function, [point[symbol] for symbol in symbols])
 
-    def beside(self, domain: Domain) -> list[Condition]:
-        """What the region says that the domain does not say already, bounds of one term together, as a person reads it."""
+    def conditions_beyond(self, domain: Domain) -> list[Condition]:
+        """The conditions that do not follow from the domain, in reading order; two bounds on one term are one condition."""
         exprs = [condition.expr for condition in self.conditions]
         kept = solver.prune(exprs, domain.conditions())
         of = [self.conditions[index] for index in kept.indices]
@@ -75,60 +75,61 @@ class Region:
 
     def text(self, domain: Domain) -> str:
         """`2 <= B <= 8 and S % 128 == 0`"""
-        return " and ".join(show(condition.expr) for condition in self.beside(domain)) or "every shape"
+        return " and ".join(show(condition.expr) for condition in self.conditions_beyond(domain)) or "every shape"
 
 
-def over(conditions: Iterable[Condition], values: Mapping[Any, Any]) -> Region:
-    """The region of conditions over other symbols: each symbol replaced by its expression over a domain's variables."""
+def substituted(conditions: Iterable[Condition], values: Mapping[Any, Any]) -> Region:
+    """The region of conditions over other symbols, each of which is replaced by its expression over a domain's variables."""
     return Region(tuple([dataclasses.replace(each, expr=each.expr.xreplace(values)) for each in conditions]))
 
 
 @dataclasses.dataclass(frozen=True)
-class Uncovered:
-    """Whether a shape is left out: "unsat" if none is, "sat" with a `witness`, "unknown" if the solver cannot tell."""
+class SearchResult:
+    """The result of a search for a shape: "sat" with a `witness`, "unsat" if there is none, "unknown" if the solver cannot
+    tell."""
 
     status: str
     witness: Point | None = None
 
 
-def uncovered(domain: Domain, regions: Sequence[Region], *, rlimit: int = RLIMIT) -> Uncovered:
-    """A shape of the domain in none of the regions; a small one where that is found as easily."""
-    left = domain.conditions()
-    taken = [region.formula for region in regions]
-    small = [each.symbol <= max(SMALL, each.first) for each in domain.variables]
-    for conditions, limit in (([*left, *small], rlimit), (left, rlimit), (left, HARDER * rlimit)):
-        answer = solver.satisfy(conditions, misses=taken, rlimit=limit)
+def find_uncovered(domain: Domain, regions: Sequence[Region], *, rlimit: int = RLIMIT) -> SearchResult:
+    """Searches for a shape of the domain that lies in no region; prefers small ones."""
+    inside = domain.conditions()
+    covered = [region.formula for region in regions]
+    small = [each.symbol <= max(SMALL_SIZE, each.smallest) for each in domain.variables]
+    for conditions, limit in (([*inside, *small], rlimit), (inside, rlimit), (inside, RETRY_FACTOR * rlimit)):
+        answer = solver.satisfy(conditions, none_of=covered, rlimit=limit)
         if answer.status == "sat" and answer.values is not None:
             point = {each.symbol: answer.values[each.symbol] for each in domain.variables}
-            return Uncovered("sat", point)
-        if answer.status == "unsat" and conditions is left:
-            return Uncovered("unsat")
-    return _one_by_one(domain, regions)
+            return SearchResult("sat", point)
+        if answer.status == "unsat" and conditions is inside:
+            return SearchResult("unsat")
+    return _try_each_shape(domain, regions)
 
 
-def _one_by_one(domain: Domain, regions: Sequence[Region]) -> Uncovered:
-    """By Python's arithmetic at every shape of a domain that has few: a proof without z3."""
-    if domain.points() > FEW:
-        return Uncovered("unknown")
+def _try_each_shape(domain: Domain, regions: Sequence[Region]) -> SearchResult:
+    """As `find_uncovered`, by trying every shape of the domain, if there are not too many."""
+    if domain.points() > MOST_TRIED:
+        return SearchResult("unknown")
     symbols = [each.symbol for each in domain.variables]
-    inside = _function(symbols, sympy.And(*domain.relations))
-    covered = _function(symbols, *(region.formula for region in regions))
+    inside = _compiled_condition(symbols, sympy.And(*domain.relations))
+    covered = _compiled_condition(symbols, *(region.formula for region in regions))
     for values in itertools.product(*(each.values() for each in domain.variables)):
         try:
             done = covered(*values)
         except (ArithmeticError, ValueError):
             point = dict(zip(symbols, values))
             done = any(region.check(point) for region in regions)
-        if not done and _true(inside, values):
+        if not done and _holds(inside, values):
             point = dict(zip(symbols, values))
             if domain.holds(point):
-                return Uncovered("sat", point)
-    return Uncovered("unsat")
+                return SearchResult("sat", point)
+    return SearchResult("unsat")
 
 
-def _function(symbols: Sequence[Any], *exprs: Any) -> Callable[..., Any]:
-    """Whether one of the conditions holds, as a Python function of the symbols. (SymPy's Or takes `p or not p` for true, which
-    it is not where p raises.)"""
+def _compiled_condition(symbols: Sequence[Any], *exprs: Any) -> Callable[..., Any]:
+    """A Python function of the symbols: whether one of the conditions holds. (Not one SymPy Or, because SymPy simplifies
+    `p or not p` to true, which is wrong if p raises.)"""
     names = {symbol: f"v{index}" for index, symbol in enumerate(symbols)}
     texts = [f"({python_source(expr, names)})" for expr in exprs]
     text = f"lambda {', '.join(names.values())}: {' or '.join(texts) or False}"
@@ -136,26 +137,26 @@ def _function(symbols: Sequence[Any], *exprs: Any) -> Callable[..., Any]:
     return function
 
 
-def _true(function: Callable[..., Any], values: Sequence[int]) -> bool:
+def _holds(function: Callable[..., Any], values: Sequence[int]) -> bool:
     try:
         return bool(function(*values))
     except (ArithmeticError, ValueError):  # a guard that raises is a miss
         return False
 
 
-def member(domain: Domain, region: Region) -> Uncovered:
-    """Whether a region has a shape of the domain: "sat" with one, "unsat" if it has none, "unknown" if the solver cannot tell."""
+def find_member(domain: Domain, region: Region) -> SearchResult:
+    """Searches for a shape of the domain that lies in a region."""
     answer = solver.satisfy([*domain.conditions(), region.formula])
     if answer.status == "sat" and answer.values is not None:
-        return Uncovered("sat", {each.symbol: answer.values[each.symbol] for each in domain.variables})
+        return SearchResult("sat", {each.symbol: answer.values[each.symbol] for each in domain.variables})
     if answer.status == "unsat":
-        return Uncovered("unsat")
+        return SearchResult("unsat")
     point = next(filter(region.check, domain.samples(SAMPLES)), None)
-    return Uncovered("unknown") if point is None else Uncovered("sat", point)
+    return SearchResult("unknown") if point is None else SearchResult("sat", point)
 
 
 def nearest(domain: Domain, regions: Sequence[Region], point: Point, *, rlimit: int = RLIMIT) -> Point | None:
-    """A covered shape of the domain with the least sum of differences to `point` that is found; None if none is."""
+    """A shape of the domain that lies in a region, with the least sum of differences to `point` that the solver finds."""
     covered = [*domain.conditions(), sympy.Or(*(region.formula for region in regions))]
     best: Point | None = None
     low, high = 0, 1 << 62  # the distance lies in (low, high]
@@ -176,7 +177,7 @@ def nearest(domain: Domain, regions: Sequence[Region], point: Point, *, rlimit: 
 
 
 def _within(domain: Domain, point: Point, radius: int) -> list[Any]:
-    """That the differences to a point sum up to no more than `radius`."""
+    """The conditions that the differences to a point sum up to no more than `radius`."""
     total: Any = sympy.Integer(0)
     found = []
     for each in domain.variables:

@@ -1,7 +1,7 @@
 """Laws that turn a relation `p == 0` or `p >= 0` into a simpler one.
 
-Each is one function in a table, with the law in words. They hold for all integers under the ranges that the env knows,
-and the simpler relation is decided in its place.
+Each law is one function in a table, with the law in words. It holds for all integers within the ranges that the env knows. The
+simpler relation replaces the given one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Boolean expressions: integer relations as `p == 0`, `p != 0` and `p >= 0`, relations of floats, and, or, not.
 
-Equal relations are one object. The form in which a relation was first asked (`2*s0 >= 16` of `s0 - 8 >= 0`) stays
-beside it, for people to read.
+Equal relations are one object. For messages, a relation remembers the form in which the program first wrote it (`2*s0 >= 16` for
+`s0 - 8 >= 0`).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class BoolExpr:
     functions: int  # as of an IntExpr
     handle: Any
     sympy_form: Any
-    decided: bool | None  # what is known of it from now on
-    undecided_version: int  # the version of the facts at which nothing was known
+    decided: bool | None  # its value, once that is known; facts are never retracted
+    undecided_version: int  # the version of the facts at which it was not known
 
     def __and__(self, other: BoolExpr) -> BoolExpr:
         return self.algebra.all_of((self, other))

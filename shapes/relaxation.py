@@ -1,6 +1,6 @@
-"""Proving p >= 0 where p holds a function and what it is a function of, such as s0 - s0 // 2.
+"""Proves p >= 0 where p contains a function and its own argument, such as s0 - s0 // 2.
 
-Intervals see two independent unknowns there. Replacing the function by a bound in its arguments leaves one:
+For interval arithmetic these are two independent unknowns. Replacing the function by a bound in its arguments leaves one:
 x - n + 1 <= n * (x // n) <= x for n > 0, min(x, y) <= x, max(x, y) >= x.
 """
 

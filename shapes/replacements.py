@@ -1,7 +1,7 @@
-"""Known equalities: which atom stands for which expression.
+"""Known equalities, used to eliminate atoms.
 
-Equalities that the program decided (`s1 == s0`, `s1 == 2*s0`, `s1 == 5`, `s0 % 8 == 0`) eliminate one atom each;
-`reduce` rewrites an expression over what is left. Values are kept reduced: a union-find with compressed paths.
+Each equality that the program decided (`s1 == s0`, `s1 == 2*s0`, `s1 == 5`, `s0 % 8 == 0`) eliminates one atom; `reduce`
+rewrites an expression over the remaining atoms. Values are kept reduced, as in a union-find with compressed paths.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ class Replacements:
         self.values: dict[int, IntExpr] = {}  # index of an atom -> its value, reduced
         self.divisible: set[tuple[IntExpr, IntExpr]] = set()  # (a, b) with a % b == 0
         self.version = 0
-        self._others: dict[Any, Any] = {}  # reduced boolean and float expressions of this version
+        self._reduced_expressions: dict[Any, Any] = {}  # reduced boolean and float expressions of this version
 
     def _next_version(self) -> None:
         self.version += 1
-        self._others.clear()
+        self._reduced_expressions.clear()
 
     # -- recording -----------------------------------------------------------------------------------------------
 
     def record(self, p: IntExpr) -> Atom | None:
-        """From now on p == 0. Returns the atom that this eliminates, if it eliminates one."""
+        """Records p == 0. Returns the atom that this eliminates; None if it eliminates none."""
         p = self.reduce(p)
-        atom = self._candidate(p)
+        atom = self._atom_to_eliminate(p)
         if atom is None:
             return None
         coefficient = dict(p.terms)[(atom.index,)]
@@ -51,11 +51,11 @@ class Replacements:
         return atom
 
     def bind(self, atom: Atom, value: IntExpr) -> None:
-        """An atom that from now on is an alias of an expression."""
+        """Records that an atom equals an expression."""
         self.values[atom.index] = self.reduce(value)
         self._next_version()
 
-    def _candidate(self, p: IntExpr) -> Atom | None:
+    def _atom_to_eliminate(self, p: IntExpr) -> Atom | None:
         """The best atom to eliminate: linear with coefficient 1 or -1, and nowhere else in p."""
         best: tuple[tuple[int, int], Atom] | None = None
         for monomial, coefficient in p.terms:
@@ -82,7 +82,7 @@ class Replacements:
     # -- reducing ------------------------------------------------------------------------------------------------
 
     def reduce(self, p: IntExpr) -> IntExpr:
-        """p over the atoms that are left."""
+        """p over the atoms that are not eliminated."""
         if not self.values or p.const is not None:
             return p
         if p.reduced_version == self.version:
@@ -102,9 +102,9 @@ class Replacements:
             return expr
         if isinstance(expr, IntExpr):
             return self.reduce(expr)
-        found = self._others.get(expr)
+        found = self._reduced_expressions.get(expr)
         if found is None:
-            found = self._others[expr] = self._reduce_other(expr)
+            found = self._reduced_expressions[expr] = self._reduce_other(expr)
         return found
 
     def _reduce_other(self, expr: BoolExpr | FloatExpr) -> Any:

@@ -1,7 +1,7 @@
-"""What is decided without looking at a hint: by constants, recorded facts, equalities and ranges.
+"""Decides conditions without their hints: by constants, recorded facts, equalities and ranges.
 
-`Facts` holds what is known of an algebra's expressions: the ranges that symbols have by birth, and what the program's
-decisions added. It answers `decide(b)` with True, False or None, and never guesses.
+`Facts` contains all that is known of an algebra's expressions: the ranges that symbols have from the start, and the facts that
+the program's decisions added. `decide(b)` is True, False, or None if it is not known.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Facts:
         self.replacements = Replacements(algebra)
         self.version = 0
         self.learned: list[BoolExpr] = []
-        self._known: dict[IntExpr, Range] = {}  # by form: a primitive polynomial without constant
-        self._holes: dict[IntExpr, set[int]] = {}  # values that a form does not take
+        self._form_ranges: dict[IntExpr, Range] = {}  # by form: a primitive polynomial without constant
+        self._excluded_values: dict[IntExpr, set[int]] = {}  # values that a form does not take
         self._divisors: dict[IntExpr, int] = {}  # numbers that divide a form
         self._atom_ranges: dict[int, Range] = {}
         self._float_ranges: dict[FloatExpr, Range] = {}
@@ -49,16 +49,17 @@ class Facts:
         return result
 
     def _range(self, p: IntExpr) -> Range:
-        low = self._low(p.terms)
-        high = -self._low(tuple((monomial, -c) for monomial, c in p.terms))
+        low = self._lower_bound(p.terms)
+        high = -self._lower_bound(tuple((monomial, -c) for monomial, c in p.terms))
         form, factor, constant = self.form(p)
-        known = self._known.get(form)
+        known = self._form_ranges.get(form)
         if known is not None:
             low, high = intersect((low, high), ranges.add(ranges.scale(known, factor), (constant, constant)))
         return ranges.clip(low, high)
 
-    def _low(self, terms: Terms) -> Bound:
-        """A lower bound: term by term, and after writing every atom as its lower bound plus something >= 0."""
+    def _lower_bound(self, terms: Terms) -> Bound:
+        """The better of two lower bounds: the sum over the terms, and the constant after writing each atom as its lower bound
+        plus an unknown >= 0."""
         total: Bound = 0
         shifting = False
         for monomial, coefficient in terms:
@@ -68,12 +69,12 @@ class Facts:
             total += ranges.scale(value, coefficient)[0]
             shifting = shifting or (coefficient < 0 and monomial != ())
         if shifting:
-            shifted = self._low_by_shifting(terms)
+            shifted = self._lower_bound_by_shifting(terms)
             if shifted is not None and shifted > total:
                 return shifted
         return total
 
-    def _low_by_shifting(self, terms: Terms) -> int | None:
+    def _lower_bound_by_shifting(self, terms: Terms) -> int | None:
         expanded: dict[tuple[int, ...], int] = {}
         for monomial, coefficient in terms:
             if len(monomial) > MAX_SHIFT_DEGREE:
@@ -99,7 +100,7 @@ class Facts:
         if found is None:
             atom = self.algebra.atoms[index]
             found = self._atom_range(atom)
-            known = self._known.get(atom.expr)
+            known = self._form_ranges.get(atom.expr)
             if known is not None:
                 found = intersect(found, known)
             self._atom_ranges[index] = found
@@ -212,7 +213,7 @@ class Facts:
         if low == high == 0:
             return True
         form, factor, constant = self.form(p)
-        if constant % factor or -constant // factor in self._holes.get(form, ()):
+        if constant % factor or -constant // factor in self._excluded_values.get(form, ()):
             return False
         divisor = self._divisors.get(form)
         if divisor and constant % (factor * divisor):
@@ -236,10 +237,10 @@ class Facts:
 
     def _decide_by_one_fact(self, p: IntExpr) -> bool | None:
         """Whether p >= 0, or p < 0, follows from one recorded fact k*f >= c: p = (p - k*f) + k*f."""
-        if not self._known:
+        if not self._form_ranges:
             return None
         coefficients = dict(p.terms)
-        for form, known in self._known.items():
+        for form, known in self._form_ranges.items():
             if len(form.terms) == 1 and len(form.terms[0][0]) == 1:
                 continue  # the range of an atom is in the intervals already
             monomial, lead = form.terms[-1]
@@ -268,7 +269,7 @@ class Facts:
         return True if high <= other_low else False if low > other_high else None
 
     def sharpen(self, b: BoolExpr) -> BoolExpr:
-        """A condition that, given the facts, says the same more simply: x != 2 is x >= 3 where x >= 2 is known."""
+        """A simpler condition that, given the facts, is equivalent: x != 2 is x >= 3 if x >= 2 is known."""
         if b.kind != "ne":
             return b
         p = self.replacements.reduce(b.args[0])
@@ -282,17 +283,17 @@ class Facts:
     # -- learning ------------------------------------------------------------------------------------------------
 
     def learn(self, b: BoolExpr) -> None:
-        """b holds from now on."""
+        """Adds a fact."""
         self.learned.append(b)
         self._learn(b)
-        self._set(b)
-        self._changed()
+        self._mark_true(b)
+        self._next_version()
 
-    def _set(self, b: BoolExpr) -> None:
+    def _mark_true(self, b: BoolExpr) -> None:
         b.decided = True
         self.algebra.negate(b).decided = False
 
-    def _changed(self) -> None:
+    def _next_version(self) -> None:
         self.version += 1
         self._atom_ranges.clear()
         self._float_ranges.clear()
@@ -301,12 +302,12 @@ class Facts:
         if b.kind == "and":
             for part in b.args:
                 self._learn(part)
-                self._set(part)
+                self._mark_true(part)
         elif b.kind == "or":
             open_parts = [part for part in b.args if self.decide(part) is not False]
             if len(open_parts) == 1:
                 self._learn(open_parts[0])
-                self._set(open_parts[0])
+                self._mark_true(open_parts[0])
         elif b.kind in INT_RELATIONS:
             p = self.replacements.reduce(b.args[0])
             if p.const is None:
@@ -316,40 +317,40 @@ class Facts:
         form, factor, constant = self.form(p)
         if kind == "ge":  # k*f + c >= 0
             if factor > 0:
-                self._bound(form, -(constant // factor), INF)
+                self._restrict(form, -(constant // factor), INF)
             else:
-                self._bound(form, -INF, constant // -factor)
+                self._restrict(form, -INF, constant // -factor)
         elif constant % factor == 0:
             value = -constant // factor
             if kind == "ne":
-                self._holes.setdefault(form, set()).add(value)
-                self._bound(form, *self.range(form))
+                self._excluded_values.setdefault(form, set()).add(value)
+                self._restrict(form, *self.range(form))
             else:
-                self._bound(form, value, value)
+                self._restrict(form, value, value)
 
-    def _bound(self, form: IntExpr, low: Bound, high: Bound) -> None:
-        """low <= form <= high, and past the values that the form does not take."""
-        low, high = intersect((low, high), self._known.get(form, (-INF, INF)))
-        holes = self._holes.get(form)
+    def _restrict(self, form: IntExpr, low: Bound, high: Bound) -> None:
+        """Adds low <= form <= high; also moves the bounds past values that the form cannot have."""
+        low, high = intersect((low, high), self._form_ranges.get(form, (-INF, INF)))
+        holes = self._excluded_values.get(form)
         if holes:
             low, high = intersect((low, high), self.range(form))
             while low in holes:
                 low += 1
             while high in holes:
                 high -= 1
-        self._known[form] = (low, high)
-        self._changed()
+        self._form_ranges[form] = (low, high)
+        self._next_version()
         if low == high and self.replacements.reduce(form) is form:  # x <= 5 and x >= 5: an equality
-            self._equate(self.algebra.sub(form, self.algebra.integer(int(low))))
+            self._record_equality(self.algebra.sub(form, self.algebra.integer(int(low))))
 
-    def _equate(self, p: IntExpr) -> None:
+    def _record_equality(self, p: IntExpr) -> None:
         atom = self.replacements.record(p)
         if atom is None:
             return
         if atom.kind == "mod" and self.replacements.values[atom.index].const is not None:
             self._learn_remainder(atom)
-        self._changed()
-        self._restate(atom)
+        self._next_version()
+        self._transfer_facts(atom)
 
     def _learn_remainder(self, atom: Atom) -> None:
         """a % b == r: b divides a - r."""
@@ -360,13 +361,13 @@ class Facts:
             multiple = abs(divisor.const) // math.gcd(divisor.const, factor)
             self._divisors[form] = math.lcm(multiple, self._divisors.get(form, 1))
 
-    def _restate(self, gone: Atom) -> None:
-        """What was known of an eliminated atom is known of its value."""
-        stale = [(form, known) for form, known in self._known.items() if self.replacements.reduce(form) is not form]
+    def _transfer_facts(self, gone: Atom) -> None:
+        """Transfers the facts about an eliminated atom to the expression that replaces it."""
+        stale = [(form, known) for form, known in self._form_ranges.items() if self.replacements.reduce(form) is not form]
         if gone.symbol is not None:
             stale.append((gone.expr, intersect(gone.symbol.base, gone.symbol.trusted)))
         for form, known in stale:
-            self._known.pop(form, None)
+            self._form_ranges.pop(form, None)
             reduced = self.replacements.reduce(form)
             if reduced.const is not None:
                 continue
@@ -375,10 +376,10 @@ class Facts:
             if factor < 0:
                 low, high = -high, -low
             size = abs(factor)
-            self._bound(new, low if low == -INF else -(-low // size), high if high == INF else high // size)
+            self._restrict(new, low if low == -INF else -(-low // size), high if high == INF else high // size)
 
     def alias(self, atom: Atom, value: IntExpr) -> None:
-        """An atom that is another name of an expression."""
+        """Adds the fact that an atom equals an expression."""
         self.replacements.bind(atom, value)
-        self._changed()
-        self._restate(atom)
+        self._next_version()
+        self._transfer_facts(atom)

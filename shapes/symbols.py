@@ -1,4 +1,4 @@
-"""Symbols: what a name such as `s0` stands for, and where its value comes from at run time.
+"""Symbols such as `s0`: kind, range and hint of each, and the labels at which its value is found at run time.
 
 The names carry meaning for readers and for PyTorch: `s` sizes and ints of the inputs, `zf` floats of the inputs,
 `u` ints and bools that depend on data, `zuf` floats that depend on data.
@@ -16,7 +16,7 @@ from shapes.ranges import INF, Range, show_range
 
 
 class Label(Protocol):
-    """How the value of a symbol is reached, such as `L['a'].size()[0]`; opaque apart from its name."""
+    """The place of a value in a call, such as `L['a'].size()[0]`. This package uses only its name."""
 
     @property
     def name(self) -> str: ...
@@ -55,7 +55,7 @@ def symbol_name(kind: Kind, number: int) -> str:
 
 @dataclasses.dataclass(eq=False)
 class Symbol:
-    """One unknown of an env. `base` is what holds of it before the program has decided anything."""
+    """One unknown of an env. `base` is its range before any decision of the program."""
 
     name: str
     kind: Kind
@@ -76,7 +76,7 @@ class Symbol:
 
     @property
     def label(self) -> Label | None:
-        """The first place the value was seen at."""
+        """The first place of the value."""
         return self.labels[0] if self.labels else None
 
     def __repr__(self) -> str:

@@ -1,13 +1,13 @@
 """The functions of Python's numbers, as SymPy functions with Python's semantics.
 
-Each class evaluates on constants and by a few laws that hold for every integer (the law stands beside it); it never
-simplifies further, that is the polynomials' business. Where Python raises (`x // 0`, `1 << -1`) constants raise too,
-and no law divides by zero. Integers are here, floats in `float_functions`; `FUNCTIONS` has them all by name, each
-with its Python callable (`.python`) and how it is printed (`.form`).
+Each class evaluates constants, and applies a few laws that hold for every integer, given in comments; further simplification is
+done by `simplify` on polynomials. Where Python raises (`x // 0`, `1 << -1`) constants raise too, and no law divides by zero.
+This module has the functions of integers, `float_functions` those of floats. `FUNCTIONS` has all by name, each with its Python
+callable (`.python`) and its printed form (`.form`).
 """
 
 import operator
-from typing import Any
+from typing import Any, ClassVar
 
 import sympy
 from sympy import Expr, Integer
@@ -222,8 +222,10 @@ class RShift(IntegerFunction):
 class _Extremum(PythonFunction):
     """Max and Min. Of integers: flat, without repeats, at most one constant, arguments in canonical order.
 
-    With a float among them the arguments stay as they are: their order tells for NaN and for zeros of two signs.
+    With a float among them the arguments stay as they are: the result depends on their order for NaN and for 0.0 and -0.0.
     """
+
+    enough: ClassVar[Any]  # the builtin `any` or `all`: how many arguments with a sign decide that of the result
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         given = [sympy.sympify(arg) for arg in args]
@@ -249,18 +251,19 @@ class _Extremum(PythonFunction):
     def _eval_is_extended_real(self) -> bool | None:
         return True if all(arg.is_extended_real for arg in self.args) else None
 
+    def _eval_is_positive(self) -> bool | None:
+        return True if self.enough(arg.is_positive for arg in self.args) else None
+
+    def _eval_is_nonnegative(self) -> bool | None:
+        return True if self.enough(arg.is_nonnegative for arg in self.args) else None
+
 
 class Max(_Extremum):
     """max(a, b, ...)"""
 
     python = max
     form = Form("max")
-
-    def _eval_is_positive(self) -> bool | None:
-        return True if any(arg.is_positive for arg in self.args) else None
-
-    def _eval_is_nonnegative(self) -> bool | None:
-        return True if any(arg.is_nonnegative for arg in self.args) else None
+    enough = any  # one positive argument makes the maximum positive
 
 
 class Min(_Extremum):
@@ -268,12 +271,7 @@ class Min(_Extremum):
 
     python = min
     form = Form("min")
-
-    def _eval_is_positive(self) -> bool | None:
-        return True if all(arg.is_positive for arg in self.args) else None
-
-    def _eval_is_nonnegative(self) -> bool | None:
-        return True if all(arg.is_nonnegative for arg in self.args) else None
+    enough = all  # the minimum is positive if all arguments are
 
 
 class Where(PythonFunction):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import tracer
-from tracer.runtime.argument_paths import Attribute, follow, parsed, replaced, shown
+from tracer.runtime.argument_paths import Attribute, follow, parse_path, path_text, replaced_at
 
 Pair = collections.namedtuple("Pair", "ids mask")
 
@@ -45,11 +45,11 @@ def program(x, **others):
 
 def test_a_path_is_written_as_python_writes_it():
     for text in ("x", "x[0]", "x['a'].b[1].c"):
-        assert shown(parsed(text)) == text
-    assert parsed("x.a[0]") == ("x", Attribute("a"), 0)
+        assert path_text(parse_path(text)) == text
+    assert parse_path("x.a[0]") == ("x", Attribute("a"), 0)
     for text in ("x()", "1", "x[y]", "x +", "x[{}]"):
         with pytest.raises(tracer.exc.UserError, match="is no path to an argument"):
-            parsed(text)
+            parse_path(text)
 
 
 @pytest.mark.parametrize(
@@ -63,24 +63,24 @@ def test_a_path_is_written_as_python_writes_it():
     ],
 )
 def test_a_path_leads_where_the_trace_reads(value, path, name):
-    found, source = follow(program.__code__, {"x": value, "others": {}}, parsed(path))
+    found, source = follow(program.__code__, {"x": value, "others": {}}, parse_path(path))
     assert source.name == name and found is not None
 
 
 @pytest.mark.parametrize("path", ["x.computed", "x.made", "x.absent", "x[0]", "y"])
 def test_what_is_computed_of_the_class_or_not_there_is_refused(path):
     with pytest.raises(tracer.exc.UserError):
-        follow(program.__code__, {"x": Plain(), "others": {}}, parsed(path))
+        follow(program.__code__, {"x": Plain(), "others": {}}, parse_path(path))
 
 
 def test_another_call_has_twins_of_the_objects_on_the_way_and_none_is_touched():
     owner, count = Plain(), Plain.made
-    twin = replaced(owner, parsed("x.inner.keys")[1:], 9, parsed("x.inner.keys"))
+    twin = replaced_at(owner, parse_path("x.inner.keys")[1:], 9, parse_path("x.inner.keys"))
     assert (type(twin), twin.inner.keys, owner.inner.keys) == (Plain, 9, 3) and Plain.made == count
     assert twin.keys == 3 and not hasattr(twin.inner, "size")
     model = Model()
-    other = replaced(model, parsed("x.table")[1:], torch.ones(5), parsed("x.table"))
+    other = replaced_at(model, parse_path("x.table")[1:], torch.ones(5), parse_path("x.table"))
     assert other.table.shape == (5,) and model.table.shape == (2,) and other.part is model.part
-    assert replaced((1, Pair(2, 3)), (-1, Attribute("mask")), 9, ("x",)) == (1, Pair(2, 9))
+    assert replaced_at((1, Pair(2, 3)), (-1, Attribute("mask")), 9, ("x",)) == (1, Pair(2, 9))
     with pytest.raises(tracer.exc.UserError, match="cannot be made again"):
-        replaced(collections.Counter("a"), (Attribute("b"),), 1, ("x", Attribute("b")))
+        replaced_at(collections.Counter("a"), (Attribute("b"),), 1, ("x", Attribute("b")))

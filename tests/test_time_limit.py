@@ -347,13 +347,13 @@ def test_a_certificate_whose_time_is_up_while_z3_is_asked_says_so(monkeypatch):
     from tracer.serving import coverage
 
     made = tracer.optimize("eager")(asks)
-    real = coverage._Search.look
+    real = coverage._Search.check
 
     def late(self):
         time.sleep(1.0)
         return real(self)
 
-    monkeypatch.setattr(coverage._Search, "look", late)
+    monkeypatch.setattr(coverage._Search, "check", late)
     found = tracer.precompile(made, "x: B, S; B in 1..100000; S in 1..100000", torch.ones(3, 3), max_seconds=0.9)
     assert found.status == "budget" and not found
 

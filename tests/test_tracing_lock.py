@@ -7,16 +7,16 @@ import time
 
 import pytest
 
-from tracer.runtime.tracing_lock import Stay, TracingLock
+from tracer.runtime.tracing_lock import Delegation, TracingLock
 
 
-def entering(lock, stay=None):
+def entering(lock, delegation=None):
     """A thread that enters, and whether it has."""
     entered = threading.Event()
 
     def run():
-        if stay is not None:
-            lock.visit(stay)
+        if delegation is not None:
+            lock.act_for_owner(delegation)
         with lock:
             entered.set()
 
@@ -39,29 +39,29 @@ def test_a_thread_waits_for_another_and_not_for_itself(lock):
 
 
 def test_a_guest_enters_while_its_host_waits(lock):
-    stay = Stay(welcome=False)
-    with lock, lock.host(stay):
-        thread, entered = entering(lock, stay)
+    delegation = Delegation(active=False)
+    with lock, lock.delegate(delegation):
+        thread, entered = entering(lock, delegation)
         thread.join(5)
         assert entered.is_set()
 
 
 def test_a_guest_is_one_no_longer_when_its_host_goes_on(lock):
-    stay = Stay(welcome=False)
+    delegation = Delegation(active=False)
     with lock:
-        with lock.host(stay):
+        with lock.delegate(delegation):
             pass
-        thread, entered = entering(lock, stay)
+        thread, entered = entering(lock, delegation)
         assert not entered.wait(0.05)
     thread.join()
     assert entered.is_set()
 
 
 def test_who_has_no_lock_is_no_host(lock):
-    stay = Stay(welcome=False)
-    with lock.host(stay):
+    delegation = Delegation(active=False)
+    with lock.delegate(delegation):
         with lock:
-            thread, entered = entering(lock, stay)
+            thread, entered = entering(lock, delegation)
             assert not entered.wait(0.05)
         thread.join()
 
@@ -69,10 +69,10 @@ def test_who_has_no_lock_is_no_host(lock):
 def test_a_thread_that_gets_the_ident_of_a_guest_that_ended_is_no_guest(lock):
     """The system gives the ident of a thread that ended to the next one that begins."""
     for _ in range(20):
-        stay = Stay(welcome=False)
+        delegation = Delegation(active=False)
         with lock:
-            with lock.host(stay):
-                guest, _ = entering(lock, stay)
+            with lock.delegate(delegation):
+                guest, _ = entering(lock, delegation)
                 guest.join()
                 time.sleep(0.01)  # until it has ended for the system, too
                 other, entered = entering(lock)

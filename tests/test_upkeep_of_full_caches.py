@@ -146,7 +146,7 @@ def by_capacity(made, n):
 
 
 def by_seal(made, n):
-    if tracer.region_of(made).at_miss is None:
+    if tracer.region_of(made).miss_handler is None:
         made.seal("eager")
     made(torch.ones(2), n)
 

@@ -2,7 +2,7 @@
 
 A value is looked up in the overlays of the running context (`patch`, a context variable: threads and async tasks do
 not see each other's), then in the process default (set by assignment, or at import by TRACER_<KEY> in the
-environment). A worker that runs in `contextvars.copy_context()` inherits the overlays of whoever asked.
+environment). A worker that runs in `contextvars.copy_context()` inherits the overlays of the code that copied it.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _initial(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 class _Overlay(NamedTuple):
-    """What one `patch` put over the values below it; `values` holds those below too."""
+    """The settings of one `patch`; `values` contains those of the outer patches too."""
 
     values: dict[str, Any]
     below: _Overlay | None
@@ -114,7 +114,7 @@ def _unknown(name: str) -> AttributeError:
 
 
 def _checked(name: str, value: Any) -> Any:
-    """The value if it fits the setting; an int may stand for a bool or a float of the same value, nothing else is converted."""
+    """The value, if it has the type of the setting. Only ints are converted: 0 and 1 to bool, any to float."""
     key = KEYS.get(name)
     if key is None:
         raise _unknown(name)

@@ -1,7 +1,6 @@
-"""Every exception that a user of the tracer can meet; `tracer.exc` is the same under its public name.
+"""The exceptions of the tracer. Those that a user can meet have `tracer.exc` as their public home.
 
-A message says what happened, where in the user's program, and what to try. Signals that only the interpreter
-understands (restart a trace, unwind a block) live with the interpreter.
+A message says what happened, where in the user's program, and what to try.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class TracerError(RuntimeError):
         self.user_stack: UserStack = tuple(stack)
 
     def at(self, stack: Iterable[UserLocation]) -> TracerError:
-        """Says where it happened, unless somebody nearer has said so already; returns the error."""
+        """Sets the user's stack unless it is set already; returns the error."""
         if not self.user_stack:
             self.user_stack = tuple(stack)
         return self
@@ -56,7 +55,7 @@ class TracerError(RuntimeError):
 
 
 class Unsupported(TracerError):
-    """What stands here cannot be traced: a graph break, or an error under fullgraph=True."""
+    """Code that cannot be traced: a graph break, or an error under fullgraph=True."""
 
     def __init__(
         self,
@@ -70,9 +69,9 @@ class Unsupported(TracerError):
     ) -> None:
         self.reason = reason
         self.details = details or {}
-        self.break_step = break_step  # where to break the graph, if that is not where the trace stands
-        self.calls_instead = calls_instead  # a function, and what is called for it where the graph breaks
-        self.relies_on = relies_on  # guards: where they do not hold, the instruction may well be traced
+        self.break_step = break_step  # the step at which to break the graph, if it is not the current one
+        self.calls_instead = calls_instead  # (function, function to call instead of it in the output code)
+        self.relies_on = relies_on  # guards under which the graph breaks; without them the instruction may be traceable
         super().__init__(reason.title(self.details), hint=reason.hint, stack=stack)
 
     @property
@@ -89,11 +88,11 @@ class Unsupported(TracerError):
 
 
 class NotNow(Exception):
-    """Raised while tracing: this call is to be run by CPython, and traced when it comes again."""
+    """Raised while tracing: CPython runs this call; the next one is traced again."""
 
 
 class LeftToCPython(Exception):
-    """A frame cannot be traced at all: CPython runs it, now and later. `reason` says why, where one break is to blame."""
+    """A frame cannot be traced at all, so CPython always runs it. `reason`: the last graph break, if there was one."""
 
     def __init__(self, reason: Unsupported | None) -> None:
         super().__init__(reason)
@@ -101,9 +100,9 @@ class LeftToCPython(Exception):
 
 
 class TraceAnew(Exception):
-    """Raised while tracing: the attempt is thrown away, and another one decides conditions on sizes as this call has them; with
-    `asks_layout`, those that tell how results lie in memory; with `holds_leaves`, leaves that require gradients are made outside
-    of the graph instead."""
+    """Raised while tracing: the trace is thrown away and the frame is traced again. By default, the next trace does not keep both
+    branches of a condition on sizes but follows the one that this call takes. With `asks_layout`, it decides conditions on the
+    strides of results; with `holds_leaves`, it makes leaves that require gradients outside of the graph."""
 
     def __init__(self, *, asks_layout: bool = False, holds_leaves: bool = False) -> None:
         self.asks_layout = asks_layout
@@ -121,15 +120,15 @@ def _rebuild_unsupported(
 
 
 class UserError(TracerError):
-    """The program asks for something that cannot be, in a way that the user can change."""
+    """The program uses the tracer in a way that cannot work."""
 
 
 class ConstraintViolationError(UserError, shapes.ConstraintViolationError):
-    """The program contradicts what the user said of a dim (`mark_dynamic` and the like)."""
+    """The program contradicts a mark or a declaration of the user on a dim (`mark_dynamic` and the like)."""
 
     @classmethod
     def of(cls, violation: shapes.ConstraintViolationError) -> ConstraintViolationError:
-        """The error of `shapes` as one of the tracer."""
+        """The tracer's error for one of `shapes`."""
         error = cls(violation.message, hint=violation.hint)
         error.causes = violation.causes
         return error
@@ -152,14 +151,14 @@ class InvalidBackend(TracerError):
 
 
 class BackendCompilerFailed(TracerError):
-    """The backend raised while it compiled a graph, or gave something that cannot be called."""
+    """The backend raised while it compiled a graph, or returned something that cannot be called."""
 
     default_hint = "try backend='eager' to see whether the graph itself runs; the backend's own error stands above."
 
     def __init__(self, backend: object, inner: BaseException | str, **kwargs: Any) -> None:
         name = backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
-        told = inner if isinstance(inner, str) else f"{type(inner).__name__}: {inner}"
-        super().__init__(f"backend={name!r} raised:\n{told}", **kwargs)
+        text = inner if isinstance(inner, str) else f"{type(inner).__name__}: {inner}"
+        super().__init__(f"backend={name!r} raised:\n{text}", **kwargs)
         self.backend_name = name
         self.inner_exception = inner if isinstance(inner, BaseException) else None
 
@@ -204,7 +203,7 @@ def _rebuild_error(kind: type[TracerError], message: str, hint: str | None, stac
 
 
 def forget_frames(error: BaseException) -> None:
-    """Lets go of the frames in which an exception of the tracer was raised, and of what they hold."""
+    """Drops the traceback of an exception, whose frames would keep the program's objects alive."""
     error.__traceback__ = error.__context__ = None
     if error.__cause__ is not None:
         forget_frames(error.__cause__)

@@ -1,4 +1,4 @@
-"""Frames of the tracer's own that stand before a function of the program, and hand on what they are given."""
+"""Functions of the tracer that only pass their arguments on to a function of the program."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-#: code of a function `(first, *args, **kwargs)` -> given `first`, the functions of the program that name the arguments
+#  Code of such a function `(first, *args, **kwargs)` -> a function from `first` to the functions whose parameters name the
+# arguments.
 NAMED_BY: dict[types.CodeType, Callable[[Any], list[types.FunctionType]]] = {}
 
 __all__ = ["NAMED_BY"]

@@ -1,6 +1,6 @@
 """Places in the user's program: what errors, guards, graph breaks and logs point at.
 
-A place is three values that a code object holds anyway; the line of text is fetched only when somebody reads it.
+A place is three values that a code object has anyway; the text of the line is read only when it is printed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the tracer tells about its work: artifacts, each a stdlib logger `tracer.<artifact>` with a switch.
+"""Log artifacts: each is a logger `tracer.<artifact>` of the standard library that can be switched on and off.
 
-`TRACER_LOGS=graph_code,guards` at import, or `set_logs(graph_code=True)`. A text is made only if somebody listens:
-`emit("graph", lambda: ...)`. The texts themselves are worded in `log_texts`.
+`TRACER_LOGS=graph_code,guards` at import, or `set_logs(graph_code=True)`. A text is made only if its artifact is on:
+`emit("graph", lambda: ...)`. Most texts are in `runtime.log_texts`.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _on: frozenset[str] = frozenset()
 
 
 def is_on(artifact: str) -> bool:
-    """Whether anybody listens to this artifact."""
+    """Whether the artifact is switched on."""
     return artifact in _on
 
 
 def emit(artifact: str, text: str | Callable[[], str]) -> None:
-    """Logs a text, which is made only now if it is given as a function."""
+    """Logs a text if the artifact is on. A text given as a function is made only then."""
     if artifact in _on:
         _loggers[artifact].info("%s", text if isinstance(text, str) else text())
 

@@ -1,6 +1,6 @@
-"""`counters`: how often what happened in this process, as `tracer.counters["frames"]["total"]`; and who is told as it happens.
+"""`counters` of this process, such as `tracer.counters["frames"]["total"]`, and callbacks on events.
 
-Any room may add to it; it is never reset by `tracer.reset()`, only by `counters.clear()`.
+Any module may count. `tracer.reset()` does not reset the counters; `counters.clear()` does.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Event(NamedTuple):
     function: str
     detail: str
     seconds: float
-    about: Mapping[str, Any] = MappingProxyType({})  # the objects that it is about, for the tracer's own; keep none of them
+    about: Mapping[str, Any] = MappingProxyType({})  # objects, for callbacks of the tracer; a callback must not keep them
 
 
 Watch = Callable[[Any, Any], Callable[..., Any]]  # (RegionState, GuardedCode) -> the check_fn to put in the entry
-watch: Watch | None = None  # of whoever wants to see the calls that hit; without one they run no Python of ours
-listened: list[tuple[str | None, Callable[[Event], None]]] = []  # (kind, or None for all, and who is told)
+watch: Watch | None = None  # set to see the calls that hit; without it, a hit runs no Python code of the tracer but check_fn
+listeners: list[tuple[str | None, Callable[[Event], None]]] = []  # (kind, or None for all; callback)
 
 
 def add_callback(callback: Callable[[Event], None], kind: str | None = None) -> Callable[[], None]:
@@ -52,17 +52,18 @@ def add_callback(callback: Callable[[Event], None], kind: str | None = None) -> 
     if kind is not None and kind not in EVENTS:
         raise ValueError(f"there is no event {kind!r}; there are {', '.join(EVENTS)}")
     listener = (kind, callback)
-    listened.append(listener)
+    listeners.append(listener)
 
     def remove() -> None:
-        if listener in listened:
-            listened.remove(listener)
+        if listener in listeners:
+            listeners.remove(listener)
 
     return remove
 
 
-def tell(event: Event) -> None:
-    for kind, callback in list(listened):
+def notify(event: Event) -> None:
+    """Calls the callbacks for an event; logs what they raise."""
+    for kind, callback in list(listeners):
         if kind is None or kind == event.kind:
             try:
                 callback(event)

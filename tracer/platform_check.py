@@ -1,4 +1,4 @@
-"""Refuses, at import and in plain words, a Python or a torch that this version was not built for."""
+"""Raises a clear ImportError for a version of Python or torch that the tracer does not support."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def require_supported_platform() -> None:
     problem = python_problem(sys.implementation.name, sys.version_info[:3])
     if problem is None:
         try:
-            import torch  # only now: a torch built for another Python fails with less telling words
+            import torch  # only now, since a torch for another Python fails with a less clear message
         except ModuleNotFoundError as error:
             raise ImportError("shapetracer needs torch: pip install 'torch==2.13.*'") from error
         problem = torch_problem(torch.__version__)

@@ -1,4 +1,4 @@
-"""What the user said about functions and tensors: the decorators and `mark_*` write it, the tracer reads it.
+"""Marks of the user on functions and tensors: the decorators and `mark_*` write them, the tracer reads them.
 
 Functions are known by identity, never by equality, and are not kept alive. Tensors carry their marks as one attribute.
 """
@@ -16,7 +16,7 @@ from tracer import _C
 
 
 class IdentityMap:
-    """object -> note, by identity; holds its keys weakly where they can be."""
+    """A dict with keys compared by identity and held weakly, if they support weak references."""
 
     def __init__(self) -> None:
         self._notes: dict[int, tuple[Any, Any]] = {}
@@ -25,11 +25,11 @@ class IdentityMap:
         self._notes[id(obj)] = (self._holder(obj), note)
 
     def setdefault(self, obj: object, note: Any) -> Any:
-        """What is noted, which is `note` if nothing was; threads that ask at once get the same."""
+        """The note of an object, which becomes `note` if it has none. Concurrent calls get the same one."""
         found = self._notes.get(id(obj))
         if found is None:
             found = self._notes.setdefault(id(obj), (self._holder(obj), note))
-        if found[0]() is not obj:  # something that has just died was there
+        if found[0]() is not obj:  # an object that has just died had the same id
             found = self._notes[id(obj)] = self._holder(obj), note
         return found[1]
 
@@ -43,7 +43,7 @@ class IdentityMap:
 
         try:
             return weakref.ref(obj, forget)
-        except TypeError:  # method descriptors and the like cannot be referred to weakly; they live long anyway
+        except TypeError:  # method descriptors and the like have no weak references; they live long anyway
             return _Strong(obj)
 
     def clear(self) -> None:
@@ -64,7 +64,7 @@ class IdentityMap:
 
 
 class _Strong:
-    """Stands where a weak reference would, for what has none."""
+    """A strong reference with the interface of a weak one."""
 
     def __init__(self, obj: object) -> None:
         self._obj = obj
@@ -75,22 +75,22 @@ class _Strong:
 
 @dataclasses.dataclass(frozen=True)
 class Disabled:
-    """How a function was disabled: with all that it calls, or itself only."""
+    """How a function was disabled: with all functions that it calls, or only itself."""
 
     recursive: bool
     reason: str | None
 
 
 disabled = IdentityMap()  # function -> Disabled
-run_only = IdentityMap()  # what `run` made of a function (`__wrapped__`) -> True
+run_only = IdentityMap()  # wrapper made by `run` -> True
 graph_policy = IdentityMap()  # function -> "allow", "disallow" (break the graph) or "forbid" (an error)
 constant_result = IdentityMap()  # function -> True
-_TORCHS_CONSTANT = "_dynamo_marked_constant"  # what libraries write without importing torch
+_TORCHS_CONSTANT = "_dynamo_marked_constant"  # an attribute that libraries set without importing torch
 
 
 @dataclasses.dataclass(frozen=True)
 class DimMark:
-    """What the user said of one dim; `kind` is "dynamic", "maybe_dynamic", "static" or "unbacked"."""
+    """The mark on one dim; `kind` is "dynamic", "maybe_dynamic", "static" or "unbacked"."""
 
     kind: str
     min: int | None = None
@@ -100,11 +100,11 @@ class DimMark:
 DIMS = "_tracer_dims"  # the attribute of a tensor that holds its marks
 
 
-changes = _C.Counter()  # of the dims that were marked in this process: a guard on marks looks at tensors only if that went up
+changes = _C.Counter()  # of marks in this process: a guard on marks reads tensors only if it has increased
 
 
 def dim_marks(tensor: object) -> dict[int, DimMark]:
-    """dim (never negative) -> mark; empty for a tensor nobody marked."""
+    """dim (never negative) -> mark; empty for a tensor without marks."""
     return getattr(tensor, "__dict__", {}).get(DIMS) or {}
 
 
@@ -127,7 +127,7 @@ def temporarily_marked(tensor: object, marks: dict[int, DimMark]) -> Iterator[No
 
 
 def is_opaque(function: object) -> bool:
-    """Whether the user took the function out of tracing: a call of it breaks the graph."""
+    """Whether the user excluded the function from tracing, so that a call of it breaks the graph."""
     return function in disabled or has_constant_result(function)
 
 
@@ -137,7 +137,7 @@ def is_allowed(function: object) -> bool:
 
 
 def has_constant_result(function: object) -> bool:
-    """Is called while tracing, and gives a constant: marked here, or for torch.compile."""
+    """Whether the function is called while tracing and its result is a constant: marked for the tracer, or for torch.compile."""
     if type(function) is FunctionType and function.__dict__.get(_TORCHS_CONSTANT) is True:
         return True
     return function in constant_result

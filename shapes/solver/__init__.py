@@ -1,7 +1,7 @@
-"""Proofs about guards with z3: what implies what, what is redundant, which integers tell two sets apart.
+"""Proofs about guards with z3: implication, redundancy, and integers at which one set of guards holds and another does not.
 
-The only importer of z3, which is loaded at the first question. Everything takes SymPy booleans over integer symbols
-and answers on the safe side: what is not proved is None or kept.
+Only this package imports z3, at the first question. All functions take SymPy booleans over integer symbols. If something cannot
+be proved, the answer is None, or the guard is kept.
 """
 
 from shapes.solver.cores import core

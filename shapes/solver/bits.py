@@ -1,8 +1,8 @@
 """Translation of bit operations, shifts and powers.
 
-With a constant on one side bits are arithmetic on all integers. `x & y` of two unknowns is a fresh integer of which
-the solver is told what holds always, and its bits for x and y within the range that the facts give; `|` and `^` are
-arithmetic on it. A shift or an exponent is spelled out value by value up to a limit, beyond which it is opaque.
+With a constant operand, bit operations become integer arithmetic. `x & y` of two unknowns becomes a new unknown, with axioms
+that always hold, and with its bits spelled out if the facts bound x and y; `|` and `^` are computed from it. A shift or power
+becomes a case distinction over the exponent up to a limit; beyond it, it is opaque.
 """
 
 from collections.abc import Callable
@@ -93,11 +93,11 @@ def _state_and(translator: Translator, both: Any, a: Any, b: Any) -> None:
 
 
 def _state_bits(translator: Translator, both: Any, args: tuple[Expr, Expr], values: tuple[Any, Any]) -> None:
-    """Bit by bit, as wide as the facts let the operands be, if that is not too wide.
+    """States x & y bit by bit, if the facts bound the operands to few enough bits.
 
-    Said of operands in that range only: where an operand is not defined (x // y + 100 at y == 0) z3's value may be out of it.
+    The statement is conditional on that range: z3's value of an undefined operand (x // y + 100 at y == 0) may lie outside.
     """
-    count = max(_bits(translator, arg) for arg in args)
+    count = max(_bit_length(translator, arg) for arg in args)
     if count > MAX_BITS:
         return
     terms, limit = translator.terms, 1 << int(count)
@@ -119,7 +119,7 @@ def _number(translator: Translator, bits: list[Any]) -> Any:
     return terms.add([terms.choose(bit, terms.integer(w), zero) for bit, w in zip(bits, weights, strict=True)])
 
 
-def _bits(translator: Translator, arg: Expr) -> float:
+def _bit_length(translator: Translator, arg: Expr) -> float:
     """k such that the facts put the argument in [-2**k, 2**k)."""
     low, high = translator.bounds.interval(arg)
     if low == -INF or high == INF:
@@ -142,12 +142,12 @@ def _shift(translator: Translator, expr: Expr, by: Callable[[Any, Any], Any]) ->
     terms = translator.terms
     unknown = translator.opaque_integer(expr)  # a huge shift may also raise MemoryError
     in_range = terms.le(b.value, terms.integer(MAX_SHIFT))
-    value = _by_value(translator, b.value, MAX_SHIFT, lambda n: by(a.value, terms.integer(1 << n)), unknown)
+    value = _case_by_case(translator, b.value, MAX_SHIFT, lambda n: by(a.value, terms.integer(1 << n)), unknown)
     nonnegative = terms.le(terms.integer(0), b.value)
     return Meaning(value, (*a.defined, *b.defined, nonnegative, terms.disjunction((in_range, *unknown.defined))))
 
 
-def _by_value(translator: Translator, value: Any, top: int, case: Callable[[int], Any], unknown: Meaning) -> Any:
+def _case_by_case(translator: Translator, value: Any, top: int, case: Callable[[int], Any], unknown: Meaning) -> Any:
     """case(n) for a value n in 0..top, an unknown else."""
     result = unknown.value
     for n in range(top, -1, -1):
@@ -167,7 +167,7 @@ def _power(translator: Translator, expr: Expr) -> Meaning:
     b, unknown = translator.integer(exponent), translator.opaque_integer(expr)
     in_range = terms.le(b.value, terms.integer(MAX_EXPONENT))
     defined = (*a.defined, *b.defined, terms.disjunction((in_range, *unknown.defined)))
-    value = _by_value(translator, b.value, MAX_EXPONENT, lambda n: _product(translator, a.value, n), unknown)
+    value = _case_by_case(translator, b.value, MAX_EXPONENT, lambda n: _product(translator, a.value, n), unknown)
     return Meaning(value, defined)
 
 

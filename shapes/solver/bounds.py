@@ -1,7 +1,7 @@
-"""The constant bounds that facts put on symbols, and the interval of a term under them.
+"""The constant bounds that facts put on symbols, and the interval of a term that follows.
 
-Used where a translation needs to know how large a term may get (bits, shifts, symbolic powers, the sign of a divisor).
-A bound is taken only from facts that are asserted in the same problem, so what relies on it is sound.
+Translations use it where they depend on the size of a term (bits, shifts, symbolic powers, the sign of a divisor). That is sound,
+because the facts are asserted in the same problem.
 """
 
 import functools
@@ -12,7 +12,7 @@ from sympy import Symbol
 from sympy.core.relational import Relational
 
 from shapes import ranges
-from shapes.printing import nice_sides
+from shapes.printing import readable_sides
 from shapes.ranges import INF, Range
 from shapes.sympy_functions import FloorDiv, Max, Min, PythonMod
 
@@ -30,7 +30,7 @@ class Bounds:
                     self._learn(conjunct)
 
     def _learn(self, relation: Relational) -> None:
-        term, operator, bound = nice_sides(relation)
+        term, operator, bound = readable_sides(relation)
         if not (isinstance(term, Symbol) and bound.is_Integer):
             return
         low, high = self.symbols.get(term, EVERYTHING)

@@ -9,8 +9,8 @@ from shapes.solver.problem import RLIMIT, Assumption, Problem, statement
 def core(facts: Sequence[Any], goal: Any, *, given: Sequence[Any] = (), rlimit: int = RLIMIT) -> list[int] | None:
     """Indices of facts that together imply the goal, none of which can be left out; None if it is not proved.
 
-    With the goal False: facts that contradict each other. `given` holds anyway and is not blamed. Where z3 cannot tell
-    whether a fact is needed, it stays. The answer is the same in every process.
+    With the goal False: facts that contradict each other. The result has no indices for `given`, which is assumed. If z3 cannot
+    tell whether a fact is needed, it stays. The answer is the same in every process.
     """
     stated = [statement(fact) for fact in facts]
     problem = Problem(given, rlimit=rlimit, fresh=True)

@@ -1,11 +1,11 @@
-"""One incremental problem: facts that hold, and questions under assumptions.
+"""One incremental z3 problem: facts, and questions whether they can hold together with assumptions.
 
-An answer is "unsat", "sat" or "unknown"; running over the resource limit, and any complaint of z3, is "unknown". The
-limit counts z3's own steps, so that an answer does not depend on the machine's load; a clock, set so far off that it
-matters to no other question, ends those in which z3 counts none. What z3 does within the limit
-depends on all that its context has seen before; a fresh context takes some milliseconds. So a question is first asked
-in the thread's context with a small limit, and what stays unknown once more in a fresh one with the whole limit: the
-answer depends on history only where one context needs 16 times the steps of another.
+An answer is "unsat", "sat" or "unknown"; exceeding the resource limit, or an error of z3, is "unknown". The limit counts steps
+of z3, so that an answer does not depend on the load of the machine. Some long computations of z3 count no steps; a generous
+time limit ends these. How many steps z3 needs depends on everything that its context has done before, and a fresh context takes
+some milliseconds to make. So a question is first asked in the thread's context with a small limit, and if the answer is
+unknown, again in a fresh context with the whole limit. The answer depends on history only if one context needs 16 times the
+steps of another.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ from shapes.solver.translate import Translator
 from shapes.sympy_functions import LShift, Pow
 
 RLIMIT = 200_000  # of one question, about 40 ms; most that z3 can decide take a few hundred to some thousands
-SECONDS = 2.0  # for a question of RLIMIT steps: z3 may work out products of millions of digits, which count as no step at all
-QUICK = 16  # the share of it that a question gets in the thread's own context
+SECONDS = 2.0  # time limit of a question of RLIMIT steps: products of millions of digits, for example, count as no step
+QUICK_DIVISOR = 16  # in the thread's own context a question gets this fraction of its limit
 
 MAX_EXPONENT = 4096  # at which a number is computed to check a witness
 
@@ -37,7 +37,8 @@ _ends: ContextVar[float] = ContextVar("ends", default=float("inf"))
 
 @contextlib.contextmanager
 def until(moment: float) -> Iterator[None]:
-    """Within, what is asked when `time.perf_counter()` is beyond this, or beyond what was said outside, is not known."""
+    """Within, questions asked after this `time.perf_counter()` are answered "unknown". An earlier moment from outside still
+    counts."""
     token = _ends.set(min(moment, _ends.get()))
     try:
         yield
@@ -78,9 +79,9 @@ class Problem:
         fresh: bool = False,
         translator: Translator | None = None,
     ) -> None:
-        """`fresh`: in a context that has seen nothing, for what should come out alike in every process.
+        """`fresh`: uses a new z3 context, so that the answers are the same in every process.
 
-        `translator`: that of another problem with the same facts, to save the work; no more than terms is shared.
+        `translator`: of another problem with the same facts, whose translated terms are used again.
         """
         facts = statements(tuple(facts))
         self.translator = translator or Translator(Terms() if fresh else terms(), Bounds(facts))
@@ -90,7 +91,7 @@ class Problem:
         self._solver.set("rlimit", max(1, rlimit))  # of each question
         self._seconds = SECONDS * max(1.0, rlimit / RLIMIT)
         self._solver.set("timeout", round(self._seconds * 1000))
-        self._is_hard = False  # a question was given up by the clock
+        self._gave_up = False  # a question was given up by the clock
         self._stated = 0
         self._literals: dict[Assumption, Any] = {}
         self._by_name: dict[str, Assumption] = {}
@@ -101,14 +102,14 @@ class Problem:
         """Can the facts and all the assumptions hold together?"""
         z3 = self._terms.z3
         begun = time.perf_counter()
-        if self._is_hard or begun > _ends.get():
+        if self._gave_up or begun > _ends.get():
             return "unknown"
         try:
             answer = self._terms.check(self._solver, [self._literal(assumption) for assumption in assumptions])
         except z3.Z3Exception:
             return "unknown"
         finally:
-            self._is_hard = time.perf_counter() - begun >= self._seconds
+            self._gave_up = time.perf_counter() - begun >= self._seconds
         return "sat" if answer == z3.sat else "unsat" if answer == z3.unsat else "unknown"
 
     def steps(self) -> int:

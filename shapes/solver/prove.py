@@ -1,7 +1,7 @@
 """Questions about sets of guards: implication, equivalence, witnesses, forced values.
 
-Every argument that means "these hold" is one SymPy boolean or a sequence of which all are meant. True and False are
-proved; None says that it is not known. A witness has been checked by Python's own arithmetic.
+An argument of type `Guards` is a SymPy boolean or a sequence of them, all of which are meant. True and False are proved; None
+means not known. A witness has been checked by Python's arithmetic.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import sympy
 from sympy import Symbol
 
-from shapes.solver.problem import QUICK, RLIMIT, Assumption, Problem, Status, holds_at, statement, statements
+from shapes.solver.problem import QUICK_DIVISOR, RLIMIT, Assumption, Problem, Status, holds_at, statement, statements
 
 Guards = Any  # a SymPy boolean, or a sequence of them
 
@@ -22,30 +22,32 @@ class Answer(NamedTuple):
     values: dict[Symbol, int] | None = None
 
 
-def satisfy(holds: Guards, fails: Guards = (), *, facts: Guards = (), misses: Sequence[Any] = (), rlimit: int = RLIMIT) -> Answer:
+def satisfy(
+    holds: Guards, fails: Guards = (), *, facts: Guards = (), none_of: Sequence[Any] = (), rlimit: int = RLIMIT
+) -> Answer:
     """Integers at which `facts` and `holds` hold and not all of `fails` does (if `fails` is given).
 
-    None of `misses` holds there either: each is a boolean that is false, or raises.
+    None of `none_of` holds there either: each is a boolean that is false, or raises.
     The same question has the same values for an answer in every process.
     """
-    return _Question(holds, fails, facts, misses).ask(rlimit, fresh=True)
+    return _Question(holds, fails, facts, none_of).ask(rlimit, fresh=True)
 
 
 class _Question:
-    def __init__(self, holds: Guards, fails: Guards, facts: Guards, misses: Sequence[Any] = ()) -> None:
+    def __init__(self, holds: Guards, fails: Guards, facts: Guards, none_of: Sequence[Any] = ()) -> None:
         self.facts = statements(facts)
-        self.misses = tuple(map(statement, misses))
+        self.none_of = tuple(map(statement, none_of))
         self.holds = statements(holds)
         self.fails = statements(fails)
 
     def decide(self, rlimit: int) -> Status:
-        """Quickly if that does, otherwise in a fresh context, and otherwise each of what should fail by itself."""
-        status = self.ask(rlimit // QUICK, fresh=False).status
+        """Asks with a small limit, then in a fresh context with the whole one, then for each of the `fails` separately."""
+        status = self.ask(rlimit // QUICK_DIVISOR, fresh=False).status
         if status == "unknown":
             status = self.ask(rlimit, fresh=True).status
-        return self._one_by_one(rlimit) if status == "unknown" and len(self.fails) > 1 else status
+        return self._ask_for_each(rlimit) if status == "unknown" and len(self.fails) > 1 else status
 
-    def _one_by_one(self, rlimit: int) -> Status:
+    def _ask_for_each(self, rlimit: int) -> Status:
         """No value if none fails at any; a value if one fails somewhere."""
         found: Status = "unsat"
         for fail in self.fails:
@@ -58,26 +60,26 @@ class _Question:
     def ask(self, rlimit: int, *, fresh: bool) -> Answer:
         problem = Problem(self.facts, rlimit=rlimit, fresh=fresh)
         assumptions = [Assumption(expr) for expr in self.holds]
-        assumptions += [Assumption(expr, negated=True) for expr in self.misses]
+        assumptions += [Assumption(expr, negated=True) for expr in self.none_of]
         if self.fails:
             assumptions.append(Assumption(sympy.And(*self.fails, evaluate=False), negated=True))
         status = problem.ask(assumptions)
         if status != "sat":
             return Answer(status)
-        values = self._complete(problem.values())
-        return Answer("sat", values) if self._is_shown(values) else Answer("unknown")
+        values = self._with_defaults(problem.values())
+        return Answer("sat", values) if self._is_verified(values) else Answer("unknown")
 
-    def _complete(self, values: dict[Symbol, int]) -> dict[Symbol, int]:
-        """With 0 for each symbol that makes no difference."""
-        exprs = (*self.facts, *self.holds, *self.fails, *self.misses)
+    def _with_defaults(self, values: dict[Symbol, int]) -> dict[Symbol, int]:
+        """The values, with 0 for each symbol that z3 gave none."""
+        exprs = (*self.facts, *self.holds, *self.fails, *self.none_of)
         symbols = {symbol for expr in exprs for symbol in expr.free_symbols}
         return {symbol: values.get(symbol, 0) for symbol in sorted(symbols, key=lambda symbol: symbol.name)}
 
-    def _is_shown(self, values: dict[Symbol, int]) -> bool:
-        """By Python: opaque terms of a model may have values that they cannot have."""
+    def _is_verified(self, values: dict[Symbol, int]) -> bool:
+        """Whether Python's arithmetic confirms the values. z3 may give opaque terms values that they cannot have."""
         if not all(holds_at(expr, values) for expr in (*self.facts, *self.holds)):
             return False
-        if any(holds_at(expr, values) is not False for expr in self.misses):
+        if any(holds_at(expr, values) is not False for expr in self.none_of):
             return False
         return not self.fails or any(holds_at(expr, values) is False for expr in self.fails)
 

@@ -1,9 +1,9 @@
-"""The smallest part of a set of guards that still says all of it.
+"""Removes guards that the others imply.
 
-Of two bounds on one term the weaker one goes at sight. What is left goes only if the facts and the guards that stay imply
-it, and z3 has said so twice: once in the incremental problem that finds it, once more, from its own reasons alone, in
-another one. Whatever is unknown, over budget or does not repeat stays. Guards that were recorded hold together, for the
-program has met them all; of a set that contradicts itself, and so implies anything, more may stay than has to.
+Of two bounds on one term the weaker one is dropped without z3. Another guard is dropped only if z3 has proved twice that the
+facts and the kept guards imply it: in the incremental problem that found it, and again, from its reasons alone, in another
+problem. A guard is kept if z3 does not know, the budget is spent, or the second proof fails. Recorded guards never contradict
+each other, since the traced call met all of them; of a contradictory set more guards may be kept than necessary.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ import sympy
 from sympy import Symbol
 from sympy.core.relational import Relational
 
-from shapes.printing import nice_sides, reading_order
+from shapes.printing import readable_sides, reading_order
 from shapes.python_function import is_integral
-from shapes.solver.problem import QUICK, RLIMIT, Assumption, Problem, Status, statement, statements
+from shapes.solver.problem import QUICK_DIVISOR, RLIMIT, Assumption, Problem, Status, statement, statements
 
-HARD = 10  # questions of a pruning that may spend a whole limit; all others spend a QUICK part of it
+MOST_HARD_QUESTIONS = 10  # questions of one pruning that may spend a whole limit; the others get 1 / QUICK_DIVISOR of it
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,12 @@ class PruneResult:
 
 
 def prune(guards: Sequence[Any], facts: Sequence[Any] = (), *, rlimit: int = RLIMIT) -> PruneResult:
-    """Drop every guard that the others and the facts imply; `rlimit` bounds one question, and `HARD` of it the whole."""
+    """Drop every guard that the others and the facts imply; `rlimit` bounds one question, and `MOST_HARD_QUESTIONS` of it the
+    whole."""
     facts = statements(tuple(facts))
-    recorded, dropped = _distinct(guards, facts)
-    recorded, weaker = _tightest(recorded, facts)
-    search = _Search(_entangled(recorded, facts), facts, rlimit)
+    recorded, dropped = _distinct_conjuncts(guards, facts)
+    recorded, weaker = _tightest_bounds(recorded, facts)
+    search = _Search(_without_isolated_bounds(recorded, facts), facts, rlimit)
     search.run()
     gone = {guard for guard, _ in search.implied}
     kept = [guard for guard in recorded if guard not in gone]
@@ -75,10 +76,10 @@ def prune(guards: Sequence[Any], facts: Sequence[Any] = (), *, rlimit: int = RLI
     )
 
 
-# --------------------------------------------------------------------------------------------------- at sight
+# ------------------------------------------------------------------------------------------------- without z3
 
 
-def _distinct(guards: Sequence[Any], facts: Sequence[Any]) -> tuple[list[Guard], list[Dropped]]:
+def _distinct_conjuncts(guards: Sequence[Any], facts: Sequence[Any]) -> tuple[list[Guard], list[Dropped]]:
     """The conjuncts in reading order, without True, repeats and facts."""
     given = {sympy.true, *facts}
     first: dict[Any, Guard] = {}
@@ -105,15 +106,15 @@ class _Bound(NamedTuple):
 def _bound(expr: Any) -> _Bound | None:
     if not isinstance(expr, Relational):
         return None
-    term, operator, value = nice_sides(expr)
+    term, operator, value = readable_sides(expr)
     if operator in ("==", "!=") or not (value.is_Integer and is_integral(term)):
         return None
     sign = 1 if operator in (">", ">=") else -1
     return _Bound(term, sign, sign * int(value) + (operator in (">", "<")))
 
 
-def _tightest(guards: Sequence[Guard], facts: Sequence[Any]) -> tuple[list[Guard], list[Dropped]]:
-    """Without bounds on a term that a fact or another guard bounds as tightly or more so on the same side."""
+def _tightest_bounds(guards: Sequence[Guard], facts: Sequence[Any]) -> tuple[list[Guard], list[Dropped]]:
+    """The guards without bounds on a term for which a fact or another guard gives the same or a tighter bound."""
     known: dict[tuple[Any, int], tuple[int, Guard | None]] = {}
     bounds = [(_bound(fact), None) for fact in facts] + [(_bound(guard.expr), guard) for guard in guards]
     for bound, guard in bounds:
@@ -121,19 +122,19 @@ def _tightest(guards: Sequence[Guard], facts: Sequence[Any]) -> tuple[list[Guard
             before = known.get((bound.term, bound.sign))
             if before is None or bound.value > before[0]:
                 known[bound.term, bound.sign] = bound.value, guard
-    staying, dropped = [], []
+    kept, dropped = [], []
     for bound, guard in bounds[len(facts) :]:
         assert guard is not None
         best = guard if bound is None else known[bound.term, bound.sign][1]
         if best is guard:
-            staying.append(guard)
+            kept.append(guard)
         else:
             dropped.append(Dropped(guard.expr, guard.index, () if best is None else (best.index,)))
-    return staying, dropped
+    return kept, dropped
 
 
-def _entangled(guards: Sequence[Guard], facts: Sequence[Any]) -> list[Guard]:
-    """Without bounds on symbols of which nothing but bounds is said: having been left, they are implied by nothing."""
+def _without_isolated_bounds(guards: Sequence[Guard], facts: Sequence[Any]) -> list[Guard]:
+    """The guards without bounds on symbols that occur in bounds only. After `_tightest_bounds` nothing implies these."""
     simple = {guard for guard in guards if _is_bound_of_symbol(guard.expr)}
     involved = [fact for fact in facts if not _is_bound_of_symbol(fact)] + [g.expr for g in guards if g not in simple]
     symbols = set().union(*(expr.free_symbols for expr in involved))
@@ -178,25 +179,26 @@ class _Search:
             self.implied = []
 
     def _quick(self, like: Problem | None = None) -> Problem:
-        """A solver for questions that are easily answered."""
-        return Problem(self.facts, rlimit=self.rlimit // QUICK, translator=None if like is None else like.translator)
+        """A solver with a small limit."""
+        return Problem(self.facts, rlimit=self.rlimit // QUICK_DIVISOR, translator=None if like is None else like.translator)
 
     def _drop(self, problem: Problem) -> None:
-        staying = list(self.guards)
+        kept = list(self.guards)
         for guard in reversed(self.guards):
-            rest = [other for other in staying if other is not guard]
+            rest = [other for other in kept if other is not guard]
             status, by = self._ask(problem, guard, rest)
             if status == "unsat":
                 self.implied.append((guard, by))
-                staying = rest
+                kept = rest
             self.unknown += status == "unknown"
 
     def _ask(self, problem: Problem, guard: Guard, by: list[Guard]) -> tuple[Status, list[Guard]]:
         """Can the guard fail where these hold? If not: the ones that are needed for that.
 
-        What stays unknown is asked with the whole limit in a solver that has seen nothing. After `HARD` of these nothing is.
+        What stays unknown is asked with the whole limit in a solver that has seen nothing. After `MOST_HARD_QUESTIONS` of these
+        nothing is.
         """
-        if self.hard >= HARD:
+        if self.hard >= MOST_HARD_QUESTIONS:
             return "unknown", []
         assumptions = [*(Assumption(other.expr) for other in by), Assumption(guard.expr, negated=True)]
         self.questions += 1

@@ -1,4 +1,4 @@
-"""Conditions as an SMT-LIB script, for other solvers and for people who do not trust this one."""
+"""Conditions as an SMT-LIB script, so that other solvers can check them."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The door to z3: the module, loaded at first use, a context per thread, and the few terms that are built.
+"""The interface to z3: the module, loaded at first use, a context per thread, and functions that build terms.
 
 A z3 context must not be used by two threads, nor by a child process that inherited it in mid-flight: each thread has
 its own, and a forked child starts afresh. Only integers and booleans are ever built here, never z3's reals.

@@ -1,9 +1,9 @@
-"""SymPy booleans over integers as z3 terms, with Python's semantics.
+"""Translates SymPy booleans over integers to z3 terms, with Python's semantics.
 
-What has a value also has a condition under which Python computes it without raising: `x // y` only for y != 0. A
-guard that raises is a miss, so a relation *holds* if it is true and defined; `and`, `or` and `if` are defined as
-Python evaluates them, left to right and no further than needed. What is not of integers (a float anywhere inside) or
-has no translation is opaque: one unknown for each different expression, with unknown definedness.
+A term has a value and a condition under which Python computes it without raising: `x // y` is defined for y != 0. A guard that
+raises is a miss, so a relation *holds* if it is true and defined. `and`, `or` and `if` are evaluated as by Python, left to
+right and no further than needed. An expression with a float inside, or without a translation, is opaque: an unknown, the same
+for the same expression, which may or may not be defined.
 """
 
 import itertools
@@ -48,7 +48,7 @@ def translates(*kinds: type) -> Callable[[Rule], Rule]:
 
 class Translator:
     """Translates into the terms of one problem; `opaque` collects the expressions that are unknowns in it. `readable`: a symbol
-    has its own name in z3, too, where no other symbol has it."""
+    keeps its name in z3, unless another symbol has the same name."""
 
     def __init__(self, terms: Terms, bounds: Bounds, *, readable: bool = False) -> None:
         self.terms = terms
@@ -56,7 +56,7 @@ class Translator:
         self.readable = readable
         self.symbols: dict[Symbol, Any] = {}
         self.opaque: dict[Any, Meaning] = {}
-        self.stated: list[Any] = []  # what holds of the fresh unknowns by definition; the problem asserts it
+        self.stated: list[Any] = []  # axioms about the new unknowns, which the problem asserts
         self._integers: dict[Expr, Meaning] = {}
         self._booleans: dict[Any, Meaning] = {}
         self._fresh = itertools.count()
@@ -191,7 +191,7 @@ class Translator:
         return terms.choose(terms.lt(terms.integer(0), b), terms.euclidean_div(a, b), turned)
 
     def modulo(self, a: Any, b: Any, divisor: Expr) -> Any:
-        """z3's is Python's for b > 0, a % b == -(-a % -b); of two unknowns, what the division leaves."""
+        """z3's modulo is Python's for b > 0; a % b == -(-a % -b). For a symbolic divisor it is computed from the division."""
         terms = self.terms
         if not divisor.is_Integer:
             return terms.sub(a, terms.mul((b, self.floor_div(a, b, divisor))))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import random
 
-from tracer.effects.random_draws import put_back, states_of
+from tracer.effects.random_draws import generator_states, restore_states
 
 
 def test_draws_of_a_generator_whose_init_is_not_over_can_be_undone():
     generator = random.Random.__new__(random.Random)
-    states = states_of(generator)
+    states = generator_states(generator)
     drawn = generator.random()
-    put_back(states)
+    restore_states(states)
     assert generator.random() == drawn
     generator.seed(3)
-    states, drawn = states_of(generator), generator.gauss(0, 1)
-    put_back(states)
+    states, drawn = generator_states(generator), generator.gauss(0, 1)
+    restore_states(states)
     assert generator.gauss(0, 1) == drawn

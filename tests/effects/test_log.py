@@ -39,12 +39,12 @@ def test_an_attribute_that_existed_is_deleted_and_one_that_the_trace_made_is_for
     assert effects.is_deleted(target, "there_before") and not effects.is_deleted(target, "made")
 
 
-def test_an_attribute_that_is_stored_after_its_deletion_is_set_again():
+def test_an_attribute_that_is_stored_after_its_deletion_was_deleted_and_set():
     effects, target = Effects(), ListVariable([])
     effects.delete_attribute(target, "first", existed=True)
     effects.store_attribute(target, "second", ONE)
     effects.store_attribute(target, "first", TWO)
-    assert effects.is_set_again(target, "first") and not effects.is_set_again(target, "second")
+    assert effects.was_deleted_and_set(target, "first") and not effects.was_deleted_and_set(target, "second")
     assert list(effects.attributes(target)) == ["second", "first"]
 
 

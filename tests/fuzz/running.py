@@ -229,7 +229,7 @@ def _traced(main: Any, program: Program, verdict: Verdict) -> Any:
 
 def _watch(state: Any, names: dict[str, Any], verdict: Verdict) -> None:
     """While a frame is traced, nothing of the program may change; whatever frame is left to CPython is counted."""
-    convert, give_up = state.convert, state._given_up
+    convert, give_up = state.find_or_make_entry, state._leave_to_cpython
 
     def watched(function: types.FunctionType, args: tuple[Any, ...], *more: Any) -> Any:
         before = _state(names, args)
@@ -249,7 +249,7 @@ def _watch(state: Any, names: dict[str, Any], verdict: Verdict) -> None:
         verdict.left[reason.id if reason is not None else "no reason"] += 1
         return give_up(function, gave_up)
 
-    state.convert, state._given_up = watched, given_up
+    state.find_or_make_entry, state._leave_to_cpython = watched, given_up
 
 
 def _state(names: dict[str, Any], args: tuple[Any, ...]) -> list[str]:

@@ -19,7 +19,7 @@ from tracer import guards
 from tracer._C import WORD
 from tracer.guards import decision as deciding
 from tracer.guards.decision import LEAST, MOST, Feature, Word
-from tracer.runtime.guarded_code import decide
+from tracer.runtime.guarded_code import decision_among
 from tracer.sources import AttrSource, ItemSource, LocalSource, TensorSizeSource
 
 X, N = LocalSource("x"), LocalSource("n")
@@ -173,7 +173,7 @@ def test_many_entries_of_one_constant_leave_one_to_try() -> None:
     state = tracer.region_of(call)
     assert state is not None
     entries = tuple(state.entries())
-    decision = decide(entries)
+    decision = decision_among(entries)
     for n in range(40):
         assert len(decision.candidates(torch.ones(2), n)) == 1
         torch.testing.assert_close(call(torch.ones(2), n), torch.ones(2) + n)
@@ -192,7 +192,7 @@ def test_among_entries_that_hold_the_last_hit_is_chosen() -> None:
         made.append(entry(lambda x, n: n, manager.check_fn))
         made[-1].guarded_code = types.SimpleNamespace(manager=manager)
     waiting = list(made)
-    region = tracer._C.Region(lambda region, function, args: waiting.pop() if waiting else None, decide)
+    region = tracer._C.Region(lambda region, function, args: waiting.pop() if waiting else None, decision_among)
     function = fresh(frame)
     call = tracer._C.Dispatcher(region, function)
     order: list[Any] = []
@@ -234,7 +234,7 @@ def test_many_entries_choose_as_trying_them_in_turn_would(shapes: int) -> None:
     a, b = draw.integers(1, 65, shapes), draw.integers(1, 400, shapes)
     at = {"a": a, "b": b}
     holding = np.array([np.all([eval(text.format("a", "b"), at) for text in texts], axis=0) for texts in guarded])
-    region = tracer._C.Region(lambda region, function, args: None, decide)
+    region = tracer._C.Region(lambda region, function, args: None, decision_among)
     function = fresh(frame)
     made = []
     for number, texts in enumerate(guarded):
@@ -307,7 +307,7 @@ def test_among_64_entries_each_lookup_asks_one(kind: Any, monkeypatch: pytest.Mo
     per_entry, calls = kind(64)
     assert len(per_entry) == len(calls) == 64
     asked: list[int] = []
-    region = tracer._C.Region(lambda region, function, args: None, decide)
+    region = tracer._C.Region(lambda region, function, args: None, decision_among)
     function = fresh(frame)
     for number, made in enumerate(per_entry):
         manager = guards.CheckFunctionManager(made, frame.__code__, globals())

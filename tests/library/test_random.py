@@ -12,7 +12,7 @@ import torch
 import tracer
 from tests.support import captured_made, check_made
 from tests.support.comparing import Comparison
-from tracer.effects.random_draws import put_back, states_of
+from tracer.effects.random_draws import generator_states, restore_states
 from tracer.library.random_ import METHODS
 
 X = torch.arange(4.0)
@@ -376,10 +376,10 @@ def test_a_generator_is_put_back_as_it_was():
     for generator in (random.Random(3), random.Random(4), np.random.RandomState(5)):
         generator.gauss(0, 1) if isinstance(generator, random.Random) else generator.randn()
         get = generator.getstate if isinstance(generator, random.Random) else generator.get_state
-        before, states = repr(get()), states_of(generator)
+        before, states = repr(get()), generator_states(generator)
         first = [generator.uniform(0, 1) for _ in range(700)]
         generator.gauss(0, 1) if isinstance(generator, random.Random) else generator.randn()
         assert repr(get()) != before
-        put_back(states)
+        restore_states(states)
         assert repr(get()) == before
         assert [generator.uniform(0, 1) for _ in range(700)] == first

@@ -184,9 +184,9 @@ def test_recording_calls_no_override_of_the_program(tmp_path):
 
 def test_off_there_is_nobody_who_listens_or_looks_at_calls(tmp_path):
     made = tracer.compile(branching)
-    before = len(metrics.listened)
+    before = len(metrics.listeners)
     recorded(tmp_path, lambda: made(torch.randn(3, 4)))
-    assert metrics.watch is None and len(metrics.listened) == before
+    assert metrics.watch is None and len(metrics.listeners) == before
     made(torch.randn(5, 6, dtype=torch.float64))
     plain, watched = tracer.region_of(made).entries()
     assert plain.check_fn is plain.guarded_code.manager.check_fn

@@ -169,7 +169,7 @@ def test_the_command_exits_with_what_it_found(tmp_path, capsys, monkeypatch):
 
 
 def test_nobody_knows_what_was_never_asked():
-    with pytest.raises(tracer.exc.UserError, match="nobody knows yet"):
+    with pytest.raises(tracer.exc.UserError, match="it is not known yet"):
         tracer.optimize("eager")(plain).contract()
     with pytest.raises(tracer.exc.UserError, match="was not compiled"):
         tracer.contract(plain)

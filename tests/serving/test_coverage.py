@@ -10,7 +10,7 @@ import torch
 
 import tracer
 from shapes.parsing import variable
-from shapes.regions import Uncovered
+from shapes.regions import SearchResult
 from shapes.solver import Answer
 from tracer.runtime.shape_spec import ShapeSpec
 from tracer.serving import coverage as coverage_module
@@ -228,7 +228,7 @@ def test_guards_on_floats_are_covered():
 def test_an_unknown_of_the_last_question_is_said(monkeypatch):
     compiled = tracer.optimize("eager")(branching)
     tracer.precompile(compiled, DOMAIN, torch.randn(4, 5))
-    monkeypatch.setattr(coverage_module, "uncovered", lambda *args, **options: Uncovered("unknown"))
+    monkeypatch.setattr(coverage_module, "find_uncovered", lambda *args, **options: SearchResult("unknown"))
     for ask in (tracer.coverage, tracer.precompile):
         found = ask(compiled, DOMAIN, torch.randn(4, 5))
         assert found.status == "unknown" and not found
@@ -237,7 +237,7 @@ def test_an_unknown_of_the_last_question_is_said(monkeypatch):
 def test_a_proof_that_check_functions_contradict_is_an_error(monkeypatch):
     compiled = tracer.optimize("eager", shapes=DOMAIN)(branching)
     compiled(torch.randn(4, 5))
-    monkeypatch.setattr(coverage_module, "uncovered", lambda *args, **options: Uncovered("unsat"))
+    monkeypatch.setattr(coverage_module, "find_uncovered", lambda *args, **options: SearchResult("unsat"))
     with pytest.raises(tracer.exc.InternalTracerError, match="proved to have an entry"):
         tracer.coverage(compiled, example=torch.randn(4, 5))
 

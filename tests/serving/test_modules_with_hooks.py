@@ -111,14 +111,14 @@ def test_a_reset_while_entries_are_made(monkeypatch: pytest.MonkeyPatch) -> None
     from tracer.runtime import upkeep
 
     compiled = tracer.compile(lambda x: x * 2 if x.shape[0] > 4 else x, shapes="x: B; B in 1..8")
-    settle, resets = upkeep.settle, [1]
+    retire_and_evict, resets = upkeep.retire_and_evict, [1]
 
     def settled(*args: Any) -> Any:
-        found = settle(*args)
+        found = retire_and_evict(*args)
         if resets:
             resets.pop()
             tracer.reset()
         return found
 
-    monkeypatch.setattr(upkeep, "settle", settled)
+    monkeypatch.setattr(upkeep, "retire_and_evict", settled)
     assert tracer.precompile(compiled, example=(torch.ones(3),)).certified and not resets

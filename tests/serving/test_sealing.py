@@ -263,9 +263,9 @@ def test_a_miss_like_one_that_waits_asks_nothing_that_takes_long(monkeypatch):
     made.seal(on_miss="background")
     asked, begun, go = [], threading.Event(), threading.Event()
     state = tracer.region_of(made)
-    real, traced = state.declared, state.traced_beside
-    monkeypatch.setattr(state, "declared", lambda *args: asked.append(1) or real(*args))
-    monkeypatch.setattr(state, "traced_beside", lambda *args: begun.set() or go.wait(30) and traced(*args))
+    real, traced = state.declared_shapes, state.trace_in_background
+    monkeypatch.setattr(state, "declared_shapes", lambda *args: asked.append(1) or real(*args))
+    monkeypatch.setattr(state, "trace_in_background", lambda *args: begun.set() or go.wait(30) and traced(*args))
     x = torch.ones(3)
     made(x)
     assert begun.wait(30)

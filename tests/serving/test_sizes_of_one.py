@@ -101,16 +101,16 @@ def test_sizes_that_are_fixed_at_one_and_parts_of_arguments_count():
 
 
 def test_what_is_not_proved_of_odd_strides_is_not_claimed(monkeypatch):
-    from shapes.regions import Uncovered
+    from shapes.regions import SearchResult
     from tracer.serving import coverage
 
-    real = coverage.uncovered
+    real = coverage.find_uncovered
 
     def silent(domain, regions, **options):
         odd = any("stride" in each.name for each in domain.variables)
-        return Uncovered("unknown") if odd else real(domain, regions, **options)
+        return SearchResult("unknown") if odd else real(domain, regions, **options)
 
-    monkeypatch.setattr(coverage, "uncovered", silent)
+    monkeypatch.setattr(coverage, "find_uncovered", silent)
     made = tracer.optimize("eager")(lambda x: x * 2)
     found = tracer.precompile(made, SPEC, EXAMPLE, strides_of_one=True)
     assert found.status == "unknown" and not found and not made.stats()["certified"]

@@ -172,9 +172,9 @@ def test_a_limit_of_one_step_claims_nothing():
 
 
 def test_an_entry_of_which_nobody_knows_whom_it_serves_ends_the_search(monkeypatch):
-    from shapes.regions import Uncovered
+    from shapes.regions import SearchResult
     from tracer.serving import regions
 
-    monkeypatch.setattr(regions, "member", lambda *args: Uncovered("unknown"))
+    monkeypatch.setattr(regions, "find_member", lambda *args: SearchResult("unknown"))
     found = tracer.precompile(tracer.optimize("eager")(branching), SPEC, EXAMPLE)
     assert found.status == "unknown" and not found and "does not know" in found.reason

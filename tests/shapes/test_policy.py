@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shapes import ShapeEnv, SizeHistory
-from shapes.policy import Twins
+from shapes.policy import DuckSymbols
 from tests.shapes.algebra_programs import Named
 
 
@@ -35,7 +35,7 @@ def test_sizes_that_an_earlier_call_told_apart_have_a_symbol_each() -> None:
 
 def test_what_one_twin_has_seen_holds_of_the_others() -> None:
     """b was seen beside a alone, c beside b's value: all three cannot be one."""
-    twins, symbols = Twins(), ShapeEnv()
+    twins, symbols = DuckSymbols(), ShapeEnv()
     symbols.create_size(4, Named("a"))
     (a,) = symbols.symbols()
     twins.add(a, 4, (3, None))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shapes import sympy_functions as f
 from shapes.evaluation import evaluate
-from shapes.printing import NAMESPACE, as_chain, group, natural, nice_sides, python_source
+from shapes.printing import NAMESPACE, as_chain, group, natural, python_source, readable_sides
 from tests.shapes import expressions as e
 from tests.shapes.expressions import NAMES, RAISED, X, Y, Z, expression, outcome
 
@@ -258,7 +258,7 @@ def test_numbers_in_names_sort_as_numbers():
 
 def test_terms_change_sides_but_are_never_cancelled():
     quotient = f.FloorDiv(X, Y)
-    left, operator, right = nice_sides(sympy.Ge(quotient + X, quotient, evaluate=False))
+    left, operator, right = readable_sides(sympy.Ge(quotient + X, quotient, evaluate=False))
     assert (left, operator, right) == (quotient + X, ">=", quotient)  # at y == 0 this raises
 
 

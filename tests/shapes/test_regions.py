@@ -8,7 +8,7 @@ from shapes import solver
 from shapes.domain import Domain, Variable
 from shapes.guards import Why
 from shapes.parsing import parse_condition, variable
-from shapes.regions import Condition, Region, member, nearest, over, uncovered
+from shapes.regions import Condition, Region, find_member, find_uncovered, nearest, substituted
 from shapes.solver import Answer
 
 B, S = variable("B"), variable("S")
@@ -23,34 +23,36 @@ def region(*texts: str) -> Region:
 
 def test_regions_that_leave_nothing_out_are_proved_to():
     parts = [region("B <= 8"), region("B > 8", "S % 128 == 0"), region("B > 8", "S % 128 != 0")]
-    assert uncovered(DOMAIN, parts).status == "unsat"
+    assert find_uncovered(DOMAIN, parts).status == "unsat"
 
 
 @pytest.mark.parametrize("left_out", [0, 1, 2])
 def test_a_shape_that_is_left_out_is_one(left_out):
     parts = [region("B <= 8"), region("B > 8", "S % 128 == 0"), region("B > 8", "S % 128 != 0")]
-    found = uncovered(DOMAIN, [part for index, part in enumerate(parts) if index != left_out])
+    found = find_uncovered(DOMAIN, [part for index, part in enumerate(parts) if index != left_out])
     assert found.status == "sat" and DOMAIN.holds(found.witness)
     assert [part.check(found.witness) for part in parts] == [index == left_out for index in range(3)]
 
 
 def test_the_empty_set_leaves_out_a_small_shape():
-    found = uncovered(DOMAIN, [])
+    found = find_uncovered(DOMAIN, [])
     assert found.status == "sat" and max(found.witness.values()) <= 64
 
 
 def test_a_large_shape_is_found_where_only_large_ones_are_left_out():
-    assert uncovered(DOMAIN, [region("B + S < 4352")]).witness == {B: 256, S: 4096}
+    assert find_uncovered(DOMAIN, [region("B + S < 4352")]).witness == {B: 256, S: 4096}
 
 
 def test_unknown_is_neither(monkeypatch):
     monkeypatch.setattr(solver, "satisfy", lambda *args, **options: Answer("unknown"))
-    assert uncovered(LARGE, [region("B >= 1")]) == uncovered(LARGE, []) and uncovered(LARGE, []).status == "unknown"
+    assert (
+        find_uncovered(LARGE, [region("B >= 1")]) == find_uncovered(LARGE, []) and find_uncovered(LARGE, []).status == "unknown"
+    )
     assert nearest(DOMAIN, [region("B >= 1")], {B: 1, S: 1}) is None
 
 
 def test_no_answer_within_the_limit_is_unknown():
-    assert uncovered(LARGE, [region("B >= 2")], rlimit=1).status == "unknown"
+    assert find_uncovered(LARGE, [region("B >= 2")], rlimit=1).status == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -68,16 +70,16 @@ def test_no_answer_within_the_limit_is_unknown():
 )
 def test_few_shapes_are_tried_one_by_one_where_z3_does_not_know(monkeypatch, texts, status):
     monkeypatch.setattr(solver, "satisfy", lambda *args, **options: Answer("unknown"))
-    found = uncovered(SMALL, [region(text) for text in texts])
+    found = find_uncovered(SMALL, [region(text) for text in texts])
     assert found.status == status
     if status == "sat":
         assert SMALL.holds(found.witness) and not any(region(text).check(found.witness) for text in texts)
 
 
 def test_a_member_is_looked_for_among_samples_where_z3_does_not_know(monkeypatch):
-    assert member(LARGE, region("B > 300")).status == "unsat" and member(LARGE, region("B == 7")).witness[B] == 7
+    assert find_member(LARGE, region("B > 300")).status == "unsat" and find_member(LARGE, region("B == 7")).witness[B] == 7
     monkeypatch.setattr(solver, "satisfy", lambda *args, **options: Answer("unknown"))
-    assert member(LARGE, region("B <= 200")).witness[B] <= 200 and member(LARGE, region("B > 300")).status == "unknown"
+    assert find_member(LARGE, region("B <= 200")).witness[B] <= 200 and find_member(LARGE, region("B > 300")).status == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -107,11 +109,11 @@ def test_the_text_of_a_region_leaves_out_what_the_domain_says():
 
 
 def test_conditions_over_other_symbols_become_those_of_the_domain():
-    moved = over([Condition(parse_condition("a % 8 == b"), Why.BRANCH)], {variable("a"): 2 * S, variable("b"): B})
+    moved = substituted([Condition(parse_condition("a % 8 == b"), Why.BRANCH)], {variable("a"): 2 * S, variable("b"): B})
     assert moved.formula == parse_condition("2*S % 8 == B")
 
 
 def test_a_guard_that_raises_is_a_miss():
     assert not region("S % (B - 1) == 0").check({B: 1, S: 4})
-    assert uncovered(DOMAIN, [region("S % (B - 1) >= 0"), region("B > 1")]).witness[B] == 1
-    assert uncovered(DOMAIN, [region("S % (B - 1) == 0"), region("S % (B - 1) != 0")]).witness[B] == 1
+    assert find_uncovered(DOMAIN, [region("S % (B - 1) >= 0"), region("B > 1")]).witness[B] == 1
+    assert find_uncovered(DOMAIN, [region("S % (B - 1) == 0"), region("S % (B - 1) != 0")]).witness[B] == 1

@@ -206,8 +206,8 @@ def test_what_was_learnt_and_compiled_of_code_goes_with_it(breaks):
         exec(compile(f"def made(x):\n    y = x * {n}\n    {broken}\n    return y + 1", f"<made {n}>", "exec"), namespace)
         function = namespace.pop("made")  # which its globals, and an entry with them, would keep
         assert torch.equal(compiled(function, X), X * 2 * n + 1)
-        assert function.__code__ in state.frames
-        sizes.add((len(state.frames), len(state.resumes), len(state.entries())))
+        assert function.__code__ in state.frame_states
+        sizes.add((len(state.frame_states), len(state.resumes), len(state.entries())))
         gone = weakref.ref(function.__code__)
         del function
         gc.collect()

@@ -1,1 +1,1 @@
-"""What the user calls; re-exported, and nothing else, by `tracer`."""
+"""The public functions, which `tracer` re-exports: decorators, marks, stances, export, explain."""

@@ -49,7 +49,7 @@ def compiled(target: Any, settings: Settings) -> Any:
 
 
 def original_of(target: Any) -> Any:
-    """What the user wrote, if `target` is something that this module made of it; otherwise `target`."""
+    """The object that the user decorated, if `target` is the result of a decoration; otherwise `target`."""
     if isinstance(target, Dispatcher):
         return getattr(target, "_tracer_opaque", target.function)
     if isinstance(target, (OptimizedModule, CompiledCallable)):
@@ -92,7 +92,7 @@ def _refuse_resumable(fn: types.FunctionType, settings: Settings) -> types.Funct
 
 
 def _compile_opaque(target: Any, settings: Settings) -> Dispatcher:
-    """For what has no Python code: a function of the tracer's that calls it is the frame."""
+    """For a callable without Python code: compiles a small function that calls it."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return target(*args, **kwargs)
@@ -111,7 +111,7 @@ def _rebind(partial: functools.partial[Any], function: Any) -> functools.partial
 
 
 def _pickled_as_functions_are(dispatcher: Dispatcher) -> str:
-    """By name; copies are the object itself."""
+    """Pickles a dispatcher as functions are pickled, by its name. A copy is the same object."""
     text: str = dispatcher.__qualname__
     return text
 
@@ -137,7 +137,7 @@ class CompiledCallable:
         return self._tracer_call(self.__wrapped__, *args, **kwargs)
 
     def _tracer_stands_for(self) -> tuple[str, ...]:
-        """The path to what runs where traced code makes the call."""
+        """The attribute path to the object that traced code calls instead of this one."""
         return ("__wrapped__",)
 
     def __getattr__(self, name: str) -> Any:

@@ -128,7 +128,7 @@ def _disable(fn: Any, scope: DisabledScope) -> Any:
 
 
 def _disable_class(cls: type, scope: DisabledScope) -> type:
-    """Making and calling its instances is never traced; changes the class in place."""
+    """Disables the methods that make and call instances; changes the class in place."""
     names = ["__init__", "__call__"] + (["_call_impl"] if issubclass(cls, torch.nn.Module) else [])
     for name in names:
         method = getattr(cls, name, None)

@@ -1,4 +1,4 @@
-"""`explain(fn)(*args)`: what the tracer makes of one call, as an object that prints as a report."""
+"""`explain(fn)(*args)`: the graphs, breaks and guards of one call, as an object that prints as a report."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """`export(fn)(*args)`: one call as one GraphModule that is called as `fn` is, and the guards that it assumes.
 
-The call runs once, as a graph. What goes into that graph is found again among the leaves of the arguments, or is a parameter,
-buffer or constant of the module; what the call returns, among what the graph gave. Whatever is neither is refused.
+The call runs once, as a graph. Each input of that graph has to be a leaf of the arguments, or becomes a parameter, buffer or
+constant of the exported module. Each returned value has to be an output of the graph or such an input. Anything else is a
+UserError.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def export(
 
 
 class _Call:
-    """One call, with all that passed into and out of its graph."""
+    """One call, and the inputs and outputs of its graph."""
 
     def __init__(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], lowering: Lowering | None) -> None:
         self.fn = fn
@@ -102,7 +103,7 @@ class _Call:
 
     @contextlib.contextmanager
     def marked(self, dynamic_shapes: Any, dynamic: bool) -> Iterator[None]:
-        """Within, the dims of the arguments are marked as `dynamic_shapes` says; with `dynamic`, all others as well."""
+        """Within, the dims named by `dynamic_shapes` are marked so; with `dynamic`, all other dims as maybe dynamic."""
         named = {} if dynamic_shapes is None else dynamic_shapes
         if not isinstance(named, Mapping):
             named = dict(zip(self.bound, named, strict=True))
@@ -142,7 +143,7 @@ class _Call:
         hooks: dict[str, Callable[..., Any]] = {
             "on_guards": lambda manager: self.guards.extend(manager.guards),
             "on_inputs": self._note_inputs,
-            "on_left_alone": _refuse,
+            "on_not_traced": _refuse,
         }
         settings = Settings(backend=keep, fullgraph=True, name="export", hooks=hooks)
         return compiled(self.fn, settings)(*self.args, **self.kwargs)
@@ -170,7 +171,7 @@ def _refuse() -> None:
 
 
 def _argument_names(signature: inspect.Signature, positional: int, keywords: Iterable[str]) -> list[str]:
-    """What the exported module calls the arguments of the call: as the function does."""
+    """The names of the exported module's parameters: those that the function has for the arguments of the call."""
     parameters = signature.parameters.values()
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "arg")
@@ -179,7 +180,7 @@ def _argument_names(signature: inspect.Signature, positional: int, keywords: Ite
 
 
 def _marks(value: Any, dims: Any) -> Iterator[tuple[torch.Tensor, dict[int, DimMark]]]:
-    """The tensors in an argument, with what `dims`, nested as the argument is, says of theirs."""
+    """The tensors in an argument, each with the marks that `dims`, nested as the argument is, asks for."""
     if dims is None:
         return
     if isinstance(value, torch.Tensor):
@@ -194,7 +195,7 @@ def _marks(value: Any, dims: Any) -> Iterator[tuple[torch.Tensor, dict[int, DimM
 
 
 def _mark_of(chosen: Any) -> DimMark:
-    """Of a number (the size stays), a hint (`Dim.AUTO`, `Dim.DYNAMIC`, `Dim.STATIC`) or a `Dim`."""
+    """The mark for a number (static), a hint (`Dim.AUTO`, `Dim.DYNAMIC`, `Dim.STATIC`) or a `Dim`."""
     kind = getattr(getattr(chosen, "type", None), "name", None)
     if isinstance(chosen, int) or kind == "STATIC":
         return DimMark("static")
@@ -205,7 +206,7 @@ def _mark_of(chosen: Any) -> DimMark:
 
 
 class _Assembly:
-    """The exported module: the graph of the call between the leaves of its arguments and those of its result."""
+    """Builds the exported module: a graph from the leaves of the arguments to the leaves of the result."""
 
     def __init__(self, call: _Call) -> None:
         self.call = call
@@ -244,7 +245,7 @@ class _Assembly:
     # -- inputs --------------------------------------------------------------------------------------------------
 
     def _paths(self) -> Iterator[tuple[str, fx.Node]]:
-        """What the tracer calls each leaf, and its placeholder."""
+        """The name that the tracer has for the source of each leaf, and the placeholder of the leaf."""
         by_leaf = iter(self.placeholders)
         of_call: dict[int, Any] = {}
         for leaf, node in zip(self.call.leaves, by_leaf):
@@ -255,7 +256,7 @@ class _Assembly:
     def _bind_inputs(self, gm: fx.GraphModule, values: dict[fx.Node, Any]) -> None:
         placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
         for node, source, value in zip(placeholders, self.call.sources, self.call.inputs, strict=True):
-            if not node.users:  # a size that its tensor tells
+            if not node.users:  # a size that the graph reads from its tensor
                 continue
             values[node] = self._tensor(value, source) if isinstance(value, torch.Tensor) else self._number(source)
             values[node].meta.update(_meta(node))
@@ -321,7 +322,8 @@ class _Assembly:
         return leaf
 
     def _arguments_are_plain(self) -> bool:
-        """Whether the arguments hold no tensors but their leaves, so that any other is a constant of the program."""
+        """Whether all leaves are plain values. Then a returned tensor that is no leaf must be a constant of the program; an
+        object of an unknown class could hold it."""
         plain = (torch.Tensor, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
         return all(isinstance(leaf, plain) for leaf in self.call.leaves)
 
@@ -333,7 +335,7 @@ class _Assembly:
 
 
 def _owners(module: Any, name: str) -> dict[str, tuple[str, type]]:
-    """The modules that hold a parameter or buffer of this name, outermost first, as nodes say it of those that ran them."""
+    """The modules around a parameter or buffer of this name, outermost first, in the form of `nn_module_stack` of nodes."""
     source = path = "L['self']"
     found = {source: (path, type(module))}
     for part in name.split(".")[:-1]:
@@ -343,7 +345,7 @@ def _owners(module: Any, name: str) -> dict[str, tuple[str, type]]:
 
 
 def _meta(node: fx.Node) -> dict[str, Any]:
-    """What readers of exported graphs look for: the fake value as `val`, too."""
+    """The metadata of a node, with the fake value also under the key `val`, where readers of exported graphs look for it."""
     example = "example_value"
     return {**node.meta, "val": node.meta[example]} if example in node.meta else dict(node.meta)
 

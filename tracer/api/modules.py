@@ -1,7 +1,7 @@
-"""Compiled `nn.Module`s: `OptimizedModule` stands beside the original, `compile_module` changes the original.
+"""Compiled `nn.Module`s: `OptimizedModule` wraps the original module, `compile_module` changes the original.
 
-Both end in a `CompiledCall`, which decides at each call what the region's frame is: the module's `forward` where
-nothing else would run (arguments keep their names in guards), and the whole call where hooks have to run too.
+Both use a `CompiledCall`, which decides at each call which function is traced: the module's `forward` if nothing else would run
+(then guards have the argument names of `forward`), or a function that makes the whole call, if hooks have to run too.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ _CALLED_AS_MODULES_ARE = (torch.nn.Module.__call__, ModuleProxy.__call__, Steady
 
 
 def call_with_hooks(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-    """The frame of a module that has hooks: a function of its own, so that modules inside never share its entries."""
+    """The traced function for a module that has hooks. Modules inside it are called otherwise, so they never share its
+    entries."""
     return module._call_impl(*args, **kwargs)
 
 
 def call_overridden(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-    """The frame of a module whose class has a `__call__` of its own."""
+    """The traced function for a module whose class overrides `__call__`."""
     return type(module).__call__(module, *args, **kwargs)
 
 
 def _named_by(module: torch.nn.Module) -> list[types.FunctionType]:
-    """The functions by whose names the arguments of a call of the module are known: what its class defines comes first."""
+    """The functions whose parameter names users know the arguments of a call by: `forward`, then `__call__`, along the MRO."""
     cls = type(module)
     found = [vars(base).get(name) for name in ("forward", "__call__") for base in cls.__mro__]
     found = [each.function if type(each) is Dispatcher else each for each in found]
@@ -46,13 +47,13 @@ def _named_by(module: torch.nn.Module) -> list[types.FunctionType]:
 for _frame in (call_with_hooks, call_overridden):
     NAMED_BY[_frame.__code__] = _named_by
 
-_REPLACING = ("forward", "_call_impl")  # what the module itself may have in place of its class's
+_REPLACING = ("forward", "_call_impl")  # methods that an instance may override
 _GLOBAL_HOOKS = torch_module._has_any_global_hook.__code__.co_names
 
 
 def _plain_call(proxied: bool) -> Steady:
-    """Knows whether anything has moved that decides whether a call of a CompiledCall is one of its module's forward: the class
-    and what `runs_more` reads. `proxied`: of an OptimizedModule, which may have hooks of its own."""
+    """A C memo of everything that decides whether a CompiledCall may call its module's forward directly: the class, and what
+    `call_runs_more_than_forward` reads. `proxied`: for an OptimizedModule, which may have hooks of its own."""
     steps: list[tuple[int, int, Any]] = [(STEP.ROOT, -1, 0)]
     steps += [(STEP.ATTR, len(steps) - 1, name) for name in (["_compiled"] if proxied else [])]
     steps += [(STEP.ATTR, len(steps) - 1, "module"), (STEP.CONST, -1, torch_module.__dict__)]
@@ -67,8 +68,8 @@ def _plain_call(proxied: bool) -> Steady:
 
 
 class CompiledCall(SteadyCall):
-    """Calls one module, compiled; in C while nothing has moved that decides how. It is never copied or pickled along with the
-    module that holds it."""
+    """Calls one module, compiled. In C as long as the decision of the last call (`_frame_of`) is known to be unchanged. A copy or
+    a pickle of the module that holds it has None instead."""
 
     def __init__(self, module: torch.nn.Module, settings: Settings, *, in_place: bool = False) -> None:
         self.module = module
@@ -85,8 +86,8 @@ class CompiledCall(SteadyCall):
     def call_through(
         self, caller: SteadyCall, steady: Steady, seen: object, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """A call of which it is not known that it is as the last one of the caller; `seen` is how everything was before that was
-        found out."""
+        """A call for which the decision has to be made again; remembers it in `steady`. `seen`: the state that `steady` looked at
+        before the decision."""
         module = self.module
         if hasattr(module, "_initialize_hook"):
             _initialise_lazy(module, args, kwargs)
@@ -98,7 +99,7 @@ class CompiledCall(SteadyCall):
         return dispatcher(module, *args, **kwargs)
 
     def dispatcher(self) -> Dispatcher:
-        """What serves a call of the module as it is now; the module is the first argument."""
+        """The dispatcher for calls of the module in its present state. The module is its first argument."""
         module = self.module
         target = self._frame_of(module)
         dispatcher = self._dispatchers.get(target)
@@ -107,19 +108,19 @@ class CompiledCall(SteadyCall):
         return dispatcher
 
     def _frame_of(self, module: torch.nn.Module) -> Any:
-        """The function, of the module and the call's arguments, that is traced."""
+        """The function that is traced; it takes the module and the arguments of the call."""
         cls = type(module)
         called_as_usual = cls.__call__ in _CALLED_AS_MODULES_ARE or isinstance(module, torch.fx.GraphModule)
         if not (called_as_usual or self.in_place):
             return call_overridden
-        forward = next(vars(base)["forward"] for base in cls.__mro__ if "forward" in vars(base))  # a static one is no frame
+        forward = next(vars(base)["forward"] for base in cls.__mro__ if "forward" in vars(base))  # perhaps a staticmethod
         forward = forward.function if type(forward) is Dispatcher else forward
         if type(forward) is not types.FunctionType or cls._call_impl is not _CALL_IMPL:
             return call_with_hooks
-        return call_with_hooks if runs_more(module) else forward
+        return call_with_hooks if call_runs_more_than_forward(module) else forward
 
     def _tracer_stands_for(self) -> tuple[str, ...]:
-        """The path to what runs where traced code makes the call: nothing of it is compiled for itself then."""
+        """The attribute path to what traced code calls instead of this object, so that the call is inlined."""
         return ("module", "_call_impl") if self.in_place else ("module",)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
@@ -129,14 +130,15 @@ class CompiledCall(SteadyCall):
         return type(None), ()
 
 
-def runs_more(module: torch.nn.Module) -> bool:
-    """Whether a call is more than the class's forward: there are hooks, or the module has a forward of its own."""
+def call_runs_more_than_forward(module: torch.nn.Module) -> bool:
+    """Whether a call of the module runs more than the forward of its class: there are hooks, or the instance overrides
+    forward."""
     replaced = any(name in module.__dict__ for name in _REPLACING)
     return has_hooks(module) or replaced or bool(torch_module._has_any_global_hook())
 
 
 def _initialise_lazy(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Lets a lazy module see its first arguments; it then becomes an ordinary module, which is what is traced."""
+    """Gives a lazy module its first arguments, which turns it into an ordinary module. That one is traced."""
     infer = getattr(module, "_infer_parameters", None)
     if callable(infer):
         infer(module, args, kwargs)
@@ -166,7 +168,7 @@ class OptimizedModule(ModuleProxy, SteadyCall):
         return compiled.call_through(self, compiled.steady_of_proxy, seen, args, kwargs)
 
     def _tracer_stands_for(self) -> tuple[str, ...]:
-        """What is traced where traced code makes the call."""
+        """The attribute path to the method that traced code calls instead of this object."""
         return ("_tracer_called",)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What compiled functions and modules can be asked beside being called: `fn.seal()` is `tracer.seal(fn)`."""
+"""Functions of the public API as methods of compiled functions and modules: `fn.seal()` is `tracer.seal(fn)`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ METHODS = _OF_REGION | _OF_OBJECT
 
 
 def own_method(compiled: Any, name: str) -> Callable[..., Any]:
-    """For `__getattr__`, where the original has no attribute of that name; the AttributeError that is handled is raised again."""
+    """The method of this name, for `__getattr__` of compiled objects. If there is none, raises the AttributeError being
+    handled."""
     if name not in METHODS or STATE not in compiled.__dict__:
         raise  # noqa: PLE0704
     return functools.partial(getattr(tracer, name), compiled)
@@ -28,7 +29,7 @@ def own_method(compiled: Any, name: str) -> Callable[..., Any]:
 def method_of(state: RegionState, compiled: Any, name: str) -> Callable[..., Any]:
     """A method of a compiled object with this region; it does not keep the object alive."""
     if name in _OF_OBJECT:
-        return functools.partial(_of_living, name, weakref.ref(compiled))
+        return functools.partial(_call_if_alive, name, weakref.ref(compiled))
     return functools.partial(_of_region, name, state)
 
 
@@ -36,7 +37,7 @@ def _of_region(name: str, state: RegionState, *args: Any, **kwargs: Any) -> Any:
     return getattr(tracer, name)(state, *args, **kwargs)
 
 
-def _of_living(name: str, reference: weakref.ref[Any], *args: Any, **kwargs: Any) -> Any:
+def _call_if_alive(name: str, reference: weakref.ref[Any], *args: Any, **kwargs: Any) -> Any:
     compiled = reference()
     if compiled is None:
         raise ReferenceError("the compiled function is gone")

@@ -1,4 +1,4 @@
-"""`Scope`: something of the running thread that is switched for a `with` block or for the calls of a function."""
+"""`Scope`: a setting of the running thread that is switched for a `with` block or for the calls of a function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class _Entered(threading.local):
-    """What the `with` blocks that this thread is in have to restore, the innermost last."""
+    """What the `with` blocks of this thread have to restore when they end, the innermost last."""
 
     def __init__(self) -> None:
         self.states: list[RegionState] = []
@@ -24,7 +24,7 @@ _entered = _Entered()
 
 
 class Scope:
-    """Switches something of the running thread, and back; one object serves many threads and nested blocks."""
+    """Switches a setting of the running thread, and back. One object may be used by many threads and in nested blocks."""
 
     def switch(self) -> Any:
         """Makes the switch; returns what `restore` needs."""

@@ -1,4 +1,4 @@
-"""What one decoration asked for, and the region that is made of it. The only door to the tracing machinery."""
+"""The arguments of one decoration, and the region made from them. Only this module imports the pipeline, and only when needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STATE = "_tracer_state"  # attribute of everything that was compiled: its Region
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Settings:
-    """The arguments of one `optimize` or `compile`. A new decorated object makes its own region of them."""
+    """The arguments of one `optimize` or `compile`. Each decorated object gets a region of its own with these settings."""
 
     backend: str | Callable[..., Any] = "eager"
     fullgraph: bool = False
@@ -35,7 +35,7 @@ class Settings:
     compile_timeout: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuses at the decoration, not at the first call, what cannot work. Raises InvalidBackend or UserError."""
+        """Raises InvalidBackend or UserError for settings that cannot work: at the decoration, not at the first call."""
         if self.capacity is not None and (type(self.capacity) is not int or self.capacity < 1):
             raise UserError(f"capacity={self.capacity!r} is no number of entries", hint="give 1 or more, or None for no bound.")
         if self.compile_timeout is not None and not (type(self.compile_timeout) in (int, float) and self.compile_timeout >= 0):
@@ -47,7 +47,7 @@ class Settings:
 
     def new_region(self, target: object) -> RegionState:
         """A region of its own for one decorated object."""
-        from tracer.pipeline.convert_frame import convert_frame  # loads the interpreter and SymPy, which `import tracer` does not
+        from tracer.pipeline.convert_frame import convert_frame  # late, since it loads the interpreter and SymPy
         from tracer.runtime.region_state import RegionState
         from tracer.runtime.shape_spec import ShapeSpec
 
@@ -69,7 +69,8 @@ class Settings:
 
 
 def dispatcher_in(state: RegionState, fn: Any) -> Dispatcher:
-    """The callable that serves calls of a Python function from the region's entries, whatever module it is from."""
+    """The callable that serves calls of a Python function from the region's entries. The function is traced, wherever it is
+    from."""
     state.add_root(fn.__code__)
     return Dispatcher(state.region, fn)
 

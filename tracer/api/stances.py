@@ -11,14 +11,15 @@ from tracer.runtime import stances
 
 
 class Stance(Scope):
-    """Taken when it is made; as a context manager it ends with the block, as a decorator it holds for the calls."""
+    """A stance, which begins when the object is made. As a context manager it ends with the block; as a decorator it holds only
+    during the calls."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._before: Any = stances.switch(name)
 
     def switch(self) -> Any:
-        if self._before is not None:  # `with set_stance(...)`: already taken, by the call
+        if self._before is not None:  # `with set_stance(...)`: the call has switched already
             before, self._before = self._before, None
             return before
         return stances.switch(self.name)

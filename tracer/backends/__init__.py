@@ -1,1 +1,1 @@
-"""Backends: what turns a captured graph into a callable. `registry` knows their names, `calling` guards the call."""
+"""Backends, which turn a captured graph into a callable: `registry` looks them up by name, `calling` calls them."""

@@ -1,4 +1,4 @@
-"""A captured graph as the operators of ATen that it runs: what `export(..., aten_graph=True)` writes down."""
+"""Lowers a captured graph to operators of ATen, for `export(..., aten_graph=True)`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calling a backend safely: its options, its errors and its result, the same for every backend."""
+"""Calls a backend: resolves its name and options, wraps its errors and checks its result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Backend:
-    """A compiler function with the options it is always given."""
+    """A compiler function, with the options that it is called with."""
 
     compiler_fn: CompilerFn
     name: str
@@ -39,14 +39,15 @@ class Backend:
         return bool(getattr(_function_of(self.compiler_fn), TENSORS_IN_LOOPS, False))
 
     def compile_graph(self, gm: torch.fx.GraphModule, inputs: list[GraphInput]) -> Callable[..., Any]:
-        """What the backend makes of a captured graph. Raises BackendCompilerFailed."""
+        """The callable that the backend makes of a captured graph. Raises BackendCompilerFailed."""
         compiled = self(gm, self.examples(inputs))
         if config.verify_correctness:
             verify(gm, compiled, [item.real for item in inputs], self.name)
         return compiled
 
     def examples(self, inputs: list[GraphInput]) -> list[Any]:
-        """Fakes, or the program's own values: then all sizes are constants, for nobody knows what is read of them."""
+        """The fake inputs, or the real ones for a backend that needs them. It may read any of their sizes, so all become
+        constants."""
         if not self.needs_real_inputs:
             return [item.fake for item in inputs]
         for item in inputs:
@@ -68,7 +69,7 @@ class Backend:
         compiler = functools.partial(self.compiler_fn, **self.options) if self.options else self.compiler_fn
         if self.runs_as_written:
             return compiler(gm, example_inputs)
-        from tracer.backends import torch_bridge  # loads what no trace needs that runs eagerly
+        from tracer.backends import torch_bridge  # late, since the eager backend does not need it
 
         compile_with = torch_bridge.compile_real if self.needs_real_inputs else torch_bridge.compile_with
         return compile_with(compiler, gm, example_inputs)

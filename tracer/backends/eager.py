@@ -1,4 +1,4 @@
-"""The backend that compiles nothing: the graph's own forward, operation by operation as written."""
+"""The backend that compiles nothing and runs the graph operation by operation."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Floats of the program in a graph that torch compiles: computed by Python, handed over in tensors, or constants.
+"""Float inputs of a graph that torch compiles: arithmetic on them is done by Python, and they are passed as tensors, or are
+constants.
 
-torch's own symbolic floats are real numbers: to them `0.0 * x` is zero without a sign, `x % y` has no code, and `x ** 2`
-of a negative `x` is refused. So what a graph computes from numbers alone, a float input among them, is computed before it
-is called. A float comes into a compiled graph as a tensor that `item()` reads, which is the form that AOTAutograd knows.
+torch's symbolic floats are real numbers: for them `0.0 * x` is an unsigned zero, `x % y` has no code, and `x ** 2` of a
+negative `x` is refused. So the part of a graph that computes numbers from float inputs runs before the graph, in Python. A
+float gets into a compiled graph as a tensor that `item()` reads, which is the form that AOTAutograd supports.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ _NUMBERS = (int, float, *SYM_TYPES)
 
 @dataclasses.dataclass(eq=False)
 class FloatInTensor:
-    """The example of an input that is a tensor of no dims, holding a float."""
+    """The example value of a float input that is passed as a scalar tensor."""
 
     number: torch.SymFloat
 
 
 def floats_as_tensors(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
-    """Takes float arithmetic, and float inputs, out of a graph; the examples of its inputs then, and what makes a callable
-    of the inputs as they were of the compiled graph."""
+    """Moves float arithmetic out of a graph, and passes float inputs as tensors. Returns the examples of the new inputs, and a
+    function that wraps the compiled graph into a callable with the old inputs and results."""
     if not any(isinstance(example, torch.SymFloat) for example in examples):
         return examples, lambda compiled: compiled
-    derived = _derived(graph)
-    hoisted = _read_by_the_rest(graph, derived)
-    before = _computing(graph, hoisted)
+    computed = _computed_from_floats(graph)
+    hoisted = _used_outside(graph, computed)
+    precompute = _subgraph_for(graph, hoisted)
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
-    inputs += _replace(graph, hoisted, derived)
+    inputs += _replace_by_inputs(graph, hoisted, computed)
     returned = _take_floats_from_results(graph, inputs)
     handed_over = {i: _is_float(node) for i, node in enumerate(inputs) if node.users or not _is_float(node)}
     for i, node in enumerate(inputs):
@@ -48,8 +49,10 @@ def floats_as_tensors(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], 
 
     def around(compiled: Compiled) -> Compiled:
         def run(*args: Any) -> Any:
-            values = (*args, *before.forward(*args))
-            results = compiled(*(_tensor(values[i]) if is_float else values[i] for i, is_float in handed_over.items()))
+            values = (*args, *precompute.forward(*args))
+            results = compiled(
+                *(torch.tensor(values[i], dtype=torch.float64) if is_float else values[i] for i, is_float in handed_over.items())
+            )
             return _with_floats(results, values, returned) if returned else results
 
         return run
@@ -58,8 +61,8 @@ def floats_as_tensors(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], 
 
 
 def _take_floats_from_results(graph: fx.Graph, inputs: list[fx.Node]) -> list[tuple[int, int]]:
-    """The places among the results where an input stands that is a float, each with the number of the input. Compilers
-    are not asked to hand on a number, which is fixed for some of them as soon as it is a result."""
+    """Removes float inputs from the results of a graph; returns (index of the result, index of the input) of each. Some compilers
+    take a number for a constant as soon as it is a result."""
     output = next(node for node in reversed(graph.nodes) if node.op == "output")
     results = output.args[0]
     numbers = {node: i for i, node in enumerate(inputs) if _is_float(node)}
@@ -76,7 +79,7 @@ def _with_floats(results: Any, values: tuple[Any, ...], returned: list[tuple[int
 
 
 def floats_as_constants(graph: fx.Graph, examples: list[Any]) -> tuple[list[Any], Callable[[Compiled], Compiled]]:
-    """The same, for a graph that depends on the value of each float: the trace relies on it."""
+    """As `floats_as_tensors`, but each float becomes a constant of the graph, with a guard on its value."""
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
     kept = [i for i, node in enumerate(inputs) if not _is_float(node)]
     for node in inputs:
@@ -91,10 +94,6 @@ def _is_float(node: fx.Node) -> bool:
     return isinstance(node.meta[EXAMPLE], torch.SymFloat)
 
 
-def _tensor(number: float) -> torch.Tensor:
-    return torch.tensor(number, dtype=torch.float64)
-
-
 def _read_from_tensors(nodes: list[fx.Node], graph: fx.Graph) -> None:
     first = next(node for node in graph.nodes if node.op != "placeholder")
     for node in nodes:
@@ -106,8 +105,8 @@ def _read_from_tensors(nodes: list[fx.Node], graph: fx.Graph) -> None:
         node.meta[EXAMPLE] = FloatInTensor(number)
 
 
-def _derived(graph: fx.Graph) -> dict[fx.Node, None]:
-    """The nodes that compute numbers from numbers that are inputs, a float among them."""
+def _computed_from_floats(graph: fx.Graph) -> dict[fx.Node, None]:
+    """The nodes that compute a number from inputs that are numbers, at least one of them a float."""
     numbers: dict[fx.Node, bool] = {}  # -> whether a float input is in it
     for node in graph.nodes:
         if not isinstance(node.meta.get(EXAMPLE), _NUMBERS):
@@ -119,11 +118,12 @@ def _derived(graph: fx.Graph) -> dict[fx.Node, None]:
     return {node: None for node, from_float in numbers.items() if from_float and node.op != "placeholder"}
 
 
-def _read_by_the_rest(graph: fx.Graph, derived: dict[fx.Node, None]) -> list[fx.Node]:
-    """The floats and ints among them that are used by what stays: operations on tensors, and decisions."""
-    stays = {node for node in graph.nodes if node not in derived}
+def _used_outside(graph: fx.Graph, computed: dict[fx.Node, None]) -> list[fx.Node]:
+    """Those of the computed numbers that nodes which stay in the graph use. Only finite floats and ints can be passed in; what
+    computes another kind of number stays in the graph too."""
+    stays = {node for node in graph.nodes if node not in computed}
     hoisted = []
-    for node in reversed(derived):
+    for node in reversed(computed):
         if any(user in stays for user in node.users):
             number = node.meta[EXAMPLE]
             if isinstance(number, (torch.SymFloat, torch.SymInt)) and math.isfinite(number.node.hint):
@@ -133,8 +133,8 @@ def _read_by_the_rest(graph: fx.Graph, derived: dict[fx.Node, None]) -> list[fx.
     return hoisted[::-1]
 
 
-def _computing(graph: fx.Graph, nodes: list[fx.Node]) -> fx.GraphModule:
-    """The part of a graph that gives the values of nodes, over all its inputs."""
+def _subgraph_for(graph: fx.Graph, nodes: list[fx.Node]) -> fx.GraphModule:
+    """The part of a graph that computes the given nodes, as a module with all inputs of the graph."""
     own = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {}
     needed = set(nodes)
@@ -148,8 +148,8 @@ def _computing(graph: fx.Graph, nodes: list[fx.Node]) -> fx.GraphModule:
     return fx.GraphModule({}, own)
 
 
-def _replace(graph: fx.Graph, hoisted: list[fx.Node], derived: dict[fx.Node, None]) -> list[fx.Node]:
-    """Nodes become inputs, which come last."""
+def _replace_by_inputs(graph: fx.Graph, hoisted: list[fx.Node], computed: dict[fx.Node, None]) -> list[fx.Node]:
+    """Replaces nodes by new inputs after the others, and removes computed nodes that nothing uses any more."""
     made = []
     last = [node for node in graph.nodes if node.op == "placeholder"][-1]
     for index, node in enumerate(hoisted):
@@ -158,7 +158,7 @@ def _replace(graph: fx.Graph, hoisted: list[fx.Node], derived: dict[fx.Node, Non
         last.meta[EXAMPLE] = node.meta[EXAMPLE]
         node.replace_all_uses_with(last)
         made.append(last)
-    for node in reversed(derived):
+    for node in reversed(computed):
         if not node.users:
             graph.erase_node(node)
     return made

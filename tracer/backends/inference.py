@@ -1,6 +1,8 @@
-"""Inference mode for compilers that lose it: in their graph gradients are off instead, and results are laid over what comes out.
+"""Inference mode in graphs for compilers, which do not support it: gradients are switched off instead, and results are made
+inference tensors afterwards.
 
-AOTAutograd cannot make a view of a plain tensor in a graph that enters inference mode, and what it makes there are plain tensors.
+AOTAutograd cannot make a view of a normal tensor in a graph that enters inference mode, and the tensors that it makes are
+normal ones.
 """
 
 from __future__ import annotations
@@ -11,23 +13,23 @@ from torch.autograd import grad_mode
 
 
 def is_about_inference(error: Exception) -> bool:
-    """Whether a compiler failed because it tracks the versions of a tensor of inference mode, which has none."""
+    """Whether a compiler failed because it set the version counter of an inference tensor, which has none."""
     return isinstance(error, RuntimeError) and "Cannot set version_counter for inference tensor" in str(error)
 
 
-def switches_inference(graph: fx.Graph) -> bool:
+def enters_inference_mode(graph: fx.Graph) -> bool:
     return any(node.target is grad_mode._enter_inference_mode for node in graph.nodes)
 
 
-def switch_gradients_instead(graph: fx.Graph) -> None:
-    """Rewrites a graph that is called outside of inference mode: it computes the same there."""
+def replace_inference_mode(graph: fx.Graph) -> None:
+    """Rewrites a graph that is called outside of inference mode: it switches gradients off where it entered inference mode."""
     if torch.is_inference_mode_enabled():
         return
     enabled, inference, before = torch.is_grad_enabled(), False, {}
     for node in list(graph.nodes):
         if node.target is torch._C._set_grad_enabled:
             (enabled,) = node.args
-            node.args = (enabled and not inference,)  # nothing has a history in inference mode
+            node.args = (enabled and not inference,)  # in inference mode nothing is recorded for autograd
         elif node.target is grad_mode._enter_inference_mode:
             before[node] = enabled, inference
             inference, enabled = node.args[0], not node.args[0]
@@ -45,8 +47,8 @@ def _switch(graph: fx.Graph, at: fx.Node, enabled: bool) -> None:
         graph.call_function(torch._C._set_grad_enabled, (enabled,))
 
 
-def laid_over(tensor: torch.Tensor, inference: bool) -> torch.Tensor:
-    """A tensor in the same memory, made in inference mode or out of it."""
+def alias_in_mode(tensor: torch.Tensor, inference: bool) -> torch.Tensor:
+    """A tensor over the same memory that is an inference tensor, or is none."""
     with torch.inference_mode(inference):
         made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
         made.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())

@@ -1,7 +1,7 @@
-"""Names of backends: those that come with the tracer, those that packages announce, those that the program registers.
+"""The names of backends: built-in ones, those of installed packages, and those that the program registers.
 
 A backend is `compiler(gm: torch.fx.GraphModule, example_inputs: list) -> callable`. A package announces one as an entry
-point of the group `tracer.backends`; it is imported when its name is first asked for.
+point of the group `tracer.backends`, which is imported when the name is first used.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ CompilerFn = Callable[..., Callable[..., Any]]
 
 ENTRY_POINT_GROUP = "tracer.backends"
 # Attributes of a compiler function.
-REAL_INPUTS = "needs_real_inputs"  # it wants tensors with data, not fakes
-RUNS_AS_WRITTEN = "runs_as_written"  # it looks at no input, and its callable runs the operations of the graph in order
+REAL_INPUTS = "needs_real_inputs"  # it gets real tensors, not fake ones
+RUNS_AS_WRITTEN = "runs_as_written"  # it reads no input, and its callable runs the operations of the graph in order
 TENSORS_IN_LOOPS = "loops_carry_only_tensors"  # `while_loop` must not carry ints
 
 
 class LazyCompiler:
-    """A compiler function that is imported at its first graph: torch's compilers take seconds to load."""
+    """A compiler function that is imported at its first graph, because torch's compilers take seconds to load."""
 
     def __init__(self, name: str, module: str, **attributes: bool) -> None:
         self.__name__ = name
@@ -121,7 +121,8 @@ def _announced() -> dict[str, importlib.metadata.EntryPoint]:
 
 
 def _refuse_taken(name: str, compiler_fn: CompilerFn) -> None:
-    """A definition that runs again (a notebook cell, a reloaded module) replaces itself; nothing else is replaced."""
+    """Raises ValueError for a name that another backend has. The same definition, run again (in a notebook), may replace
+    itself."""
     present = _registered.get(name)
     if present is None and name not in _BUILT_IN:
         return

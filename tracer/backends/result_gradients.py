@@ -1,8 +1,9 @@
-"""What a compiled graph returns takes part in autograd as it does where the graph runs as written.
+"""Gives the results of a compiled graph the autograd state that they have when the graph runs as written.
 
-AOTAutograd differentiates a graph as a whole. It cannot where the program itself is past that: a loss whose backward pass has
-run, or whose parameters an optimizer has changed since. It forgets which results are tensors of inference mode, and which are
-views that autograd does not let be written to (one of many of a tensor, or made where gradients were off).
+AOTAutograd differentiates a graph as a whole. It fails on a result that cannot be differentiated any more: a loss whose
+backward pass has run in the graph, or whose parameters an optimizer has changed since. It also loses which results are
+inference tensors, and which are views that autograd forbids to write to (one of several outputs of an operator, or made while
+gradients were off).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from tracer.backends.inference import laid_over, switch_gradients_instead, switches_inference
+from tracer.backends.inference import alias_in_mode, enters_inference_mode, replace_inference_mode
 from tracer.graph.fakes.fake_tensors import mode_of
 from tracer.graph.output_graph import EXAMPLE
 
@@ -22,36 +23,37 @@ _autograd = torch._C._autograd
 _PLAIN = _autograd.CreationMeta.DEFAULT
 Compiled = Callable[..., Any]
 _CHANGED = "has been modified by an inplace operation"
-_ITS_OWN = (
+_ERRORS_OF_PROGRAM = (
     "more than one element of the written-to tensor refers to a single memory location",
     "derivative for aten::",  # "is not implemented"
 )
-_SPENT = ("backward through the graph a second time", _CHANGED)
+_PAST_BACKWARD = ("backward through the graph a second time", _CHANGED)
 
 
-def is_about_changes(error: Exception) -> bool:
-    """Whether a compiler failed because the program has changed what the gradients of a result need."""
+def is_about_inplace_changes(error: Exception) -> bool:
+    """Whether a compiler failed because an in-place operation changed a tensor that a gradient needs."""
     return isinstance(error, RuntimeError) and _CHANGED in str(error)
 
 
-def is_the_programs_own(error: Exception) -> bool:
-    """Whether what a compiler failed on is the program's: it raises there, too, or when it asks for the gradient."""
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in _ITS_OWN)
+def is_error_of_program(error: Exception) -> bool:
+    """Whether a compiler failed on an error of the program, which would raise too, then or in its backward pass."""
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _ERRORS_OF_PROGRAM)
 
 
-def as_written(graph: fx.Graph, look_closely: bool) -> Callable[[Compiled], Compiled]:
-    """Prepares a graph for compilers; the result corrects what comes of its compiled form. `look_closely`: ask of every result
-    whether it can be differentiated, which takes long; otherwise only where a backward pass is part of the graph."""
+def restore_autograd_state(graph: fx.Graph, checks_each_result: bool) -> Callable[[Compiled], Compiled]:
+    """Prepares a graph for compilers. Returns a function that wraps the compiled graph and corrects its results.
+    `checks_each_result`: tries for each result whether it can be differentiated, which is slow; otherwise only if the graph
+    contains a backward pass."""
     returned: Any = graph.output_node().args[0]
     results = list(returned) if isinstance(returned, (list, tuple)) else []  # a graph of the tracer returns several
-    look_closely = look_closely or any(node.target is torch.autograd.grad for node in graph.nodes)
-    spent = _spent(graph, results) if look_closely else {}
-    kinds = _kinds(graph, results)
-    switch_gradients_instead(graph)
-    if not spent and not kinds:
+    checks_each_result = checks_each_result or any(node.target is torch.autograd.grad for node in graph.nodes)
+    past_backward = _results_past_backward(graph, results) if checks_each_result else {}
+    states = _states_to_restore(graph, results)
+    replace_inference_mode(graph)
+    if not past_backward and not states:
         return lambda compiled: compiled
     with graph.inserting_before(graph.output_node()):
-        for index in spent:
+        for index in past_backward:
             node = results[index] = graph.call_method("detach", (results[index],))
             example = node.args[0].meta[EXAMPLE]
             with mode_of(example):
@@ -61,12 +63,12 @@ def as_written(graph: fx.Graph, look_closely: bool) -> Callable[[Compiled], Comp
     def around(compiled: Compiled) -> Compiled:
         def run(*args: Any) -> Any:
             results = list(compiled(*args))
-            for index, message in spent.items():
-                results[index] = _refusing(results[index], message)
+            for index, message in past_backward.items():
+                results[index] = _raising_in_backward(results[index], message)
             made: dict[int, torch.Tensor] = {}  # results that are one tensor stay one
-            for index, kind in kinds.items():
+            for index, state in states.items():
                 result = results[index]
-                results[index] = made[id(result)] if id(result) in made else made.setdefault(id(result), kind.of(result))
+                results[index] = made[id(result)] if id(result) in made else made.setdefault(id(result), state.restore(result))
             return results
 
         return run
@@ -75,15 +77,15 @@ def as_written(graph: fx.Graph, look_closely: bool) -> Callable[[Compiled], Comp
 
 
 @dataclasses.dataclass(frozen=True)
-class _Kind:
-    """What the program makes of a result, besides its elements."""
+class _AutogradState:
+    """The autograd state of a result."""
 
-    view: Any  # None, or how a view was made that autograd minds being written to
-    inference: bool | None  # whether it is a tensor of inference mode; None where the graph does not switch that
+    view: Any  # the CreationMeta of a view that must not be written to; else None
+    inference: bool | None  # whether it is an inference tensor; None if the graph does not enter inference mode
 
-    def of(self, result: torch.Tensor) -> torch.Tensor:
+    def restore(self, result: torch.Tensor) -> torch.Tensor:
         if self.inference is not None and result.is_inference() is not self.inference and not result.requires_grad:
-            return laid_over(result, self.inference)
+            return alias_in_mode(result, self.inference)
         if self.view is None or result.is_inference():
             return result
         if not result._is_view():
@@ -93,39 +95,39 @@ class _Kind:
         return result
 
 
-def _kinds(graph: fx.Graph, results: list[Any]) -> dict[int, _Kind]:
-    """What is to be restored of results, by their places."""
-    switches = switches_inference(graph)
-    found: dict[int, _Kind] = {}
+def _states_to_restore(graph: fx.Graph, results: list[Any]) -> dict[int, _AutogradState]:
+    """index of a result -> the state that has to be restored."""
+    switches = enters_inference_mode(graph)
+    found: dict[int, _AutogradState] = {}
     for index, node in enumerate(results):
         example = node.meta.get(EXAMPLE) if isinstance(node, fx.Node) and node.op != "placeholder" else None
         if not isinstance(example, torch.Tensor) or example.layout != torch.strided:
             continue
         view = _autograd._get_creation_meta(example) if example._is_view() and not example.is_inference() else _PLAIN
-        kind = _Kind(None if view == _PLAIN else view, example.is_inference() if switches else None)
-        if kind != _Kind(None, None):
-            found[index] = kind
+        state = _AutogradState(None if view == _PLAIN else view, example.is_inference() if switches else None)
+        if state != _AutogradState(None, None):
+            found[index] = state
     return found
 
 
-def _spent(graph: fx.Graph, results: list[Any]) -> dict[int, str]:
-    """The results that require gradients, but that autograd can go back from no more: with its words for it."""
+def _results_past_backward(graph: fx.Graph, results: list[Any]) -> dict[int, str]:
+    """index of a result that requires gradients but cannot be differentiated any more -> autograd's error message."""
     inputs = [node.meta[EXAMPLE] for node in graph.nodes if node.op == "placeholder" and _requires_grad(node)]
     found: dict[int, str] = {}
     for index, node in enumerate(results):
         if inputs and _requires_grad(node) and node.op != "placeholder":
-            message = _why_not(node.meta[EXAMPLE], inputs)
+            message = _backward_error(node.meta[EXAMPLE], inputs)
             if message is not None:
                 found[index] = message
     return found
 
 
-def _why_not(result: Any, inputs: list[Any]) -> str | None:
+def _backward_error(result: Any, inputs: list[Any]) -> str | None:
     with mode_of(result):
         try:
             torch.autograd.grad(result, inputs, torch.empty_like(result), retain_graph=True, allow_unused=True)
         except RuntimeError as error:
-            return str(error) if any(words in str(error) for words in _SPENT) else None
+            return str(error) if any(words in str(error) for words in _PAST_BACKWARD) else None
     return None
 
 
@@ -134,7 +136,7 @@ def _requires_grad(node: Any) -> bool:
     return isinstance(example, torch.Tensor) and example.requires_grad
 
 
-def _refusing(result: torch.Tensor, message: str) -> torch.Tensor:
+def _raising_in_backward(result: torch.Tensor, message: str) -> torch.Tensor:
     """A tensor that requires a gradient, whose backward pass raises."""
     error = torch._C._functions.DelayedError(message.encode(), 1)
     return error(result.detach().requires_grad_())

@@ -1,4 +1,4 @@
-"""Assumptions about data that torch's compilers would lose, checked beside the compiled graph.
+"""Runtime assertions on data, which torch's compilers would drop, are checked outside of the compiled graph.
 
 Once AOTAutograd and Inductor have read `aten._assert_scalar(u0 == s0)` they take u0 for s0, in the check too, which then
 always holds. So the compiled graph also returns the tensors that the checks read, and the checks run on those.
@@ -20,7 +20,8 @@ _METADATA = frozenset({"size", "stride", "storage_offset", "numel", "dim"})
 
 
 def return_checked_values(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
-    """Lets a graph return what its checks read, too; the result undoes that around its compiled form, and checks."""
+    """Makes a graph return also the values that its checks read. The result wraps the compiled graph: it removes these values
+    from the results and runs the checks on them."""
     checks = [node for node in graph.nodes if node.target is _CHECK]
     if not checks:
         return lambda compiled: compiled
@@ -31,7 +32,7 @@ def return_checked_values(graph: fx.Graph) -> Callable[[Compiled], Compiled]:
 
 
 class _Checker:
-    """The part of a graph that computes its checks, as a graph of its own over tensors and numbers that are given."""
+    """The part of a graph that computes its checks, as a separate graph whose inputs are values of the whole graph."""
 
     def __init__(self, graph: fx.Graph, checks: list[fx.Node]) -> None:
         self.values: list[fx.Node] = []  # of the whole graph
@@ -68,7 +69,7 @@ class _Checker:
     def _input(self, key: Any, node: fx.Node, elements_for: fx.Node | None = None) -> fx.Node:
         known = self._inputs.get(key)
         if known is None:
-            self.values.append(self._as_read(node, elements_for))
+            self.values.append(self._value_when_read(node, elements_for))
             known = self._inputs[key] = self._placeholder()
         return known
 
@@ -77,8 +78,9 @@ class _Checker:
         with self._own.inserting_after(last):
             return self._own.placeholder(f"value_{len(self._inputs)}")
 
-    def _as_read(self, node: fx.Node, elements_for: fx.Node | None) -> fx.Node:
-        """The value of a node when a check reads it: elements are copied, before something changes them."""
+    def _value_when_read(self, node: fx.Node, elements_for: fx.Node | None) -> fx.Node:
+        """A node for the value that a check reads. If it reads elements, they are copied before a later operation changes
+        them."""
         if not isinstance(node.meta[EXAMPLE], torch.Tensor):
             return node
         if elements_for is None:

@@ -1,8 +1,8 @@
-"""What backends are given: the graph and its inputs over a ShapeEnv and a fake mode of torch's own.
+"""Converts a graph and its inputs for torch's compilers, which need torch's own ShapeEnv and fake mode.
 
-The only file that touches torch's ShapeEnv. A compile gets a fresh one, with one symbol for each of the tracer's and
-the facts that hold so far; the inputs are rebuilt under its fake mode; what the compiler then decided on sizes is
-recorded in the tracer's env, and thereby becomes guards of the frame.
+Only this module uses torch's ShapeEnv. Each compile gets a fresh one, with one symbol for each symbol of the tracer and with
+the facts that are known of them. The inputs are rebuilt under its fake mode. Decisions that the compiler then makes on sizes
+are recorded in the tracer's ShapeEnv, and so become guards of the frame.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from shapes.symbols import Kind, Symbol
 from tracer import config
 from tracer.backends.float_inputs import FloatInTensor, floats_as_constants, floats_as_tensors
 from tracer.backends.inference import is_about_inference
-from tracer.backends.result_gradients import as_written, is_about_changes, is_the_programs_own
+from tracer.backends.result_gradients import is_about_inplace_changes, is_error_of_program, restore_autograd_state
 from tracer.backends.runtime_checks import return_checked_values
 from tracer.backends.views import (
-    LaidOutWrong,
+    WrongStrides,
     is_about_views,
     mark_written_views,
     reshape_for_view,
@@ -51,7 +51,7 @@ from tracer.operators.proxies import SYM_TYPES
 from tracer.operators.written_lists import write_results_of_functional_operators
 
 log = logging.getLogger("tracer")
-_RUN_AS_WRITTEN = (is_about_views, is_about_inference, is_the_programs_own, lambda error: isinstance(error, LaidOutWrong))
+_RUN_AS_WRITTEN = (is_about_views, is_about_inference, is_error_of_program, lambda error: isinstance(error, WrongStrides))
 _FLOATS_NEEDED = "TensorifyScalarRestartAnalysis"  # AOTAutograd's error where an operation needs the value of a float
 
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
@@ -67,21 +67,21 @@ def compile_real(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
 def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """Runs a compiler on a copy of a captured graph; guards that it adds become guards of the tracer's env.
 
-    A backend that hands on to another what it was given itself is inside of a bridge already.
+    Called again by a backend that passes its own arguments on to another backend, it converts nothing.
     """
     if _is_bridged(gm, example_inputs):
         return compiler(gm, example_inputs)
-    floats, look_closely, copies = floats_as_tensors, False, False
+    floats, checks_each_result, views_are_copies = floats_as_tensors, False, False
     while True:
         try:
-            return _compile_bridged(compiler, gm, example_inputs, floats, look_closely, copies)
+            return _compile_bridged(compiler, gm, example_inputs, floats, checks_each_result, views_are_copies)
         except Exception as error:
             if type(error).__name__ == _FLOATS_NEEDED and floats is not floats_as_constants:
                 floats = floats_as_constants
-            elif is_about_changes(error) and not look_closely:
-                look_closely = True
-            elif is_about_views(error) and not copies and views_may_be_copies(gm.graph):
-                copies = True
+            elif is_about_inplace_changes(error) and not checks_each_result:
+                checks_each_result = True
+            elif is_about_views(error) and not views_are_copies and views_may_be_copies(gm.graph):
+                views_are_copies = True
             elif any(is_known(error) for is_known in _RUN_AS_WRITTEN):
                 return _run_as_written(gm, error)
             else:
@@ -89,10 +89,10 @@ def compile_with(compiler: Compiler, gm: fx.GraphModule, example_inputs: list[An
 
 
 def _run_as_written(gm: fx.GraphModule, error: Exception) -> Callable[..., Any]:
-    """The graph itself, where a compiler cannot take what is right: it computes the same, only slower."""
+    """The graph itself, if a compiler cannot compile it correctly: it computes the same, only slower."""
     reason = str(error).strip().partition("\n")[0]
     text = f"A graph of {len(gm.graph.nodes)} nodes runs as it is, without the backend, which cannot compile it: {reason}"
-    if config.convert_every_frame:  # the program under trial is not to be shown a warning of ours
+    if config.convert_every_frame:  # a warning could change what the tested program does
         log.debug(text)
     else:
         warnings.warn(text, stacklevel=levels_to_the_user())
@@ -101,7 +101,7 @@ def _run_as_written(gm: fx.GraphModule, error: Exception) -> Callable[..., Any]:
 
 
 def on_torch_values(rewrite: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.GraphModule, example_inputs: list[Any]) -> Any:
-    """What `rewrite` makes, under torch's fake mode, of a copy of a captured graph with its very inputs and outputs."""
+    """The result of `rewrite`, called under torch's fake mode with a copy of a captured graph and its example inputs."""
 
     def under_fake_mode(gm: fx.GraphModule, inputs: list[Any]) -> Any:
         with TracingContext.get().fake_mode:
@@ -111,13 +111,13 @@ def on_torch_values(rewrite: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.
 
 
 def _on_torch_values(use: Callable[[fx.GraphModule, list[Any]], Any], gm: fx.GraphModule, example_inputs: list[Any]) -> Any:
-    """Calls `use` with the graph and inputs retold as values of torch's; what it decides on sizes is recorded."""
+    """Calls `use` with the graph and its inputs converted to torch's mode; records the decisions that it makes on sizes."""
     bridge = Bridge(example_inputs)
     inputs = bridge.inputs()
-    bridge.retell(gm.graph, inputs)
+    bridge.convert_nodes(gm.graph, inputs)
     with tracing(TracingContext(bridge.mode)):
         result = use(gm, inputs)
-    bridge.close()
+    bridge.record_decisions()
     return result
 
 
@@ -126,14 +126,14 @@ def _compile_bridged(
     gm: fx.GraphModule,
     example_inputs: list[Any],
     floats: Callable[..., Any],
-    look_closely: bool,
-    copies: bool,
+    checks_each_result: bool,
+    views_are_copies: bool,
 ) -> Callable[..., Any]:
     graph = copy_of(gm.graph)
     mark_written_views(graph)
-    if copies:
+    if views_are_copies:
         reshape_for_view(graph)
-    corrected = as_written(graph, look_closely)
+    corrected = restore_autograd_state(graph, checks_each_result)
     keep_for_gradients(graph)
     checked = return_checked_values(graph)
     example_inputs, computed = floats(graph, example_inputs)
@@ -142,7 +142,7 @@ def _compile_bridged(
 
 
 def _is_bridged(gm: fx.GraphModule, example_inputs: list[Any]) -> bool:
-    """Whether the values of a graph are those of the bridge that is at work."""
+    """Whether the values of a graph belong to the bridge that is active already."""
     context = TracingContext.try_get()
     if context is None or context.fake_mode is None or not isinstance(context.fake_mode.shape_env, BridgeShapeEnv):
         return False
@@ -159,7 +159,7 @@ def _shape_env_of(value: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class SymbolSource(Source):
-    """Where torch is told that a symbol comes from: the symbol of the same name in the tracer's env."""
+    """The source that torch has for a symbol: the symbol of the same name in the tracer's env."""
 
     label: str
 
@@ -173,7 +173,8 @@ class SymbolSource(Source):
 
 
 class BridgeShapeEnv(ShapeEnv):
-    """torch's, with the symbols named as the tracer's are, and no decision lost."""
+    """torch's ShapeEnv, but with the names that symbols have in the tracer's env, and an error for decisions that come too
+    late."""
 
     def _generate_unique_id(self, source_name: str) -> int:
         named = re.fullmatch("[a-z]+([0-9]+)", source_name)
@@ -184,7 +185,7 @@ class BridgeShapeEnv(ShapeEnv):
         return int(named[1])
 
     def _check_frozen(self, expr: Any, concrete_val: Any) -> None:
-        """torch ignores what is decided on sizes when a graph is in use already; it would be a wrong result elsewhere."""
+        """Raises for a decision after the compile: torch would ignore it, and the graph would be wrong for other sizes."""
         if self.frozen:
             raise RuntimeError(
                 f"the backend relies on {expr} being {concrete_val} after it returned, when no guard can be added. "
@@ -193,7 +194,7 @@ class BridgeShapeEnv(ShapeEnv):
         super()._check_frozen(expr, concrete_val)
 
 
-# PyTorch remembers what each ShapeEnv answered, and thereby keeps the ShapeEnv.
+# These caches of PyTorch have ShapeEnvs in their keys, and so would keep them alive.
 _REMEMBERED_QUESTIONS = [method for method in vars(ShapeEnv).values() if hasattr(method, "cache_clear")]
 
 
@@ -207,27 +208,27 @@ class Bridge:
             specialize_zero_one=True, duck_shape=False, allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True
         )
         self.mode = with_layouts(FakeTensorMode(shape_env=self.shape_env))
-        self.theirs: dict[Any, sympy.Basic] = {}  # symbol of ours, or a float computed of them -> torch's symbol, or its value
-        self._storages: dict[int, torch.Tensor] = {}  # storage of ours -> the first tensor of torch's mode that has its own
-        self._shadows: dict[Any, Any] = {}  # numbers of ours -> torch's, where they only describe
+        self.torch_symbols: dict[Any, sympy.Basic] = {}  # the tracer's symbol, or a float expression -> torch's symbol or value
+        self._storages: dict[int, torch.Tensor] = {}  # storage in the trace -> the first tensor of torch's mode made for it
+        self._describing: dict[Any, Any] = {}  # numbers of ours -> torch's, where they only describe
         if self.own_env is not None:
             self._add_symbols(self.own_env)
             self._replay_facts(self.own_env)
         self._known_guards = len(self.shape_env.guards)
 
-    # -- ours to torch's -----------------------------------------------------------------------------------------
+    # -- from the tracer's values to torch's ---------------------------------------------------------------------
 
     def inputs(self) -> list[Any]:
         """The example inputs, rebuilt under torch's fake mode; those that shared a storage share one again."""
-        for value in map(_plain, self.own_inputs):
+        for value in map(_number_in, self.own_inputs):
             if isinstance(value, (torch.SymInt, torch.SymFloat)) and not (
-                value.node.expr in self.theirs or value.node.expr.is_Integer
+                value.node.expr in self.torch_symbols or value.node.expr.is_Integer
             ):
-                self._add_number(value.node)  # a float, or what is computed before the graph is called
-        return [self._value(value) for value in self.own_inputs]
+                self._add_number(value.node)  # a float, or a number that is computed before the graph is called
+        return [self._torch_value(value) for value in self.own_inputs]
 
-    def retell(self, graph: fx.Graph, inputs: list[Any]) -> None:
-        """Writes the values that the nodes of a graph had in the trace anew, as values of torch's mode."""
+    def convert_nodes(self, graph: fx.Graph, inputs: list[Any]) -> None:
+        """Replaces the fake values of the nodes of a graph by values of torch's mode."""
         if self.own_env is None:
             self.own_env = _own_env(pytree.tree_leaves([node.meta.get(EXAMPLE) for node in graph.nodes]))
         self._add_symbols_of_the_graph()
@@ -236,14 +237,14 @@ class Bridge:
             for node in graph.nodes:
                 if EXAMPLE in node.meta:
                     own = node.meta[EXAMPLE]
-                    node.meta[EXAMPLE] = rebuilt[id(own)] if id(own) in rebuilt else pytree.tree_map(self._shadow, own)
+                    node.meta[EXAMPLE] = rebuilt[id(own)] if id(own) in rebuilt else pytree.tree_map(self._describing_value, own)
 
-    def number(self, value: Any) -> Any:
-        """An int or float, or torch's symbolic number for one of ours."""
+    def torch_number(self, value: Any) -> Any:
+        """torch's symbolic number for one of the tracer's; plain numbers stay as they are."""
         if not isinstance(value, SYM_TYPES):
             return value
         own, hint = value.node.expr, value.node.hint
-        expr = self.theirs[own] if own in self.theirs else to_torch_sympy(own, self.theirs)
+        expr = self.torch_symbols[own] if own in self.torch_symbols else to_torch_sympy(own, self.torch_symbols)
         if free_unbacked_symbols(expr):
             hint = None
         if isinstance(value, torch.SymBool):
@@ -254,37 +255,38 @@ class Bridge:
 
     def _add_symbols(self, env: OwnShapeEnv) -> None:
         for symbol in env.symbols():
-            if symbol.backed and not symbol.kind.is_float:  # floats only where a graph is given them
-                self.theirs[symbol.sympy] = self._of_symbol(env, symbol)
+            if symbol.backed and not symbol.kind.is_float:  # floats are added when they are inputs (`_add_number`)
+                self.torch_symbols[symbol.sympy] = self._torch_symbol(env, symbol)
             elif symbol.label is not None and not symbol.kind.is_float:  # an input; others are made by the graph itself
-                self.theirs[symbol.sympy] = self.shape_env.create_unbacked_symint().node.expr
-                self._constrain(self.theirs[symbol.sympy], env.bounds(symbol.expr))
+                self.torch_symbols[symbol.sympy] = self.shape_env.create_unbacked_symint().node.expr
+                self._constrain(self.torch_symbols[symbol.sympy], env.bounds(symbol.expr))
 
     def _add_symbols_of_the_graph(self) -> None:
-        """What depends on data computed in the graph. A compiler that runs the graph anew makes symbols of its own."""
+        """Adds the symbols of numbers that are computed in the graph from data. A compiler that retraces it makes its own."""
         with self.shape_env.ignore_fresh_unbacked_symbols():
             env = self.own_env
             if env is None:
                 return
             for symbol in env.symbols():
-                if symbol.sympy in self.theirs:
+                if symbol.sympy in self.torch_symbols:
                     continue
                 if symbol.kind.is_float:
-                    self.theirs[symbol.sympy] = self.shape_env.create_unbacked_symfloat().node.expr
+                    self.torch_symbols[symbol.sympy] = self.shape_env.create_unbacked_symfloat().node.expr
                 else:
-                    self.theirs[symbol.sympy] = self.shape_env.create_unbacked_symint().node.expr
-                    self._constrain(self.theirs[symbol.sympy], env.bounds(symbol.expr))
+                    self.torch_symbols[symbol.sympy] = self.shape_env.create_unbacked_symint().node.expr
+                    self._constrain(self.torch_symbols[symbol.sympy], env.bounds(symbol.expr))
 
-    def _of_symbol(self, env: OwnShapeEnv, symbol: Symbol) -> sympy.Basic:
-        """A symbol of torch's; the size of an empty dim is 0, since torch computes wrong with symbols for such sizes."""
+    def _torch_symbol(self, env: OwnShapeEnv, symbol: Symbol) -> sympy.Basic:
+        """torch's symbol for one of the tracer's. The size of an empty dim is the constant 0: torch's results are wrong with a
+        symbol for it."""
         if symbol.kind is Kind.SIZE and symbol.hint == 0:
-            _adopt(env, sympy.Eq(symbol.sympy, 0))
+            _record_decision(env, sympy.Eq(symbol.sympy, 0))
             return sympy.Integer(0)
         return self._new_symbol(symbol.name, symbol.hint, env.bounds(symbol.expr))
 
     def _add_number(self, node: Any) -> None:
         bounds = None if node.is_float() else node.shape_env.env.bounds(node.value)
-        self.theirs[node.expr] = self._new_symbol(f"number_{len(self.theirs)}", node.hint, bounds)
+        self.torch_symbols[node.expr] = self._new_symbol(f"number_{len(self.torch_symbols)}", node.hint, bounds)
 
     def _new_symbol(self, name: str, hint: Any, bounds: Range | None) -> sympy.Symbol:
         source = SymbolSource(name)
@@ -310,35 +312,39 @@ class Bridge:
         )
 
     def _replay_facts(self, env: OwnShapeEnv) -> None:
-        """Tells torch what is guarded already, so that it may use it and does not ask again."""
+        """Adds the existing guards to torch's ShapeEnv, so that it uses them and does not add them again."""
         for guard in env.guards:
-            expr = to_torch_sympy(guard.sympy, self.theirs)
-            if isinstance(expr, sympy.Basic) and expr.free_symbols <= set(self.theirs.values()):
+            expr = to_torch_sympy(guard.sympy, self.torch_symbols)
+            if isinstance(expr, sympy.Basic) and expr.free_symbols <= set(self.torch_symbols.values()):
                 self.shape_env.evaluate_expr(expr)
 
-    def _value(self, value: Any) -> Any:
+    def _torch_value(self, value: Any) -> Any:
         if isinstance(value, SYM_TYPES):
-            return self.number(value)
+            return self.torch_number(value)
         if isinstance(value, FloatInTensor):
             with self.mode:
                 tensor: Any = torch.empty((), dtype=torch.float64)
-            tensor.item_memo = self.number(value.number)
+            tensor.item_memo = self.torch_number(value.number)
             return tensor
-        return self._tensor(value) if isinstance(value, torch.Tensor) else value
+        return self._torch_tensor(value) if isinstance(value, torch.Tensor) else value
 
-    def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor of the compiler's mode with the same metadata, over the same storage as those that share one."""
+    def _torch_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor of torch's mode with the same metadata. Tensors that share a storage share one again."""
         if tensor.layout != torch.strided or tensor.is_nested or is_traceable_wrapper_subclass(tensor):
             return self.mode.from_tensor(tensor, static_shapes=True)
         storages, key = self._storages, tensor.untyped_storage()._cdata
-        geometry = self._numbers(tensor.size()), self._numbers(tensor.stride()), self.number(tensor.storage_offset())
+        geometry = (
+            self._torch_numbers(tensor.size()),
+            self._torch_numbers(tensor.stride()),
+            self.torch_number(tensor.storage_offset()),
+        )
         with self.mode, torch.enable_grad():
             if isinstance(tensor, FakeTensor) and key in getattr(tensor.fake_mode, "shared_storages", ()):
-                return _with_bits(self._one_of_several(tensor, key, *geometry), tensor)
+                return _with_conj_and_neg_bits(self._overlapping_input(tensor, key, *geometry), tensor)
             if tensor._is_view() and tensor._base is not None and key not in storages:
-                self._tensor(tensor._base)
+                self._torch_tensor(tensor._base)
             if key not in storages:
-                fresh = _allocated(tensor, *geometry, tensor.device)
+                fresh = _allocate(tensor, *geometry, tensor.device)
                 storages[key] = fake = _with_autograd_state(fresh, tensor)
             elif tensor._is_view() and tensor.dtype == storages[key].dtype:
                 fake = storages[key].as_strided(*geometry)
@@ -346,61 +352,61 @@ class Bridge:
                 sizes, strides, offset = geometry
                 fake = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
                 fake = _with_autograd_state(fake.set_(storages[key].untyped_storage(), offset, sizes, strides), tensor)
-            return _with_bits(fake, tensor)
+            return _with_conj_and_neg_bits(fake, tensor)
 
-    def _one_of_several(self, tensor: FakeTensor, key: int, sizes: list[Any], strides: list[Any], offset: Any) -> torch.Tensor:
-        """Inputs that overlap share a storage if one of them is written to. If not, it tells nobody anything, and
-        AOTAutograd would take one for another when an output is a view of it."""
+    def _overlapping_input(self, tensor: FakeTensor, key: int, sizes: list[Any], strides: list[Any], offset: Any) -> torch.Tensor:
+        """For an input whose memory overlaps another one's. They share a storage only if one of them is written to: otherwise
+        sharing has no effect, and AOTAutograd could take an output that is a view of one for a view of the other."""
         own_mode: Any = tensor.fake_mode
         if key not in own_mode.written_storages:
-            fake = _with_autograd_state(_allocated(tensor, sizes, strides, offset, tensor.device), tensor)
+            fake = _with_autograd_state(_allocate(tensor, sizes, strides, offset, tensor.device), tensor)
             self._storages.setdefault(key, fake)
             return fake
-        if key not in self._storages:  # AOTAutograd asks how large it is
+        if key not in self._storages:  # of the right size, which AOTAutograd reads
             nbytes = own_mode.shared_storages[key]
             self._storages[key] = torch.empty(nbytes, dtype=torch.uint8, device=tensor.device)
         fake = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
         return _with_autograd_state(fake.set_(self._storages[key].untyped_storage(), offset, sizes, strides), tensor)
 
-    def _numbers(self, values: Iterable[Any]) -> list[Any]:
-        return [self.number(value) for value in values]
+    def _torch_numbers(self, values: Iterable[Any]) -> list[Any]:
+        return [self.torch_number(value) for value in values]
 
-    def _shadow(self, value: Any) -> Any:
-        """What describes a value of a node, of which nothing is computed."""
+    def _describing_value(self, value: Any) -> Any:
+        """A value of torch's mode with the same metadata, for the `meta` of a node. Nothing is computed with it."""
         if isinstance(value, SYM_TYPES):
-            known = self._shadows.get(value.node)
+            known = self._describing.get(value.node)
             if known is None:
-                known = self._shadows[value.node] = self.number(value)
+                known = self._describing[value.node] = self.torch_number(value)
             return known
         if not isinstance(value, torch.Tensor):
             return value
         if value.layout != torch.strided or value.is_nested or is_traceable_wrapper_subclass(value):
             return self.mode.from_tensor(value, static_shapes=True)
-        sizes, strides = ([self._shadow(number) for number in numbers] for numbers in (value.size(), value.stride()))
-        key, offset = value.untyped_storage()._cdata, self._shadow(value.storage_offset())
+        sizes, strides = ([self._describing_value(number) for number in numbers] for numbers in (value.size(), value.stride()))
+        key, offset = value.untyped_storage()._cdata, self._describing_value(value.storage_offset())
         if key in self._storages:
             meta = torch.empty(0, dtype=value.dtype, device="meta")
             meta.set_(self._storages[key].untyped_storage(), offset, sizes, strides)
         else:
-            meta = self._storages[key] = _allocated(value, sizes, strides, offset, "meta")
+            meta = self._storages[key] = _allocate(value, sizes, strides, offset, "meta")
         fake = FakeTensor(self.mode, meta, value.device)
         return fake.requires_grad_() if value.requires_grad else fake
 
-    # -- torch's to ours -----------------------------------------------------------------------------------------
+    # -- from torch's decisions to the tracer's guards -----------------------------------------------------------
 
-    def close(self) -> None:
-        """The compiler is done: what it decided on sizes becomes guards of the frame, unless our env knows it anyway."""
+    def record_decisions(self) -> None:
+        """After the compile: the compiler's decisions on sizes become guards of the frame, unless they are known anyway."""
         self.shape_env.freeze()
         for question in _REMEMBERED_QUESTIONS:
             question.cache_clear()
         if self.own_env is not None:
-            ours = {theirs: own for own, theirs in self.theirs.items()}
+            ours = {theirs: own for own, theirs in self.torch_symbols.items()}
             for guard in self.shape_env.guards[self._known_guards :]:
                 if guard.expr.free_symbols <= ours.keys():
-                    _adopt(self.own_env, guard.expr.xreplace(ours))
+                    _record_decision(self.own_env, guard.expr.xreplace(ours))
 
 
-def _adopt(env: OwnShapeEnv, expr: sympy.Basic) -> None:
+def _record_decision(env: OwnShapeEnv, expr: sympy.Basic) -> None:
     condition = env.boolean(expr)
     known = env.statically_known(condition)
     if known is False or env.hint_of(condition) is False:
@@ -409,7 +415,7 @@ def _adopt(env: OwnShapeEnv, expr: sympy.Basic) -> None:
         env.record(condition, Why.BACKEND)
 
 
-def _allocated(tensor: torch.Tensor, sizes: list[Any], strides: list[Any], offset: Any, device: Any) -> torch.Tensor:
+def _allocate(tensor: torch.Tensor, sizes: list[Any], strides: list[Any], offset: Any, device: Any) -> torch.Tensor:
     """A new tensor of this layout, over a storage that is large enough."""
     if isinstance(offset, int) and offset == 0:
         return torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=device)
@@ -428,7 +434,7 @@ def _with_autograd_state(fake: torch.Tensor, tensor: torch.Tensor) -> torch.Tens
     return fake
 
 
-def _with_bits(fake: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+def _with_conj_and_neg_bits(fake: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_conj():
         torch._C._set_conj(fake, True)
     if tensor.is_neg():
@@ -438,7 +444,7 @@ def _with_bits(fake: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 
 def _own_env(values: Iterable[Any]) -> OwnShapeEnv | None:
     """The tracer's env, found through any symbolic number among the inputs; None where all are static."""
-    for value in map(_plain, values):
+    for value in map(_number_in, values):
         numbers = (*value.size(), *_layout_numbers(value)) if isinstance(value, torch.Tensor) else (value,)
         for number in numbers:
             if isinstance(number, SYM_TYPES):
@@ -447,7 +453,7 @@ def _own_env(values: Iterable[Any]) -> OwnShapeEnv | None:
     return None
 
 
-def _plain(value: Any) -> Any:
+def _number_in(value: Any) -> Any:
     return value.number if isinstance(value, FloatInTensor) else value
 
 

@@ -1,4 +1,4 @@
-"""The backends that end in torch's own compilers: AOTAutograd and Inductor. They take what any backend is given."""
+"""The backends that call torch's compilers: AOTAutograd and Inductor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`config.verify_correctness`: what a backend made of a graph is compared with the graph run eagerly, on the traced inputs."""
+"""`config.verify_correctness`: compares the compiled graph with the graph run eagerly, on the traced inputs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def verify(gm: torch.fx.GraphModule, compiled: Callable[..., Any], inputs: list[
     """Runs both on copies of the inputs, from the same random state. Raises BackendCompilerFailed if they differ, in
     results or in what they leave in the inputs."""
     state = torch.get_rng_state()
-    mine, theirs = _copies(inputs), _copies(inputs)
+    eager_inputs, compiled_inputs = _copies(inputs), _copies(inputs)
     try:
-        expected = gm.forward(*mine)
+        expected = gm.forward(*eager_inputs)
     except Exception:
-        return  # as the program is about to do
+        return  # the program will raise the same
     try:
         torch.set_rng_state(state)
-        seen = compiled(*theirs)
+        seen = compiled(*compiled_inputs)
         torch.testing.assert_close(list(seen), list(expected), equal_nan=True)
-        torch.testing.assert_close(theirs, mine, equal_nan=True)
+        torch.testing.assert_close(compiled_inputs, eager_inputs, equal_nan=True)
     except AssertionError as error:
         message = f"its result differs from that of the graph run eagerly: {error}"
         raise BackendCompilerFailed(backend, message) from error
@@ -35,7 +35,7 @@ def verify(gm: torch.fx.GraphModule, compiled: Callable[..., Any], inputs: list[
 
 
 def _copies(inputs: list[Any]) -> list[Any]:
-    """New tensors, of which those share a storage whose originals do."""
+    """Copies; those of tensors that share a storage share one too."""
     detached = [value.detach() if isinstance(value, torch.Tensor) else value for value in inputs]
     return [
         copied.requires_grad_(original.requires_grad) if isinstance(original, torch.Tensor) else original

@@ -1,4 +1,5 @@
-"""What is done behind a graph at a break: the instruction is run by CPython, and every frame that was open resumes."""
+"""Output code at a graph break: CPython runs the instruction that broke the graph, then each open frame calls its resume
+function."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from typing import Any
 from tracer.bytecode import ResumeError, live_names, overwritten_names, resume_code
 from tracer.codegen.codegen import Codegen, Extras
 from tracer.codegen.instruction import Ran, push, run_instruction
-from tracer.codegen.tracebacks import frame_left_out, shown_as
-from tracer.effects.lifetimes import ends_with_code
+from tracer.codegen.tracebacks import tracebacks_hide_frame, tracebacks_show_inlined
+from tracer.effects.lifetimes import has_finalizer
 from tracer.graph_breaks import unsupported
 from tracer.guards.lifetimes import may_run_code
 from tracer.interpreter.translator import InstructionTranslator
@@ -27,8 +28,8 @@ Held = VariableTracker | Unwrapped | str  # a tracked value, or the local of the
 
 
 class BreakEmitter:
-    """Emits that for the frames of one trace. `make_resume` gives the dispatcher of a resume function, `name_resume` a name for
-    one by the offset it resumes at."""
+    """Emits the break for the frames of one trace. `make_resume` gives the dispatcher of a resume function, `name_resume` a name
+    for one by the offset at which it resumes."""
 
     def __init__(
         self,
@@ -45,11 +46,11 @@ class BreakEmitter:
 
     def emit(self, cg: Codegen, frames: list[InstructionTranslator]) -> None:
         """-> what the root, the first of `frames`, returns"""
-        cg.start_over = None
+        cg.fallback = None
         self._run_frame(cg, frames, 0)
 
-    def keep_live(self, cg: Codegen, frames: list[InstructionTranslator]) -> None:
-        """Values are made once, before any of the program's own code runs again."""
+    def save_live_values(self, cg: Codegen, frames: list[InstructionTranslator]) -> None:
+        """Stores the live values in locals, before code of the program runs that could change what they are read from."""
         watched = cg.trace.weak_references
         for frame in frames:
             for value in frame.stack:
@@ -59,7 +60,9 @@ class BreakEmitter:
                     cg.keep(value)
             live = self._live_locals(frame)
             for name, value in frame.locals.items():
-                is_missed = _lives_on(value) or _holds_finalised(value) or (watched and leads_to(cg.effects, [value], watched))
+                is_missed = (
+                    _outlives_frame(value) or _holds_finalizer(value) or (watched and leads_to(cg.effects, [value], watched))
+                )
                 if name in live or is_missed:
                     cg.keep(value)
             for cell in frame.cells.values():
@@ -77,25 +80,25 @@ class BreakEmitter:
         asm.set_position(inst.positions)
         done = asm.label()
         handled = [value.present for value in frame.stack if isinstance(value, HandledBefore)]
-        for exception in handled:  # sys.exception() is what it was, for the instruction and whatever it calls
+        for exception in handled:  # so that sys.exception() returns it, in the instruction and in what it calls
             cg.load(exception)
             asm.emit("PUSH_EXC_INFO")
         handler = asm.label()
         token = asm.try_begin(handler, inst.handler.lasti) if inst.handler is not None else None
-        asm.emit("NOP")  # belongs to this range alone, so that its depth is the depth here
+        asm.emit("NOP")  # so that the exception range has an instruction of its own, whose stack depth is the depth here
         if depth + 1 < len(frames):
             ran = Ran(list(frame.stack), 1)
-            with shown_as(cg, frame, instead=False):
+            with tracebacks_show_inlined(cg, frame, instead=False):
                 self._run_frame(cg, frames, depth + 1)
         else:
-            with shown_as(cg, frame, instead=True) if depth else contextlib.nullcontext():
+            with tracebacks_show_inlined(cg, frame, instead=True) if depth else contextlib.nullcontext():
                 ran = run_instruction(cg, frames, lambda count: self._push_operands(cg, frames, count))
         jumped = ran.jump
         if token is not None:
             asm.try_end(token)
         names = self._store_results(cg, ran.results, handled)
         outer = self._alive_in(frames[:depth])
-        self._resume(cg, frame, inst.index if ran.again else frame.pc, ran.below, names, outer)
+        self._resume(cg, frame, inst.index if ran.deferred else frame.pc, ran.below, names, outer)
         if jumped is not None or token is not None:
             asm.jump(done)
         if jumped is not None:
@@ -112,7 +115,7 @@ class BreakEmitter:
         asm.place(done)
 
     def _store_results(self, cg: Codegen, count: int, handled: list[VariableTracker]) -> list[str]:
-        """results... -> ; ends what was handled meanwhile"""
+        """results... -> ; pops the exceptions that were being handled"""
         names = [cg.store_temporary() for _ in range(count)][::-1]
         for _ in handled:
             cg.asm.pop()
@@ -128,7 +131,7 @@ class BreakEmitter:
         return alive
 
     def _push_operands(self, cg: Codegen, frames: list[InstructionTranslator], count: int) -> None:
-        """-> the top `count` values of the innermost frame, which nothing else holds any more, unless the program does"""
+        """-> the top `count` values of the innermost frame; the output code drops its own references to them"""
         frame = frames[-1]
         first = len(frame.stack) - count
         for value in frame.stack[first:]:
@@ -150,17 +153,19 @@ class BreakEmitter:
         results: list[str],
         outer: list[VariableTracker | Unwrapped],
     ) -> None:
-        """-> resume function of `frame` at `index`, called with stack, results and live locals. Meanwhile the output code
-        keeps alive what the frames further out hold, and locals that are read no more, as CPython does. Those that will hold
-        another value are handed over for that to be the end of them."""
+        """-> the result of the resume function of `frame` at `index`, called with stack, results and live locals.
+
+        As in CPython, the values of outer frames and of locals that are not read again stay alive during the call. A local
+        that will be overwritten is passed too, so that its value dies at that moment.
+        """
         offset = frame.program.instructions[index].offset
         index, stack, results, locals_now = _step_over_stores(frame, index, stack, results)
         live = live_names(frame.program, index)
         overwritten = overwritten_names(frame.program, index)
         handed: dict[str, Held] = {name: locals_now[name] for name in sorted(live) if name in locals_now}
-        for local in sorted(overwritten):  # None where there is nothing that could be missed
+        for local in sorted(overwritten):  # None for a value that would have to be made first
             last = locals_now.get(local, NONE)
-            handed[local] = last if cg.is_at_hand(last) else NONE
+            handed[local] = last if cg.is_available(last) else NONE
         locals_ = tuple(handed)
         kinds = tuple("null" if isinstance(value, NullVariable) else "value" for value in stack)
         exc_handled = _handled_positions(stack)
@@ -177,9 +182,9 @@ class BreakEmitter:
         unread = [value for local, value in locals_now.items() if local not in live and local not in overwritten]
         kept = {value for value in unread if isinstance(value, str)}
         alive = [*outer, *(value for value in unread if not isinstance(value, str))]
-        if frame.parent is not None:  # by whom the frame is called, if anybody looks
+        if frame.parent is not None:  # a traceback shows the line of the caller
             cg.asm.set_position(frame.parent.inst.positions)
-        with frame_left_out(cg):
+        with tracebacks_hide_frame(cg):
             self._push_hand_over(cg, frame, name)
             count = len(results) + len(locals_)
             for value in stack:
@@ -188,12 +193,12 @@ class BreakEmitter:
                     count += 1
             for result in (*results, *handed.values()):
                 self._load(cg, result)
-            cg.asm.emit("BUILD_LIST", count)  # out of which the resumed frame takes them
+            cg.asm.emit("BUILD_LIST", count)  # the resume function takes them out of the list, so that the list keeps none alive
             cg.release([local for local in self._locals_of(cg) if local not in kept], alive)
             cg.asm.call(1)
 
     def _push_hand_over(self, cg: Codegen, frame: InstructionTranslator, name: str) -> None:
-        """-> NULL, hand_over of the resume function over the cells of the frame"""
+        """-> NULL, method `hand_over` of the resume function, which is bound to the cells of the frame"""
         cells = [frame.cells[cell] for cell in (*frame.code.co_cellvars, *frame.code.co_freevars)]
         cg.asm.push_null()
         cg.asm.load_deref(name)
@@ -203,7 +208,7 @@ class BreakEmitter:
         cg.asm.load_attr("hand_over")
 
     def _locals_of(self, cg: Codegen) -> list[str]:
-        """The locals of the output code so far."""
+        """All locals of the output code, arguments included."""
         return [*self._argnames, *cg.own_locals]
 
     def _load(self, cg: Codegen, value: Held) -> None:
@@ -216,8 +221,8 @@ class BreakEmitter:
 def _step_over_stores(
     frame: InstructionTranslator, index: int, stack: list[VariableTracker], results: list[str]
 ) -> tuple[int, list[VariableTracker], list[str], dict[str, Held]]:
-    """The instructions behind the one that broke the graph which only drop a result, store it in a local or delete a local are
-    done by the output code: a result that nobody takes dies at once, and so does what a local held before."""
+    """Executes, in the output code's bookkeeping, the next instructions as long as they only drop a result, store it in a local
+    or delete a local. So a result that is dropped dies at once, and so does the former value of a local."""
     stack, results = list(stack), list(results)
     locals_: dict[str, Held] = dict(frame.locals)
     instructions = frame.program.instructions
@@ -235,15 +240,16 @@ def _step_over_stores(
     return index, stack, results, locals_
 
 
-def _lives_on(value: VariableTracker | Unwrapped) -> bool:
-    """Whether a local that is read no more has to be kept alive: it existed before the frame ran, or others know of it."""
+def _outlives_frame(value: VariableTracker | Unwrapped) -> bool:
+    """Whether the program can reach the value of a local that is not read again: it existed before the frame ran, or it is a
+    class that its bases list as a subclass."""
     if isinstance(value, MadeClassVariable):
         return value.is_known_to_its_bases()
     return value.source is not None and not isinstance(value.source, LocalSource)
 
 
-def _holds_finalised(value: VariableTracker | Unwrapped) -> bool:
-    """Whether a value that the trace made holds something that code of the program runs for when it dies."""
+def _holds_finalizer(value: VariableTracker | Unwrapped) -> bool:
+    """Whether a value that the trace made holds an object at whose death code of the program runs."""
     todo: list[VariableTracker | Unwrapped] = [value]
     seen = set()
     while todo:
@@ -255,13 +261,13 @@ def _holds_finalised(value: VariableTracker | Unwrapped) -> bool:
             seen.add(part)
             if part.source is None:
                 todo.extend(part.children())
-            elif ends_with_code(part):
+            elif has_finalizer(part):
                 return True
     return False
 
 
 def _handled_positions(stack: list[VariableTracker]) -> tuple[int, ...]:
-    """For each exception being handled, the stack position of the argument that holds it."""
+    """For each exception that is being handled, the position on the stack of the value that holds it."""
     positions = []
     for index, value in enumerate(stack):
         if isinstance(value, HandledBefore):

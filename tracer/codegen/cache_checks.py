@@ -1,5 +1,5 @@
-"""The output code's questions to caches: one function, made here, asks them in the program's order and compares what they give
-with what was traced."""
+"""Calls of cached functions (functools.lru_cache) in the output code: one generated function makes them in the program's order
+and compares the results with those of the trace."""
 
 from __future__ import annotations
 
@@ -23,23 +23,24 @@ if TYPE_CHECKING:
     from tracer.codegen.codegen import Codegen
 
 
-def emit_asking(cg: Codegen) -> bool:
-    """Asks the caches; whether it does. What they gave is in `cg.kept_results`, None where it is not what was traced."""
-    if not cg.effects.kept.calls:
+def emit_cache_calls(cg: Codegen) -> bool:
+    """Emits the calls of cached functions; returns whether there are any. The local `cg.cached_results` holds a tuple of the
+    results, or None if one differs from the trace."""
+    if not cg.effects.cached.calls:
         return False
-    text = _Text(cg)
+    text = _CacheCheck(cg)
     function, loads = text.function()
     cg.call_object(function, *loads)
-    cg.kept_results, cg.kept_places = cg.store_temporary(), text.places
+    cg.cached_results, cg.cached_result_indices = cg.store_temporary(), text.result_indices
     return True
 
 
-def load_kept(cg: Codegen, value: VariableTracker) -> None:
-    """-> an object that a cache keeps"""
-    part = cg.effects.kept.parts[value]
+def load_cached_object(cg: Codegen, value: VariableTracker) -> None:
+    """-> an object that is in a cache"""
+    part = cg.effects.cached.parts[value]
     if part.parent is None:
-        cg.asm.load_fast(cg.kept_results)
-        cg.load_const(cg.kept_places[value])
+        cg.asm.load_fast(cg.cached_results)
+        cg.load_const(cg.cached_result_indices[value])
     elif part.is_attribute:
         parent = part.parent
         cg.call_object(_C.instance_dict, lambda: cg.load(parent))
@@ -50,16 +51,16 @@ def load_kept(cg: Codegen, value: VariableTracker) -> None:
     cg.getitem()
 
 
-class _Text:
-    """The source of the function, and what it is given."""
+class _CacheCheck:
+    """Generates the function, and the loads of its arguments."""
 
     def __init__(self, cg: Codegen) -> None:
         self.cg = cg
-        self.kept = cg.effects.kept
-        self.places: dict[VariableTracker, int] = {}  # of the results, in what the function returns
+        self.cached = cg.effects.cached
+        self.result_indices: dict[VariableTracker, int] = {}  # result -> its index in the tuple that the function returns
         self._lines: list[str] = []
         self._paths: dict[VariableTracker, str] = {}
-        self._given: dict[Any, tuple[str, Callable[[], None]]] = {}
+        self._parameters: dict[Any, tuple[str, Callable[[], None]]] = {}
         self._namespace: dict[str, Any] = {
             **NAMESPACE,
             "attributes": _C.instance_dict,
@@ -69,7 +70,7 @@ class _Text:
 
     def function(self) -> tuple[Callable[..., Any], list[Callable[[], None]]]:
         results: dict[VariableTracker, str] = {}
-        for number, call in enumerate(self.kept.calls):
+        for number, call in enumerate(self.cached.calls):
             values = [self._value(arg) for arg in call.args]
             first = len(values) - len(call.names)
             named = [f"{name}={value}" for name, value in zip(call.names, values[first:], strict=True)]
@@ -79,19 +80,19 @@ class _Text:
             if conditions:
                 self._lines.append(f"if not ({' and '.join(conditions)}): return None")
             if call.result not in results:
-                self.places[call.result] = len(results)
+                self.result_indices[call.result] = len(results)
                 results[call.result] = f"r{number}"
         self._lines.append(f"return ({''.join(f'{name}, ' for name in results.values())})")
-        names = [name for name, _ in self._given.values()]
+        names = [name for name, _ in self._parameters.values()]
         text = f"def ask_caches({', '.join(names)}):\n" + "".join(f"    {line}\n" for line in self._lines)
         exec(compile(text, "<caches>", "exec"), self._namespace)
         asking = self._namespace.pop("ask_caches")
         _C.never_trace(asking.__code__)
-        return asking, [load for _, load in self._given.values()]
+        return asking, [load for _, load in self._parameters.values()]
 
-    def _give(self, key: Any, load: Callable[[], None]) -> str:
+    def _parameter(self, key: Any, load: Callable[[], None]) -> str:
         """The name of a parameter of the function."""
-        return self._given.setdefault(key, (f"v{len(self._given)}", load))[0]
+        return self._parameters.setdefault(key, (f"v{len(self._parameters)}", load))[0]
 
     def _constant(self, value: Any) -> str:
         if value is None or type(value) in (bool, int, str):
@@ -107,7 +108,7 @@ class _Text:
         return f"({python_source(number.sympy, names)})"
 
     def _source(self, source: Source) -> str:
-        return self._give(source, lambda: self.cg.read(source))
+        return self._parameter(source, lambda: self.cg.read(source))
 
     def _value(self, value: VariableTracker) -> str:
         """An expression that gives the value."""
@@ -125,8 +126,8 @@ class _Text:
         return self._source(value.source)
 
     def _compare(self, value: VariableTracker, path: str, conditions: list[str]) -> None:
-        """Appends what must be true of what a cache gave."""
-        part = self.kept.parts.get(value)
+        """Appends the conditions under which the value at `path` is the one that was traced."""
+        part = self.cached.parts.get(value)
         if value.is_constant():
             conditions.append(self._is_constant(value.constant(), path))
         elif isinstance(value, SymNodeVariable):

@@ -1,7 +1,7 @@
 """Emits code that pushes tracked values. Reads the trace, never traces.
 
-Whatever the output code needs besides the frame's own arguments (the compiled graph, resume functions, objects) reaches it
-through free variables, the `extras`: cells are seen by the garbage collector, constants of a code object are not.
+Objects that the output code needs in addition to the frame's arguments (the compiled graph, resume functions, other objects) are
+free variables of it, the `extras`: the garbage collector sees cells, but not constants of a code object.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import torch
 from torch import fx
 
 from tracer.bytecode import Assembler, Label
-from tracer.codegen.cache_checks import load_kept
+from tracer.codegen.cache_checks import load_cached_object
 from tracer.codegen.generators import build_generator
 from tracer.codegen.tracebacks import build_traceback
-from tracer.effects.lifetimes import ends_with_code
+from tracer.effects.lifetimes import has_finalizer
 from tracer.effects.log import Deleted
 from tracer.graph.fakes.exchanged_data import exchange
 from tracer.graph_breaks import unsupported
@@ -45,17 +45,17 @@ if TYPE_CHECKING:
 
 Load = Callable[[], None]
 _CODE_CONSTANTS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), types.CodeType, tuple, frozenset, slice)
-_LASTING = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, torch.dtype, torch.device,
+_IMMORTAL = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, torch.dtype, torch.device,
             torch.layout, torch.memory_format)  # fmt: skip
 
 
 def _is_singleton(value: Any) -> bool:
-    """Whether equal values are one object, so that a constant stands for the value wherever it came from."""
+    """Whether equal values are one object, so that a constant may replace the value wherever it came from."""
     return value is None or isinstance(value, (bool, enum.Enum)) or (type(value) is int and -5 <= value <= 256)
 
 
-def _is_filled(value: VariableTracker) -> bool:
-    """Whether there may be something to fill behind its making."""
+def _needs_filling(value: VariableTracker) -> bool:
+    """Whether the object is filled after it was made."""
     return type(value).fill is not VariableTracker.fill
 
 
@@ -91,22 +91,22 @@ class Codegen:
         self.graph_out: str = asm.fresh_local("graph_out")
         self.own_locals: list[str] = [self.graph_out]
         self.read_by_source: dict[VariableTracker | Unwrapped, None] = {}
-        self.drawn: list[str] = []  # the locals that hold the random numbers that were drawn
-        self.kept_results = ""  # the local with what caches gave
-        self.kept_places: dict[VariableTracker, int] = {}  # of the results in it
-        self.start_over: Label | None = None  # where reads that fail go, as long as nothing has been done
-        self.may_start_over: dict[Label, None] = {}  # those that anything goes to
+        self.random_results: list[str] = []  # the local of each random number that was drawn
+        self.cached_results = ""  # the local with the results of cached functions
+        self.cached_result_indices: dict[VariableTracker, int] = {}  # result -> its index in that tuple
+        self.fallback: Label | None = None  # the handler for reads that fail; None after the first side effect
+        self.used_fallbacks: dict[Label, None] = {}  # the handlers that have to be emitted
         self.loaded: set[VariableTracker | Unwrapped] = set()
-        self._loaded_weakly: dict[VariableTracker, int | None] = {}  # with the step that made the weak reference
+        self._loaded_weakly: dict[VariableTracker, int | None] = {}  # value -> the step that made the weak reference to it
         self._temporaries: dict[VariableTracker | Unwrapped, str] = {}
         self._cyclic: dict[VariableTracker, bool] = {}
-        self._making = 0  # how many values are being made, one inside of the other
+        self._making_depth = 0  # of nested calls of `_make`
         self._unfilled: list[VariableTracker] = []
 
     # -- values ------------------------------------------------------------------------------------------------------
 
     def load(self, value: VariableTracker | Unwrapped) -> None:
-        """-> value; the same variable is always the same object"""
+        """-> value. Loading the same variable twice gives the same object."""
         self.loaded.add(value)
         known = self._temporaries.get(value)
         if known is not None:
@@ -118,13 +118,13 @@ class Codegen:
             self.read(value.source)
         elif isinstance(value, Unwrapped):
             unreachable(value)
-        elif value in self.effects.kept.parts:
-            load_kept(self, value)
+        elif value in self.effects.cached.parts:
+            load_cached_object(self, value)
         else:
             self._make(value)
 
     def load_weakly(self, value: VariableTracker, made_at: int | None) -> None:
-        """-> value, for a weak reference: something else has to hold it."""
+        """-> value, for a weak reference to it. Something else has to hold the value; see `refuse_weakly_held`."""
         is_held = value in self.loaded
         self.load(value)
         if not is_held:
@@ -132,36 +132,38 @@ class Codegen:
         if value.source is None:
             self._loaded_weakly.setdefault(value, made_at)
 
-    def refuse_what_nothing_holds(self) -> None:
-        """CPython says whether what has weak references alone is alive: it may be a part of a cycle, or of what is not kept."""
+    def refuse_weakly_held(self) -> None:
+        """Breaks the graph for a value with weak references only: whether it is alive (a cycle may hold it) only CPython
+        knows."""
         for value, made_at in self._loaded_weakly.items():
             if value not in self.loaded:
                 unsupported("cannot-reconstruct", break_step=made_at, value="a weak reference to what nothing else holds")
 
     def read(self, source: Source) -> None:
-        """-> value. Where there is none any more, another thread has changed what the guards have just seen."""
-        if self.start_over is None or type(source) is LocalSource:
+        """-> value. If reading it raises, because another thread has changed something since the guards ran, the frame falls back
+        to the original code."""
+        if self.fallback is None or type(source) is LocalSource:
             source.emit(self)
             return
-        self.may_start_over.setdefault(self.start_over)
-        token = self.asm.try_begin(self.start_over, depth=0)
+        self.used_fallbacks.setdefault(self.fallback)
+        token = self.asm.try_begin(self.fallback, depth=0)
         source.emit(self)
         self.asm.try_end(token)
 
     def _make(self, value: VariableTracker) -> None:
-        """-> a new value. What leads back to itself is filled when all that it is a part of has been made."""
-        if ends_with_code(value):
-            self.start_over = None
-        self._making += 1
+        """-> a new object. One that contains itself is filled when the outermost object that contains it has been made."""
+        if has_finalizer(value):
+            self.fallback = None
+        self._making_depth += 1
         value.reconstruct(self)
-        self._making -= 1
+        self._making_depth -= 1
         self.asm.copy(1)
         self._temporaries[value] = self.store_temporary()
-        if isinstance(value, CellVariable) or (self._making and _is_filled(value) and self.reaches_itself(value)):
+        if isinstance(value, CellVariable) or (self._making_depth and _needs_filling(value) and self.reaches_itself(value)):
             self._unfilled.append(value)
         else:
             self._fill(value)
-        while self._unfilled and not self._making:
+        while self._unfilled and not self._making_depth:
             self._fill(self._unfilled.pop())
 
     def _fill(self, value: VariableTracker) -> None:
@@ -169,14 +171,14 @@ class Codegen:
         self.store_attributes_of_function(value)
 
     def keep(self, value: VariableTracker | Unwrapped) -> None:
-        """Makes sure that later loads of `value` do not depend on what happens in between."""
+        """Stores a value in a local now, so that code which runs before a later load cannot change it."""
         plain = isinstance(value, ConstantVariable) and (value.source is None or _is_singleton(value.value))
         if value not in self._temporaries and not plain:
             self.load(value)
             self._temporaries[value] = self.store_temporary()
 
-    def is_at_hand(self, value: VariableTracker | Unwrapped | str) -> bool:
-        """Whether a value needs not be made to be loaded."""
+    def is_available(self, value: VariableTracker | Unwrapped | str) -> bool:
+        """Whether a value can be loaded without making a new object."""
         if isinstance(value, str) or value in self._temporaries:
             return True
         return value.source is not None or isinstance(value, ConstantVariable)
@@ -189,7 +191,8 @@ class Codegen:
         return name
 
     def release(self, names: Iterable[str], but: Iterable[VariableTracker | Unwrapped]) -> None:
-        """Lets go of what the locals `names` hold, apart from the values `but`, so that it dies when the program drops it."""
+        """Sets the locals `names` to None, apart from those that hold the values `but`, so that objects die when the program
+        drops them."""
         kept = set()
         for value in but:
             if value in self._temporaries:
@@ -217,14 +220,14 @@ class Codegen:
             self.load_object(value)
 
     def load_object(self, obj: Any) -> None:
-        """-> obj, whatever it is"""
-        if isinstance(obj, _LASTING):
+        """-> obj, through a free variable unless it is immortal"""
+        if isinstance(obj, _IMMORTAL):
             self.asm.load_const(obj)
         else:
             self.asm.load_deref(self.extras.name_of(obj))
 
     def load_class(self, cls: type) -> None:
-        """-> cls; a class that the trace made is made again"""
+        """-> cls; a class that the trace made is made anew"""
         made = self.trace.builder.known(cls)
         if made is not None and id(cls) in self.trace.findings.alike:
             self.load(made)
@@ -267,7 +270,7 @@ class Codegen:
         self.asm.load_attr(name)
 
     def reaches_itself(self, value: VariableTracker) -> bool:
-        """Whether a value holds itself, so that it must be made before it is filled."""
+        """Whether a value contains itself, so that it must be made before it is filled."""
         known = self._cyclic.get(value)
         if known is None:
             known = self._cyclic[value] = self._is_reached(value)
@@ -288,15 +291,15 @@ class Codegen:
     # -- objects -----------------------------------------------------------------------------------------------------
 
     def store_attributes(self, value: VariableTracker) -> None:
-        """Stores what the trace stored; a class' own __setattr__ was traced through and must not run again."""
+        """Stores the attributes that the trace stored. A __setattr__ of the class was traced through and must not run again."""
         for name, item in self.effects.attributes(value).items():
-            if isinstance(item, Deleted) or self.effects.is_set_again(value, name):
+            if isinstance(item, Deleted) or self.effects.was_deleted_and_set(value, name):
                 self.change_attribute(value, name, None)
             if not isinstance(item, Deleted):
                 self.change_attribute(value, name, item)
 
     def change_attribute(self, value: VariableTracker, name: str, item: VariableTracker | None) -> None:
-        """Stores `item`, deletes where it is None."""
+        """Stores `item`; deletes the attribute if `item` is None."""
         if name == "data" and isinstance(value, TensorVariable) and item is not None:
             self.call_object(exchange, lambda: self.load(value), lambda: self.load(item))
             self.asm.pop()
@@ -355,10 +358,10 @@ class Codegen:
         self.asm.load_global(name)
 
     def load_drawn(self, number: int) -> None:
-        self.asm.load_fast(self.drawn[number])
+        self.asm.load_fast(self.random_results[number])
 
     def load_builtin(self, name: str) -> None:
-        """By itself: the frame's own module may have another of that name than the module of an inlined callee."""
+        """-> the builtin. Not through the globals, where the module may have another object under that name."""
         if name in vars(builtins):
             self.load_object(vars(builtins)[name])
         else:

@@ -1,4 +1,4 @@
-"""Generators that are alive where a graph ends: made again, so that they stand where the trace left them."""
+"""Generators that are alive where a graph ends: made anew, suspended where the trace left them."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 def build_generator(cg: Codegen, generator: GeneratorVariable) -> None:
     """-> the generator"""
     if generator.finished:
-        cg.call_object(_finished, lambda: cg.load_const(generator.names()))
+        cg.call_object(_finished_generator, lambda: cg.load_const(generator.names()))
     elif generator.started:
-        _suspend(cg, generator)
+        _emit_suspended(cg, generator)
     else:
-        _call_again(cg, generator)
+        _emit_call(cg, generator)
 
 
-def _call_again(cg: Codegen, generator: GeneratorVariable) -> None:
-    """One that has not started: the call of its function, with the arguments that it was called with."""
+def _emit_call(cg: Codegen, generator: GeneratorVariable) -> None:
+    """-> a generator that has not started: calls its function with the arguments that the trace called it with"""
     frame = generator.frame
     code = frame.code
     if frame.function is None:
@@ -44,7 +44,7 @@ def _call_again(cg: Codegen, generator: GeneratorVariable) -> None:
     more = next(names) if code.co_flags & inspect.CO_VARARGS else None
     extra = next(names) if code.co_flags & inspect.CO_VARKEYWORDS else None
     cg.call_object(
-        _called,
+        _call_function,
         functools.partial(cg.load, frame.function),
         lambda: cg.build_sequence("BUILD_TUPLE", [_argument(frame, name) for name in positional]),
         lambda: cg.load(TupleVariable([]) if more is None else _argument(frame, more)),
@@ -59,8 +59,8 @@ def _argument(frame: Frame, name: str) -> Any:
     return frame.locals[name] if cell is None else cell.contents
 
 
-def _suspend(cg: Codegen, generator: GeneratorVariable) -> None:
-    """A generator that stands where this one does, with the same stack, locals and cells."""
+def _emit_suspended(cg: Codegen, generator: GeneratorVariable) -> None:
+    """-> a generator that is suspended at the same instruction, with the same stack, locals and cells"""
     frame = generator.frame
     if any(isinstance(value, HandledBefore) for value in frame.stack):
         unsupported("cannot-reconstruct", value=f"{generator.describe()}, which handles an exception")
@@ -73,7 +73,7 @@ def _suspend(cg: Codegen, generator: GeneratorVariable) -> None:
     values = [value for value in frame.stack if not isinstance(value, NullVariable)]
     arguments = [*values, NONE, *(frame.locals[name] for name in names)]
     cg.call_object(
-        _suspended,
+        _advanced_generator,
         lambda: cg.load_const(code),
         lambda: cg.load_globals(frame.globals),
         lambda: cg.build_sequence("BUILD_TUPLE", cells),
@@ -85,24 +85,24 @@ def _suspend(cg: Codegen, generator: GeneratorVariable) -> None:
 # -- called by output code ---------------------------------------------------------------------------------------------
 
 
-def _called(
+def _call_function(
     function: Any, positional: tuple[Any, ...], more: tuple[Any, ...], names: tuple[str, ...], named: Any, extra: Any
 ) -> Any:
     return function(*positional, *more, **dict(zip(names, named)), **extra)
 
 
-def _suspended(
+def _advanced_generator(
     code: types.CodeType, globals_: dict[str, Any], cells: Any, arguments: tuple[Any, ...], names: tuple[str, str]
 ) -> Any:
-    """The generator, having given its first item."""
+    """A generator of `code`, advanced to its first yield."""
     generator = types.FunctionType(code, globals_, code.co_name, None, cells or None)(*arguments)
     generator.__name__, generator.__qualname__ = names
     next(generator)
     return generator
 
 
-def _finished(names: tuple[str, str]) -> Any:
-    """A generator that gives nothing more."""
+def _finished_generator(names: tuple[str, str]) -> Any:
+    """A generator that is exhausted."""
     generator: Any = (item for item in names)
     generator.__name__, generator.__qualname__ = names
     generator.close()

@@ -1,4 +1,4 @@
-"""The instruction that broke the graph, run by CPython on real values."""
+"""Output code for the instruction that broke the graph: CPython runs it on real values."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from tracer.protocol.variable import NullVariable, VariableTracker
 if TYPE_CHECKING:
     from tracer.bytecode import Label
 
-PushOperands = Callable[[int], None]  # -> the top values of the stack, so many
+PushOperands = Callable[[int], None]  # pushes the given number of values from the top of the stack
 
 
 @dataclasses.dataclass
 class Ran:
-    """The stack below the operands, the number of results, and where it may jump. `again`: nothing was done yet, and the
-    instruction is one of those that the way to the resume function does."""
+    """What the emitted instruction leaves: the stack below its operands, the number of results, and where it may jump.
+    `deferred`: only operands were pushed; `_step_over_stores` performs the instruction."""
 
     below: list[VariableTracker]
     results: int
     jump: Jump | None = None
-    again: bool = False
+    deferred: bool = False
 
 
 @dataclasses.dataclass
 class Jump:
-    """Where an instruction may go on instead, and the stack it leaves there below its results."""
+    """The jump target of an instruction, and the stack and number of results there."""
 
     label: Label
     target: int
@@ -54,7 +54,7 @@ def run_instruction(cg: Codegen, frames: list[InstructionTranslator], push_opera
     stack = frame.stack
     if inst.opname == "CALL":
         return _run_call(cg, frame, push_operands)
-    if inst.opname in _OF_A_MODULE and frame.globals is not frames[0].globals:
+    if inst.opname in _NEED_OWN_GLOBALS and frame.globals is not frames[0].globals:
         unsupported("cannot-reconstruct", value=f"{inst.opname} for the module of a callee")
     if inst.opname == "LOAD_METHOD":  # NULL, obj.name
         push_operands(1)
@@ -63,7 +63,7 @@ def run_instruction(cg: Codegen, frames: list[InstructionTranslator], push_opera
     if inst.opname in ("STORE_FAST", "DELETE_FAST"):
         count = int(inst.opname == "STORE_FAST")
         push_operands(count)
-        return Ran(stack[: len(stack) - count], count, again=True)
+        return Ran(stack[: len(stack) - count], count, deferred=True)
     if inst.opname in ("STORE_DEREF", "DELETE_DEREF"):
         count = int(inst.opname == "STORE_DEREF")
         push_operands(count)
@@ -115,7 +115,7 @@ def _run_jump(cg: Codegen, frame: InstructionTranslator, push_operands: PushOper
     unsupported("unsupported-opcode", opcode=inst.opname)
 
 
-_OF_A_MODULE = ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_NAME")
+_NEED_OWN_GLOBALS = ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_NAME")
 NULL_VALUE: VariableTracker = NullVariable()
 _USES: dict[str, tuple[int, int]] = {
     "LOAD_ATTR": (1, 1), "STORE_ATTR": (2, 0), "DELETE_ATTR": (1, 0), "BINARY_OP": (2, 1), "COMPARE_OP": (2, 1),

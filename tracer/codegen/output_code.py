@@ -1,5 +1,5 @@
-"""The code that is cached for a frame: call the graph, replay the effects, then return, or run the instruction that broke
-the graph and call the resume function of every frame that was open."""
+"""The code that is cached for a frame: it calls the graph and replays the side effects; then it returns, or runs the
+instruction that broke the graph and calls the resume function of each open frame."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from torch import fx
 from tracer import _C
 from tracer.bytecode import Assembler, Label, is_resume_code
 from tracer.codegen.breaking import BreakEmitter
-from tracer.codegen.cache_checks import emit_asking
+from tracer.codegen.cache_checks import emit_cache_calls
 from tracer.codegen.codegen import Codegen, Extras
-from tracer.codegen.random_draws import emit_draws, emit_put_back
+from tracer.codegen.random_draws import emit_draws, emit_restore_states
 from tracer.codegen.replay import replay
-from tracer.codegen.tracebacks import frame_left_out
+from tracer.codegen.tracebacks import tracebacks_hide_frame
 from tracer.effects import rollback
 from tracer.guards import argument_slots
 from tracer.interpreter.trace import Trace
@@ -32,7 +32,7 @@ from tracer.sources import LocalSource, Source
 if TYPE_CHECKING:
     from tracer.graph.output_graph import GraphInput
 
-# The inputs of a graph (a slot each, or -1 - i for what check_fn hands out at i), and the program's own code for the same slots.
+# The inputs of a graph (each the number of a slot, or -1 - i for value i that check_fn fetched), and the original code.
 DirectCall = tuple[tuple[int, ...], types.CodeType]
 
 
@@ -40,19 +40,19 @@ DirectCall = tuple[tuple[int, ...], types.CodeType]
 class OutputCode:
     code: types.CodeType
     extras: dict[str, Any]
-    calls_back: bool  # whether it runs code that the hook must see
-    fetched: tuple[Source, ...] = ()  # what check_fn hands it, as a tuple behind the arguments
-    direct: DirectCall | None = None  # all that it does is to return the first result of its graph
+    calls_back: bool  # whether it runs code of the program, whose frames the hook must see
+    fetched: tuple[Source, ...] = ()  # values that check_fn read for it; they are passed as a tuple after the arguments
+    direct: DirectCall | None = None  # set if the code only calls its graph and returns the first result
 
 
 @dataclasses.dataclass
-class _StartOver:
-    """Handlers for what fails before anything has been done: the graph, or reading what another thread has changed meanwhile."""
+class _Fallbacks:
+    """Handlers that run the original code instead, if the graph or a read fails before the first side effect."""
 
     before_graph: Label
-    behind: Label  # also for what the graph itself raises
-    saved: str | None = None  # the local that holds the state of tensors that the graph writes to
-    random_state: str | None = None
+    after_call: Label  # for the call of the graph and the reads after it
+    saved_tensors: str | None = None  # the local with the state of the tensors that the graph writes to
+    random_state: str | None = None  # the local with the state of torch's generator before the graph
 
 
 class OutputCodeBuilder:
@@ -71,20 +71,20 @@ class OutputCodeBuilder:
         self.extras = Extras()
         self._original = _with_plain_arguments(root.code)
         self._breaks = BreakEmitter(self.extras, root.program.argnames, make_resume, name_resume)
-        self._read_late: list[VariableTracker | Unwrapped] = []  # what the graph and the effects must not change under the body
+        self._late_reads: list[VariableTracker | Unwrapped] = []  # read by the body, but may be changed by the graph or effects
 
     def learn_outputs(self, body: Callable[[Codegen], None]) -> list[fx.Node]:
-        """The nodes that the graph has to return for `body`."""
+        """The nodes that the graph has to return for `body`. Found by emitting the code once and throwing it away."""
         cg = self._codegen()
         emit_draws(cg)
-        emit_asking(cg)
+        emit_cache_calls(cg)
         replay(cg, self.trace.effects)
         self.trace.torch_state.emit(cg)
         cg.read_by_source.clear()
         body(cg)
-        cg.refuse_what_nothing_holds()
+        cg.refuse_weakly_held()
         if self.trace.effects or self.trace.output.written_inputs():
-            self._read_late = list(cg.read_by_source)
+            self._late_reads = list(cg.read_by_source)
         return list(self.outputs)
 
     def build(
@@ -95,51 +95,54 @@ class OutputCodeBuilder:
         inputs: list[GraphInput],
         fetched: tuple[Source, ...] = (),
     ) -> OutputCode:
-        """`fetched`: those of the inputs that need not be read again."""
+        """`fetched`: the inputs that check_fn has read, so that the output code need not."""
         cg = self._codegen()
         if is_resume_code(self.root.code):
             cg.call_object(_C.let_go)
             cg.asm.pop()
-        start_over = _StartOver(cg.asm.label(), cg.asm.label())
+        fallback = _Fallbacks(cg.asm.label(), cg.asm.label())
         drawn = emit_draws(cg)
-        cg.start_over = start_over.before_graph
-        if emit_asking(cg):
-            self._unless_as_traced(cg, drawn)
-        tuple_of_fetched = cg.asm.fresh_local("fetched") if fetched else None
-        behind = None
+        cg.fallback = fallback.before_graph
+        if emit_cache_calls(cg):
+            self._fall_back_unless_as_traced(cg, drawn)
+        fetched_local = cg.asm.fresh_local("fetched") if fetched else None
+        after_call = None
         if graph is not None and graph_name is not None:
             self.extras.bind(graph_name, graph)
-            whole = fetched == tuple([item.source for item in inputs])
-            loads = {} if whole else self._unpack(cg, tuple_of_fetched, fetched)
+            fetches_all = fetched == tuple([item.source for item in inputs])
+            loads = {} if fetches_all else self._unpack(cg, fetched_local, fetched)
             if self.trace.output.written_inputs():
-                self._keep_read_late(cg)
-            self._call_graph(cg, graph_name, inputs, loads, tuple_of_fetched if whole else None, start_over)
-            if self.trace.effects or self.trace.break_at is not None:  # what runs now may let go of them
-                for name in [tuple_of_fetched] if whole and tuple_of_fetched else loads.values():
+                self._save_late_reads(cg)
+            self._call_graph(cg, graph_name, inputs, loads, fetched_local if fetches_all else None, fallback)
+            if self.trace.effects or self.trace.break_at is not None:  # the inputs may have to die in the code that runs now
+                for name in [fetched_local] if fetches_all and fetched_local else loads.values():
                     cg.asm.delete_fast(name)
-            behind = cg.asm.position()
-        self._keep_read_late(cg)
+            after_call = cg.asm.position()
+        self._save_late_reads(cg)
         replay(cg, self.trace.effects)
         self.trace.torch_state.emit(cg)
         body(cg)
-        direct = None if behind is None or drawn else self._direct_call(cg, behind, inputs, fetched)
-        self._start_over(cg, start_over, drawn)
+        direct = None if after_call is None or drawn else self._direct_call(cg, after_call, inputs, fetched)
+        self._emit_fallbacks(cg, fallback, drawn)
         code = self.root.code
-        argnames = (*self.root.program.argnames, *([tuple_of_fetched] if tuple_of_fetched else []))
+        argnames = (*self.root.program.argnames, *([fetched_local] if fetched_local else []))
         freevars = (*code.co_freevars, *self.extras.values)
         finished = cg.asm.finish(code.co_name, code.co_qualname, code.co_filename, code.co_firstlineno, argnames, freevars)
         return OutputCode(finished, dict(self.extras.values), bool(self._breaks.resumes), fetched, direct)
 
-    def _keep_read_late(self, cg: Codegen) -> None:
-        for value in self._read_late:
+    def _save_late_reads(self, cg: Codegen) -> None:
+        for value in self._late_reads:
             cg.keep(value)
 
-    def _direct_call(self, cg: Codegen, behind: int, inputs: list[GraphInput], fetched: tuple[Source, ...]) -> DirectCall | None:
-        """What the code comes down to, if nothing is done but to call the graph. `behind`: where its call ends."""
+    def _direct_call(
+        self, cg: Codegen, after_call: int, inputs: list[GraphInput], fetched: tuple[Source, ...]
+    ) -> DirectCall | None:
+        """The call that the code amounts to, if it does nothing but call the graph. `after_call`: the position after that
+        call."""
         output = self.trace.output
         if is_resume_code(self.root.code) or output.written_inputs() or output.draws_random_numbers:
             return None
-        match cg.asm.since(behind):
+        match cg.asm.since(after_call):
             case [("LOAD_FAST", cg.graph_out), ("LOAD_CONST", 0), ("BINARY_SUBSCR", _), *rest, ("RETURN_VALUE", _)]:
                 if rest not in ([], [("COPY", 1), ("STORE_FAST", cg.own_locals[-1])]):
                     return None
@@ -157,7 +160,7 @@ class OutputCodeBuilder:
         return tuple(places), self._original
 
     def _unpack(self, cg: Codegen, name: str | None, fetched: tuple[Source, ...]) -> dict[Source, str]:
-        """The locals that hold what was fetched."""
+        """Unpacks the fetched values into locals: source -> local."""
         if name is None:
             return {}
         locals_ = {source: cg.asm.fresh_local("input") for source in fetched}
@@ -175,22 +178,22 @@ class OutputCodeBuilder:
         inputs: list[GraphInput],
         fetched: dict[Source, str],
         all_fetched: str | None,
-        start_over: _StartOver,
+        fallback: _Fallbacks,
     ) -> None:
-        """Calls the graph; `all_fetched` holds all of its inputs. If it raises, `start_over` says what is done."""
+        """Calls the graph. `all_fetched`: the local with a tuple of all inputs, if check_fn has read all."""
         asm = cg.asm
         written = self.trace.output.written_inputs()
         if self.trace.output.draws_random_numbers:
             cg.call_object(torch.get_rng_state)
-            start_over.random_state = cg.store_temporary()
+            fallback.random_state = cg.store_temporary()
         if written:
             copies = tuple(fails for _, fails in written)
             loads = [lambda item=item: cg.read(item.source) for item, _ in written]
-            cg.call_object(rollback.remember, lambda: asm.load_const(copies), *loads)
-            start_over.saved = cg.store_temporary()
-        cg.start_over = start_over.behind
-        cg.may_start_over.setdefault(start_over.behind)
-        token = asm.try_begin(start_over.behind)
+            cg.call_object(rollback.save, lambda: asm.load_const(copies), *loads)
+            fallback.saved_tensors = cg.store_temporary()
+        cg.fallback = fallback.after_call
+        cg.used_fallbacks.setdefault(fallback.after_call)
+        token = asm.try_begin(fallback.after_call)
         asm.push_null()
         asm.load_deref(graph_name)
         if all_fetched is not None:
@@ -206,50 +209,50 @@ class OutputCodeBuilder:
         asm.store_fast(cg.graph_out)
         asm.try_end(token)
 
-    def _start_over(self, cg: Codegen, start_over: _StartOver, drawn: str | None) -> None:
-        """What the handlers do. If the graph has changed nothing that cannot be put back, the frame runs in CPython instead,
-        which raises at the user's own line, with the effects up to there, or does what is right now. What ends the program, or
-        a recomputation, goes on (`_C.is_failure`). `drawn` is what `emit_draws` gave."""
+    def _emit_fallbacks(self, cg: Codegen, fallback: _Fallbacks, drawn: str | None) -> None:
+        """Emits the handlers. After a failure (`_C.is_failure`; not after KeyboardInterrupt and the like) they restore the
+        tensors and generators that the graph changed and run the original code, which raises at the user's own line. If a
+        tensor cannot be restored, they raise the error again. `drawn` is the result of `emit_draws`."""
         asm = cg.asm
         asm.set_position(None)
-        for label in cg.may_start_over:
+        for label in cg.used_fallbacks:
             asm.place(label)
             failed = asm.label()
             cg.call_object(_C.is_failure, lambda: asm.copy(3))
             asm.emit("POP_JUMP_FORWARD_IF_TRUE", failed)
             asm.emit("RERAISE", 0)
             asm.place(failed)
-            if label is start_over.behind and start_over.saved is not None:
+            if label is fallback.after_call and fallback.saved_tensors is not None:
                 restored = asm.label()
-                cg.call_object(rollback.put_back, functools.partial(asm.load_fast, start_over.saved))
+                cg.call_object(rollback.restore, functools.partial(asm.load_fast, fallback.saved_tensors))
                 asm.emit("POP_JUMP_FORWARD_IF_TRUE", restored)
                 asm.emit("RERAISE", 0)
                 asm.place(restored)
             asm.pop()
-            if label is start_over.behind and start_over.random_state is not None:
-                cg.call_object(torch.set_rng_state, functools.partial(asm.load_fast, start_over.random_state))
+            if label is fallback.after_call and fallback.random_state is not None:
+                cg.call_object(torch.set_rng_state, functools.partial(asm.load_fast, fallback.random_state))
                 asm.pop()
             if drawn is not None:
-                emit_put_back(cg, drawn)
+                emit_restore_states(cg, drawn)
             self._run_original(cg)
             asm.return_value()
 
-    def _unless_as_traced(self, cg: Codegen, drawn: str | None) -> None:
-        """Runs the original code where a cache gave something else than what was traced."""
+    def _fall_back_unless_as_traced(self, cg: Codegen, drawn: str | None) -> None:
+        """Runs the original code if a cached function returned another result than in the trace."""
         as_traced = cg.asm.label()
-        cg.asm.load_fast(cg.kept_results)
+        cg.asm.load_fast(cg.cached_results)
         cg.asm.emit("POP_JUMP_FORWARD_IF_TRUE", as_traced)
         if drawn is not None:
-            emit_put_back(cg, drawn)
+            emit_restore_states(cg, drawn)
         self._run_original(cg)
         cg.asm.return_value()
         cg.asm.place(as_traced)
 
     def _run_original(self, cg: Codegen) -> None:
-        """-> what the original code returns for the same argument slots; traced again, it would fail again"""
+        """-> the result of the original code for the same argument slots. It is not traced: the same would fail again."""
         code = self._original
         _C.never_trace(code)
-        with frame_left_out(cg):
+        with tracebacks_hide_frame(cg):
             cg.call_object(
                 types.FunctionType,
                 lambda: cg.load_const(code),
@@ -280,11 +283,11 @@ class OutputCodeBuilder:
         return body
 
     def breaking(self, frame: InstructionTranslator) -> Callable[[Codegen], None]:
-        """The instruction that `frame` stands at is run by CPython; every frame from there to the root resumes."""
+        """The body for a break at the current instruction of `frame`."""
         frames = frame.frames()
 
         def body(cg: Codegen) -> None:
-            self._breaks.keep_live(cg, frames)
+            self._breaks.save_live_values(cg, frames)
             self.trace.overrides.emit(cg)
             self._breaks.emit(cg, frames)
             cg.asm.return_value()
@@ -293,7 +296,7 @@ class OutputCodeBuilder:
 
 
 def _with_plain_arguments(code: types.CodeType) -> types.CodeType:
-    """The same code for a function that is given every argument slot, *args and **kwargs too, by position."""
+    """The same code, but every argument slot, also that of *args and of **kwargs, is a positional parameter."""
     slots = len(argument_slots(code))
     return code.replace(
         co_argcount=slots,

@@ -1,4 +1,5 @@
-"""Replays the effects of a trace in the output code: once, after the graph, in the order in which they began."""
+"""Output code that replays the side effects of a trace: once, after the graph, in the order in which their targets were first
+changed."""
 
 from __future__ import annotations
 
@@ -23,16 +24,17 @@ if TYPE_CHECKING:
 
 
 def replay(cg: ValueCodegen, effects: Effects) -> None:
-    """Emits the effects on everything that existed before the frame ran. New objects are made as they are at the end."""
+    """Emits the changes of objects that existed before the frame ran. Objects that the trace made need none: they are built in
+    their final state."""
     for call in effects.calls:
-        cg.start_over = None
+        cg.fallback = None
         values = [lambda value=value: cg.load_const(value) for value in call.values]
         cg.call_object(call.function, *values, *[lambda value=value: cg.load(value) for value in call.arguments])
         cg.asm.pop()
     targets = [target for target in effects.mutated if target.source is not None]
-    iterated = _Iterated(targets)
+    iterated = _IteratedContainers(targets)
     for target in targets:
-        for value in _payload(effects, target):
+        for value in _replayed_values(effects, target):
             iterated.keep(cg, value)
     for _, _, stored in effects.stored_globals():
         if isinstance(stored, VariableTracker):
@@ -40,9 +42,9 @@ def replay(cg: ValueCodegen, effects: Effects) -> None:
     for target in targets:
         cg.keep(target)
     if effects:
-        cg.start_over = None
-    for target in sorted(targets, key=lambda target: not isinstance(target, EnumerateStream)):  # these ask the others
-        if isinstance(target, (StreamVariable, EnumerateStream)):  # before what they iterate over changes
+        cg.fallback = None
+    for target in sorted(targets, key=lambda target: not isinstance(target, EnumerateStream)):  # they advance streams themselves
+        if isinstance(target, (StreamVariable, EnumerateStream)):  # before the containers change that they iterate over
             target.replay(cg)
     for target in iterated.ordered(effects):
         if isinstance(target, (ListVariable, DictVariable, SetVariable, DequeVariable, CellVariable)):
@@ -50,7 +52,7 @@ def replay(cg: ValueCodegen, effects: Effects) -> None:
         if effects.attributes(target):
             cg.store_attributes(target)
     for globals_, name, stored in effects.stored_globals():
-        if isinstance(stored, Deleted):  # perhaps the trace itself had stored it, and it is not there
+        if isinstance(stored, Deleted):  # pop with a default: if the trace itself had stored it first, it does not exist
             cg.call_object(dict.pop, *_key(cg, globals_, name), lambda: cg.load_const(None))
             cg.asm.pop()
         else:
@@ -60,8 +62,9 @@ def replay(cg: ValueCodegen, effects: Effects) -> None:
             cg.asm.emit("STORE_SUBSCR")
 
 
-class _Iterated:
-    """Iterators over containers that change: each is made when the container is as it is at the end, for it compares."""
+class _IteratedContainers:
+    """Orders replays so that an iterator is made after the container that it iterates over got its final contents: iterators of
+    dicts and sets compare sizes with those at their start."""
 
     def __init__(self, targets: list[VariableTracker]) -> None:
         self.targets = dict.fromkeys(targets)
@@ -70,12 +73,12 @@ class _Iterated:
         if not self._containers(value):
             cg.keep(value)
             return
-        for part in _parts(value):  # what is read from elsewhere is read now all the same
+        for part in _parts(value):  # parts that are read from the program's objects can be read now
             if isinstance(part, Unwrapped) or part.source is not None:
                 cg.keep(part)
 
     def ordered(self, effects: Effects) -> list[VariableTracker]:
-        """The targets, each behind the containers that the iterators in it are over."""
+        """The targets; each comes after the containers that the iterators in it iterate over."""
         finished: dict[VariableTracker, None] = {}
         for target in self.targets:
             self._finish(effects, target, finished, set())
@@ -93,7 +96,7 @@ class _Iterated:
         if target in begun:
             unsupported("cannot-reconstruct", value="an iterator over what holds it")
         begun.add(target)
-        for value in _payload(effects, target):
+        for value in _replayed_values(effects, target):
             for container in self._containers(value):
                 self._finish(effects, container, finished, begun)
         finished[target] = None
@@ -104,7 +107,7 @@ class _Iterated:
 
 
 def _parts(value: VariableTracker | Unwrapped) -> Iterator[VariableTracker | Unwrapped]:
-    """A value and, as far as the trace made it, what it holds."""
+    """A value and, if the trace made it, all that it holds."""
     seen: set[VariableTracker | Unwrapped] = set()
     todo = [value]
     while todo:
@@ -121,8 +124,8 @@ def _key(cg: ValueCodegen, globals_: dict[str, Any], name: str) -> tuple[Callabl
     return lambda: cg.load_globals(globals_), lambda: cg.load_const(name)
 
 
-def _payload(effects: Effects, target: VariableTracker) -> list[VariableTracker | Unwrapped]:
-    """What the replay of `target` loads: read before anything changes."""
+def _replayed_values(effects: Effects, target: VariableTracker) -> list[VariableTracker | Unwrapped]:
+    """The values that the replay of `target` loads. They must be read before anything changes."""
     stored = effects.attributes(target).values()
     parts = target.replayed() if isinstance(target, (ListVariable, DictVariable, DequeVariable)) else target.children()
     return [*parts, *(value for value in stored if isinstance(value, VariableTracker))]

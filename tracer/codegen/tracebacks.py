@@ -1,4 +1,5 @@
-"""Tracebacks of exceptions that the traced code raised and handled: made again, with the user's files, lines and names."""
+"""Tracebacks with the user's files, lines and names: of exceptions that the trace raised and handled, and of those that leave
+output code."""
 
 from __future__ import annotations
 
@@ -22,20 +23,21 @@ _OTHER_KINDS = (
     inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
     | inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 )  # fmt: skip
-_NO_NAME = "-"  # no global has it: deleting that one raises in the frame that a traceback is to show
+_NO_NAME = "-"  # not a valid identifier, so no global has it: DELETE_GLOBAL of it raises in the frame to be shown
 
 
 def build_traceback(cg: Codegen, traceback: TracebackVariable) -> None:
     """-> the traceback"""
     left_at = traceback.left_at.index
-    shown = _place(cg, traceback.code, traceback.globals, traceback.index, traceback.line, left_at)
-    cg.call_object(_traceback, *shown, lambda: cg.load(traceback.following))
+    shown = _place_loads(cg, traceback.code, traceback.globals, traceback.index, traceback.line, left_at)
+    cg.call_object(_make_traceback, *shown, lambda: cg.load(traceback.following))
 
 
-def _place(
+def _place_loads(
     cg: Codegen, code: types.CodeType, globals_: dict[str, Any], index: int, line: int, left_at: int | None = None
 ) -> list[Callable[[], None]]:
-    """What loads a place in the user's code, as `_traceback` takes it; the frame has been left at `left_at`."""
+    """The loads of the arguments of `_make_traceback` for a place in the user's code. `left_at`: the instruction at which the
+    exception left the frame, if that is another one."""
     original, left_at = original_position(code, index if left_at is None else left_at)
     code, index = original_position(code, index)
     offset = program(code).instructions[index].offset
@@ -49,33 +51,33 @@ def _place(
 
 
 @contextlib.contextmanager
-def frame_left_out(cg: Codegen) -> Iterator[None]:
-    """Within, code is emitted that calls what stands for the frame itself: tracebacks show that alone."""
-    with _corrected(cg, lambda: cg.call_object(_leave_out, lambda: cg.asm.copy(3))):
+def tracebacks_hide_frame(cg: Codegen) -> Iterator[None]:
+    """Around emitted code that calls another version of this same frame: tracebacks of exceptions show that frame only."""
+    with _exceptions_corrected(cg, lambda: cg.call_object(_drop_own_frame, lambda: cg.asm.copy(3))):
         yield
 
 
 @contextlib.contextmanager
-def shown_as(cg: Codegen, frame: Frame, instead: bool) -> Iterator[None]:
-    """Within, code is emitted for an inlined frame: tracebacks show that one too, where it stands, or, if the code is what
-    the frame itself does, `instead` of the frame that runs it."""
+def tracebacks_show_inlined(cg: Codegen, frame: Frame, instead: bool) -> Iterator[None]:
+    """Around code emitted for an inlined frame: tracebacks show the inlined frame in addition to the frame that runs the code,
+    or, if the code is the frame's own instruction, `instead` of it."""
     line = frame.inst.positions.lineno or frame.code.co_firstlineno
 
     def correct() -> None:
-        place = _place(cg, frame.code, frame.globals, frame.inst.index, line)
-        cg.call_object(_show_instead if instead else _show_too, lambda: cg.asm.copy(3), *place)
+        place = _place_loads(cg, frame.code, frame.globals, frame.inst.index, line)
+        cg.call_object(_replace_own_frame if instead else _add_frame, lambda: cg.asm.copy(3), *place)
 
-    with _corrected(cg, correct):
+    with _exceptions_corrected(cg, correct):
         yield
 
 
 @contextlib.contextmanager
-def _corrected(cg: Codegen, correct: Callable[[], None]) -> Iterator[None]:
-    """An exception that leaves what is emitted within goes on after `correct`: exception -> exception, anything"""
+def _exceptions_corrected(cg: Codegen, correct: Callable[[], None]) -> Iterator[None]:
+    """Around emitted code: an exception that leaves it passes through `correct`, which emits exception -> exception, anything"""
     asm = cg.asm
     handler, done = asm.label(), asm.label()
     token = asm.try_begin(handler)
-    asm.emit("NOP")  # belongs to this range alone, so that its depth is the depth here
+    asm.emit("NOP")  # so that the exception range has an instruction of its own, whose stack depth is the depth here
     yield
     asm.try_end(token)
     asm.jump(done)
@@ -87,8 +89,8 @@ def _corrected(cg: Codegen, correct: Callable[[], None]) -> Iterator[None]:
 
 
 def _stand_in(code: types.CodeType, offset: int) -> types.CodeType:
-    """A code object that looks like `code` in a traceback, lines, columns and names of locals included, and only raises: at
-    `offset`, where the frame stands for good."""
+    """A code object that looks like `code` in a traceback, with its lines, columns and names of locals, and does nothing but
+    raise at `offset`."""
     offset = max(offset, 2)
     body = bytearray((dis.opmap["NOP"], 0) * (len(code.co_code) // 2))
     body[0:2] = dis.opmap["RESUME"], 0
@@ -103,14 +105,16 @@ def _stand_in(code: types.CodeType, offset: int) -> types.CodeType:
 
 
 # -- called by output code ---------------------------------------------------------------------------------------------
-# A stand-in's frame keeps alive the frames of the functions here that ran it. These drop what leads to the exception before they
-# end: otherwise it would keep itself alive, and with it what the frames hold that it shows.
+# The frame of a stand-in keeps alive the frames of the functions below that ran it. So these delete their references to the
+# exception before they return: otherwise exception -> traceback -> frame -> exception would be a cycle that keeps the user's
+# frames alive.
 
-_traceback_of = BaseException.__dict__["__traceback__"].__get__  # whatever the class of an exception makes of it
+_traceback_of = BaseException.__dict__["__traceback__"].__get__  # a class of the program may override __traceback__
 
 
-def _leave_out(error: BaseException, depth: int = 1) -> bool:
-    """Whether the traceback begins with the caller's frame: not where C raised a class that could not be instantiated."""
+def _drop_own_frame(error: BaseException, depth: int = 1) -> bool:
+    """Drops the caller's frame from the front of the traceback; False if it is not there, as when C failed to make the
+    exception."""
     traceback = _traceback_of(error)
     own = traceback is not None and traceback.tb_frame is sys._getframe(depth)
     if own:
@@ -118,23 +122,23 @@ def _leave_out(error: BaseException, depth: int = 1) -> bool:
     return own
 
 
-def _show_too(error: BaseException, code: types.CodeType, globals_: dict[str, Any], offset: int, line: int) -> None:
-    BaseException.with_traceback(error, _traceback(code, globals_, offset, line, _traceback_of(error)))
+def _add_frame(error: BaseException, code: types.CodeType, globals_: dict[str, Any], offset: int, line: int) -> None:
+    BaseException.with_traceback(error, _make_traceback(code, globals_, offset, line, _traceback_of(error)))
     del error
 
 
-def _show_instead(error: BaseException, code: types.CodeType, globals_: dict[str, Any], offset: int, line: int) -> None:
-    if _leave_out(error, 2):
-        _show_too(error, code, globals_, offset, line)
+def _replace_own_frame(error: BaseException, code: types.CodeType, globals_: dict[str, Any], offset: int, line: int) -> None:
+    if _drop_own_frame(error, 2):
+        _add_frame(error, code, globals_, offset, line)
     del error
 
 
-_C.never_trace(_leave_out.__code__)
-_C.never_trace(_show_too.__code__)
-_C.never_trace(_show_instead.__code__)
+_C.never_trace(_drop_own_frame.__code__)
+_C.never_trace(_add_frame.__code__)
+_C.never_trace(_replace_own_frame.__code__)
 
 
-def _traceback(
+def _make_traceback(
     code: types.CodeType, globals_: dict[str, Any], offset: int, line: int, following: types.TracebackType | None
 ) -> types.TracebackType:
     try:

@@ -1,5 +1,5 @@
-"""Results that caches keep (functools.lru_cache): what the traced program gets of them are the very objects that every other
-call of the cached function gets, too. The trace makes them as the function would, the output code asks the cache for them."""
+"""Results of cached functions (functools.lru_cache). Every call with the same arguments returns the same object, so the output
+code calls the cached function again, and does not make a copy of what the trace saw."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from tracer.protocol.variable import VariableTracker
 
 
-class Asked(NamedTuple):
-    """A call of a cached function; `names` are those of the last arguments."""
+class CachedCall(NamedTuple):
+    """A call of a cached function; `names` are those of its keyword arguments, which stand last in `args`."""
 
     function: VariableTracker
     args: tuple[VariableTracker, ...]
@@ -19,23 +19,24 @@ class Asked(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Where an object stands in what a cache keeps: `parent[key]`, or an attribute of it. A result itself has none."""
+    """Where an object is found in the result of a cached function: `parent[key]`, or an attribute of `parent`. The result itself
+    has no parent."""
 
     parent: VariableTracker | None
     key: Any = None
     is_attribute: bool = False
 
 
-class Kept:
-    """The calls of one trace, in order, and the new objects that they gave."""
+class CachedObjects:
+    """The calls of cached functions in one trace, in order, and the objects in their results."""
 
     def __init__(self) -> None:
-        self.calls: list[Asked] = []
+        self.calls: list[CachedCall] = []
         self.parts: dict[VariableTracker, Part] = {}
         self.results: dict[Any, VariableTracker] = {}  # by function and key
 
-    def may_be(self, one: VariableTracker, other: VariableTracker) -> bool:
-        """Whether two values that the trace tells apart may be one object: what a cache keeps may be held elsewhere, too."""
+    def may_alias(self, one: VariableTracker, other: VariableTracker) -> bool:
+        """Whether two different tracked values may be the same object, because one is in a cache, and so may be elsewhere too."""
         if one is other or not (one in self.parts or other in self.parts):
             return False
         return not one.is_constant() and not other.is_constant() and one.python_type() is other.python_type()

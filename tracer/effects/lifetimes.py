@@ -1,6 +1,7 @@
-"""Whether code of the program may run when the last reference to a value goes.
+"""Finalizers: whether code of the program (`__del__`, a weak reference's callback) runs when the last reference to a value goes.
 
-That is told from the very object, and guarded for locals alone: where it is asked, a break too many does no harm.
+The traced object itself is looked at. Only for locals is there a guard: elsewhere the answer decides on a graph break only, and a
+break that was not needed is harmless.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from tracer.protocol.variable import VariableTracker
 from tracer.sources.reading import type_dict
 
 
-def ends_with_code(value: VariableTracker) -> bool:
-    """Of a tracked value, without what it leads to."""
+def has_finalizer(value: VariableTracker) -> bool:
+    """Whether a finalizer runs when this very value dies."""
     cls, real = getattr(value, "cls", None), getattr(value, "value", None)
     return isinstance(cls, type) and (is_finalised(cls) or has_callback(real))
 
 
-def leads_to_code(value: VariableTracker | Unwrapped) -> bool:
-    """Of a tracked value, and of what it leads to."""
+def reaches_finalizer(value: VariableTracker | Unwrapped) -> bool:
+    """Whether a finalizer may run when a value dies, its own or that of something which it holds."""
     todo, seen = deque([value]), set[VariableTracker]()
     while todo and len(seen) < MOST:
         part = todo.popleft()
@@ -35,34 +36,34 @@ def leads_to_code(value: VariableTracker | Unwrapped) -> bool:
                 return True
         elif part not in seen:
             seen.add(part)
-            if ends_with_code(part):
+            if has_finalizer(part):
                 return True
             todo.extend(part.holdings())
     return False
 
 
-def give_up(values: Iterable[VariableTracker | Unwrapped], what: str) -> None:
-    """A container is about to hold no more what it held. If code of the program may run then, it runs behind a break."""
-    if any(leads_to_code(value) for value in values):
+def check_release(values: Iterable[VariableTracker | Unwrapped], what: str) -> None:
+    """To be called before a container drops values. Breaks the graph if a finalizer may run, so that CPython runs it in time."""
+    if any(reaches_finalizer(value) for value in values):
         unsupported("abandoned-generator", value=what)
 
 
-def give_up_attribute(target: VariableTracker, name: str) -> None:
-    """As `give_up`, of what an object that existed before the frame ran has in an attribute."""
+def check_attribute_release(target: VariableTracker, name: str) -> None:
+    """As `check_release`, for the value of an attribute that existed before the frame ran."""
     owner = getattr(target, "value", None)
     if target.source is None or owner is None:
         return
     if is_class(owner):  # isinstance may ask the object for its __class__
-        give_up_object(type_dict(owner).get(name), f"the attribute {name!r}")
+        check_object_release(type_dict(owner).get(name), f"the attribute {name!r}")
     else:
         try:
             held = _C.raw_attr(owner, name)
         except AttributeError:
             return
-        give_up_object(held, f"the attribute {name!r}")
+        check_object_release(held, f"the attribute {name!r}")
 
 
-def give_up_object(held: Any, what: str) -> None:
-    """As `give_up`, of an object that existed before the frame ran."""
+def check_object_release(held: Any, what: str) -> None:
+    """As `check_release`, for a real object that existed before the frame ran."""
     if gc.is_tracked(held) and may_run_code(held):
         unsupported("abandoned-generator", value=what)

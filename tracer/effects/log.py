@@ -1,6 +1,6 @@
-"""What the traced program changed: containers, attributes, cells and globals.
+"""The side effects of a trace: changes of containers, attributes, cells and globals, and calls after the graph.
 
-No user object is touched while tracing; the log is replayed once, by the cached code, after the graph has run.
+Tracing changes no object of the program. The output code replays this log once, after the graph has run.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tracer.effects.cached_results import Kept
-from tracer.effects.lifetimes import give_up, give_up_attribute, give_up_object
+from tracer.effects.cached_results import CachedObjects
+from tracer.effects.lifetimes import check_attribute_release, check_object_release, check_release
 from tracer.effects.places import EffectPlaces, ToldEffect
 from tracer.effects.random_draws import Draw
 from tracer.graph_breaks import unsupported
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Deleted:
-    """Stands for an attribute or global that the traced program deleted."""
+    """The value in the log of an attribute or global that the traced program deleted."""
 
 
 DELETED = Deleted()
@@ -34,21 +34,21 @@ def _name(function: Any) -> str:
 
 
 class Effects:
-    """Mutations, in the order in which each target was first changed."""
+    """The side effects of one trace. `mutated`: the changed values, in the order in which each was first changed."""
 
     def __init__(self, where: Callable[[], UserLocation | None] = lambda: None) -> None:
         """`where` gives the line that is traced now."""
         self._places = EffectPlaces(where)
         self.mutated: dict[VariableTracker, None] = {}
         self._attributes: dict[VariableTracker, dict[str, AttributeValue]] = {}
-        self._set_again: set[tuple[VariableTracker, str]] = set()  # deleted first: they come last in their __dict__
-        self._classes: dict[str, list[type]] = {}  # the classes of which the attribute was stored
+        self._deleted_and_set: set[tuple[VariableTracker, str]] = set()  # attributes that moved to the end of their __dict__
+        self._classes: dict[str, list[type]] = {}  # attribute -> the classes on which the trace stored it
         self._globals: dict[tuple[int, str], AttributeValue] = {}
         self._global_dicts: dict[int, dict[str, Any]] = {}
-        self.calls: list[DeferredCall] = []
-        self.draws: list[Draw] = []  # in order
-        self.kept = Kept()
-        self.observer: Callable[[VariableTracker | None], None] | None = None  # is told of a change before it happens
+        self.calls: list[DeferredCall] = []  # in order
+        self.draws: list[Draw] = []  # random numbers, in order
+        self.cached = CachedObjects()
+        self.observer: Callable[[VariableTracker | None], None] | None = None  # called before each change
 
     @contextlib.contextmanager
     def observed_by(self, observer: Callable[[VariableTracker | None], None]) -> Iterator[None]:
@@ -66,36 +66,36 @@ class Effects:
 
     def _begin(self, target: VariableTracker) -> None:
         """`target`, or an attribute of it, is about to change."""
-        if target in self.kept.parts:
+        if target in self.cached.parts:
             unsupported("change-of-a-cached-result", value=target.describe())
-        self._tell(target)
+        self._notify_observer(target)
         self.mutated.setdefault(target)
 
     def draw(self, draw: Draw) -> int:
-        """A generator of random numbers is used, or made. Which draw it is."""
+        """Records the use, or the making, of a random number generator; returns the index of the draw."""
         if draw.generator is not None:
             self._begin(draw.generator)
         self._places.note("draw", len(self.draws))
         self.draws.append(draw)
         return len(self.draws) - 1
 
-    def _tell(self, target: VariableTracker | None) -> None:
+    def _notify_observer(self, target: VariableTracker | None) -> None:
         if self.observer is not None:
             self.observer(target)
 
     def store_attribute(self, target: VariableTracker, name: str, value: AttributeValue) -> None:
-        self._give_up_attribute(target, name)
+        self._check_attribute_finalizer(target, name)
         self._begin(target)
         self._places.note(target, name)
         attributes = self._attributes.setdefault(target, {})
         if attributes.get(name) is DELETED:
             del attributes[name]
-            self._set_again.add((target, name))
+            self._deleted_and_set.add((target, name))
         attributes[name] = value
 
     def delete_attribute(self, target: VariableTracker, name: str, existed: bool) -> None:
-        """`existed`: before the frame ran; what the trace itself has stored is forgotten."""
-        self._give_up_attribute(target, name)
+        """`existed`: whether the attribute existed before the frame ran. If not, its store is just removed from the log."""
+        self._check_attribute_finalizer(target, name)
         self._begin(target)
         self._places.note(target, name)
         attributes = self._attributes.setdefault(target, {})
@@ -104,32 +104,32 @@ class Effects:
             attributes[name] = DELETED
 
     def forget(self, target: VariableTracker) -> None:
-        """The object is gone, and nobody has seen it."""
+        """Removes the changes of an object that the trace made and that nothing can reach any more."""
         self.mutated.pop(target, None)
         self._attributes.pop(target, None)
 
-    def _give_up_attribute(self, target: VariableTracker, name: str) -> None:
+    def _check_attribute_finalizer(self, target: VariableTracker, name: str) -> None:
         stored = self._attributes.get(target, {}).get(name)
         if stored is None:
-            give_up_attribute(target, name)
+            check_attribute_release(target, name)
         elif isinstance(stored, VariableTracker):
-            give_up((stored,), f"the attribute {name!r}")
+            check_release((stored,), f"the attribute {name!r}")
 
-    def is_set_again(self, target: VariableTracker, name: str) -> bool:
-        """Whether an attribute that existed was deleted, then stored."""
-        return (target, name) in self._set_again
+    def was_deleted_and_set(self, target: VariableTracker, name: str) -> bool:
+        """Whether an attribute that existed before the frame ran was deleted and then stored."""
+        return (target, name) in self._deleted_and_set
 
     def store_class_attribute(self, target: VariableTracker, cls: type, name: str, value: AttributeValue) -> None:
-        self._tell(None)
+        self._notify_observer(None)
         self._classes.setdefault(name, []).append(cls)
         self.store_attribute(target, name, value)
 
     def is_class_changed(self, cls: type, name: str) -> bool:
-        """Whether looking `name` up in `cls` would meet a class of which the trace stored that attribute."""
+        """Whether a lookup of `name` in `cls` passes a class on which the trace stored that attribute."""
         return name in self._classes and any(issubclass(cls, changed) for changed in self._classes[name])
 
     def attribute(self, target: VariableTracker, name: str) -> VariableTracker | None:
-        """The stored value of an attribute, None if it was not stored or was deleted."""
+        """The value that the trace stored in an attribute; None if it stored none, or deleted the attribute."""
         value = self._attributes.get(target, {}).get(name)
         return None if isinstance(value, Deleted) else value
 
@@ -140,17 +140,17 @@ class Effects:
         return self._attributes.get(target, {})
 
     def held_by(self, target: VariableTracker) -> list[VariableTracker]:
-        """What a value leads to: its parts, and what the trace stored in its attributes."""
+        """What a value holds: its parts, and what the trace stored in its attributes."""
         stored = self.attributes(target).values()
         return [*target.children(), *(value for value in stored if isinstance(value, VariableTracker))]
 
     def store_global(self, globals_: dict[str, Any], name: str, value: AttributeValue) -> None:
         stored = self._globals.get((id(globals_), name))
         if stored is None:
-            give_up_object(globals_.get(name), f"the global {name!r}")
+            check_object_release(globals_.get(name), f"the global {name!r}")
         elif isinstance(stored, VariableTracker):
-            give_up((stored,), f"the global {name!r}")
-        self._tell(None)
+            check_release((stored,), f"the global {name!r}")
+        self._notify_observer(None)
         self._places.note("global", id(globals_), name)
         self._global_dicts[id(globals_)] = globals_
         self._globals[id(globals_), name] = value
@@ -163,8 +163,8 @@ class Effects:
             yield self._global_dicts[key], name, value
 
     def defer(self, call: DeferredCall) -> None:
-        """The output code makes a call, after the graph."""
-        self._tell(None)
+        """Records a DeferredCall."""
+        self._notify_observer(None)
         self._places.note("call", len(self.calls))
         self.calls.append(call)
 

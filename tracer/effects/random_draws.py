@@ -1,5 +1,5 @@
-"""Random numbers drawn from Python's and NumPy's generators. The output code draws them at each call, in the program's order
-and before the graph runs, so that the generators are left as CPython leaves them; the graph is given what came."""
+"""Random numbers from Python's and NumPy's generators. The output code draws them at each call, in the program's order and
+before the graph, which gets them as inputs. So the generators end in the state in which CPython would leave them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _MISSING = object()
 
 
 class Drawn(NamedTuple):
-    """What an earlier draw gave."""
+    """The result of an earlier draw, by its index."""
 
     number: int
 
 
 class Computed(NamedTuple):
-    """A number that is computed of sizes, which are read where these lead: `text` calls them v0, v1, ..."""
+    """A number computed from sizes: `text` is a Python expression over v0, v1, ..., the values of the sources."""
 
     text: str
     sources: tuple[Any, ...]
 
 
 class Draw(NamedTuple):
-    """A call of a method of a generator, with plain constants, what was drawn before, and what is computed of sizes. Without a
-    generator, it makes one, or something else that the graph is given (`variables.made_leaves`)."""
+    """A call of a method of a generator. Arguments are constants, Drawn or Computed. With `generator` None the call makes a
+    generator, or another object that becomes an input of the graph (`variables.tensors.created_leaves`)."""
 
     function: Any
     generator: VariableTracker | None
@@ -45,18 +45,18 @@ def shuffled(generator: random.Random, items: tuple[Any, ...]) -> list[Any]:
     return shuffled
 
 
-def states_of(*generators: Any) -> list[tuple[Any, Any]]:
-    """What `put_back` needs to make the draws undone."""
+def generator_states(*generators: Any) -> list[tuple[Any, Any]]:
+    """The states of generators, for `restore_states`."""
     return [(each, _state(each)) for each in generators]
 
 
 def _state(generator: Any) -> Any:
-    if type(generator) is random.Random:  # which its __init__ may not have left yet: then there is no `gauss_next`
+    if type(generator) is random.Random:  # `gauss_next` is missing while its __init__ has not finished
         return _numbers(generator), vars(generator).get("gauss_next", _MISSING)
     return generator.get_state()
 
 
-def put_back(states: list[tuple[Any, Any]]) -> None:
+def restore_states(states: list[tuple[Any, Any]]) -> None:
     for generator, state in states:
         if type(generator) is random.Random:
             numbers, gauss = state
@@ -72,7 +72,7 @@ _SIZE = _random.Random.__basicsize__ - _HEAD
 
 
 def _numbers(generator: random.Random) -> Any:
-    """As they lie in memory, where that is all there is: `getstate` makes a tuple of 625 ints."""
+    """The raw memory of the generator's state if that is all of it, because `getstate` is slow: it makes a tuple of 625 ints."""
     if _NUMBERS_ALONE:
         return ctypes.string_at(id(generator) + _HEAD, _SIZE)
     return _random.Random.getstate(generator)
@@ -86,7 +86,7 @@ def _set_numbers(generator: random.Random, numbers: Any) -> None:
 
 
 def _holds_numbers_alone() -> bool:
-    """Whether a generator of CPython's is its numbers (624 of 32 bits and a position) and nothing else."""
+    """Whether the memory of a `_random.Random` object is its state (624 numbers of 32 bits and a position) and nothing else."""
     if sys.implementation.name != "cpython" or not 4 * 625 <= _SIZE <= 4 * 626:
         return False
     generator = random.Random(0)

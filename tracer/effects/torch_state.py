@@ -1,8 +1,8 @@
 """torch's global state while a frame is traced, and after.
 
-The traced program's changes of grad mode, autocast and the like are made for real while tracing, so that fakes are worked
-out under them, and undone at the end of the trace. The graph holds them as nodes and ends in the state that it began in;
-the output code then sets the state in which the program goes on.
+The traced program's changes of grad mode, autocast and the like are really made while tracing, so that fake tensors are
+computed under them, and are undone at the end of the trace. In the graph they are nodes, and the graph ends in the state in
+which it began. The output code then sets the state in which the program goes on.
 """
 
 from __future__ import annotations
@@ -82,10 +82,9 @@ def write_state(state: State) -> None:
             setting.write(*values)
 
 
-def shows_operations() -> bool:
-    """Whether somebody on this thread is shown every operation and may change it: a torch-dispatch or torch-function mode
-    of the program's, a transform of torch.func. Tracing would show them its own. Nor are fakes told from tensors where
-    dispatch to Python is switched off."""
+def operations_are_observed() -> bool:
+    """Whether the program has a torch-dispatch or torch-function mode or a transform of torch.func active on this thread: it
+    would see the tracer's own operations. Also if dispatch to Python is switched off, because fake tensors need that."""
     if torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python):
         return True
     if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack() is not None:
@@ -94,15 +93,15 @@ def shows_operations() -> bool:
 
 
 def has_function_modes() -> bool:
-    """Whether a torch-function mode of the program's is active; a default device is none."""
+    """Whether the program has a torch-function mode active; a default device does not count."""
     modes = map(torch._C._get_function_stack_at, range(torch._C._len_torch_function_stack()))
     return any(type(mode) is not DeviceContext for mode in modes)
 
 
 @contextlib.contextmanager
 def preserve_global_state(random_numbers: bool = True) -> Iterator[None]:
-    """Around all that tracing runs, the backend included. `random_numbers`: also the generators, which all threads share: what
-    others draw meanwhile would be drawn again."""
+    """Around a whole trace, the backend included. `random_numbers`: restores the random generators too. All threads share these,
+    so this must be off while other threads draw from them."""
     state = read_state()
     dtype = torch.get_default_dtype()
     deterministic = torch.are_deterministic_algorithms_enabled()
@@ -132,19 +131,20 @@ def _set_generators(python: Any, cpu: torch.Tensor, cuda: list[torch.Tensor] | N
 
 
 def _no_saved_tensor_hooks() -> contextlib.AbstractContextManager[Any]:
-    """The user's hooks on what autograd saves are not to see fakes."""
+    """Hides fake tensors from the user's hooks on tensors that autograd saves."""
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is None:
         return contextlib.nullcontext()
-    found: contextlib.AbstractContextManager[Any] = torch.autograd.graph.saved_tensors_hooks(_itself, _itself)
+    found: contextlib.AbstractContextManager[Any] = torch.autograd.graph.saved_tensors_hooks(_identity, _identity)
     return found
 
 
-def _itself(tensor: torch.Tensor) -> torch.Tensor:
+def _identity(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-class _Quiet(threading.local, logging.Filter):
-    """torch logs operators that fail on fakes as errors of its own; here they are the traced program's, or a break."""
+class _Silenced(threading.local, logging.Filter):
+    """A filter for torch's log of operators that fail on fake tensors: such a failure is the program's error, or a graph
+    break."""
 
     on = False
 
@@ -152,16 +152,16 @@ class _Quiet(threading.local, logging.Filter):
         return not self.on
 
 
-_quiet = _Quiet()
-logging.getLogger("torch._subclasses.fake_tensor").addFilter(_quiet)
+_silenced = _Silenced()
+logging.getLogger("torch._subclasses.fake_tensor").addFilter(_silenced)
 
 
-# -- contexts that are one object between entering and leaving -----------------------------------------------------------
+# -- context managers that become a pair of nodes ------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class ContextKind:
-    """A context manager of torch whose two halves are one node each."""
+    """A context manager of torch: entering and leaving it is one node each."""
 
     manager_enter: Callable[..., Any]
     manager_exit: Callable[..., Any]
@@ -186,7 +186,7 @@ CONTEXT_KINDS = (
         autocast_mode._exit_autocast,
         ("device", "fast_dtype", "_enabled", "_cache_enabled"),
     ),
-    ContextKind(  # what a profiler shows beside operations changes none of them
+    ContextKind(  # labels for a profiler, which change no operation
         torch.autograd.profiler.record_function.__enter__,
         torch.autograd.profiler.record_function.__exit__,
         lambda *attributes: None,
@@ -195,7 +195,7 @@ CONTEXT_KINDS = (
         in_graph=False,
     ),
 )
-for _kind in CONTEXT_KINDS:  # where the graph breaks inside of one, CPython runs these
+for _kind in CONTEXT_KINDS:  # output code calls these if the graph breaks inside of the context
     _C.never_trace(_kind.manager_enter.__code__)
     _C.never_trace(_kind.manager_exit.__code__)
 _OPEN_OBJECTS = (torch._C._InferenceMode, autocast_mode._UnmanagedAutocast)
@@ -211,12 +211,12 @@ class OpenContext:
 
 
 class TorchState:
-    """What the traced program did to the state so far."""
+    """The changes that the traced program has made to torch's state so far."""
 
     def __init__(self, output: OutputGraph) -> None:
         self.output = output
         self.open: list[OpenContext] = []
-        self.cache_enabled = False  # of autocast; for real it is off, so that casts of fakes are not remembered
+        self.cache_enabled = False  # autocast's cache, as the program sees it; it is really off, lest it keep casts of fakes
         self._before: State = ()
         self._after: State = ()
         self._inference = False
@@ -225,29 +225,29 @@ class TorchState:
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
-        """Within, the program is traced; afterwards the state is as before, and so it is at the end of the graph."""
+        """Around the trace of the program. Afterwards torch's state is as before, and so it is at the end of the graph."""
         self._before, self._inference = read_state(), torch.is_inference_mode_enabled()
         self.cache_enabled = torch.is_autocast_cache_enabled()
         torch.set_autocast_cache_enabled(False)
         shape_env = self.output.world.torch_env
         shape_env.allow_scalar_outputs = config.capture_scalar_outputs
         shape_env.allow_dynamic_output_shape_ops = config.capture_dynamic_output_shape_ops
-        _quiet.on = True
+        _silenced.on = True
         try:
-            with torch._C.DisableTorchFunctionSubclass():  # of the frame's own tensors, which are looked at
+            with torch._C.DisableTorchFunctionSubclass():  # the tracer reads tensors of the program, whose overrides must not run
                 yield
         finally:
-            _quiet.on = False
+            _silenced.on = False
             self._after, self._reopen = self._read(), list(self.open)
             while self.open:
                 self.leave(self.open[-1])
             left = self._read()
             write_state(self._before)
-        self._balance(left)
+        self._restore_in_graph(left)
 
     @contextlib.contextmanager
     def as_at_entry(self) -> Iterator[None]:
-        """Within, the state is that in which the frame began: guards on inputs are made under it."""
+        """Within, torch's state is that in which the frame began. Guards on inputs are made in that state."""
         transformed = torch._C._functorch.peek_interpreter_stack() is not None
         if not self._changed and not transformed:
             yield
@@ -263,7 +263,7 @@ class TorchState:
 
     @property
     def changed(self) -> bool:
-        """Whether the program has changed something, and may have changed it back."""
+        """Whether the program has changed any setting, even if it has changed it back."""
         return self._changed
 
     def _read(self) -> State:
@@ -282,7 +282,7 @@ class TorchState:
             self._add_node(function, args)
 
     def _change_grad_mode(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> None:
-        """A node where the mode really changes: of changes with no operation between them the last one counts."""
+        """Adds a node if the mode really changes. Of several changes with no operation in between only the last one is kept."""
         last = next(iter(reversed(self.output.graph.nodes)), None)
         if last is not None and last.target is _GRAD_MODE.write and _STATE_NODE in last.meta:
             before = last.meta["grad_mode_before"]
@@ -320,8 +320,9 @@ class TorchState:
         self._changed = True
         return node
 
-    def _balance(self, left: State) -> None:
-        """The graph ends in the state that it began in; without other operations it does not touch the state at all."""
+    def _restore_in_graph(self, left: State) -> None:
+        """Adds nodes that restore the state in which the graph began; without other operations, removes all nodes that change
+        it."""
         for setting, before, after in zip(SETTINGS, self._before, left):
             if before != after and setting is _GRAD_MODE:
                 self._change_grad_mode(after, before)
@@ -338,9 +339,9 @@ class TorchState:
     # -- code ------------------------------------------------------------------------------------------------------
 
     def emit(self, cg: ValueCodegen) -> None:
-        """Emits code that brings the state to where the program left it."""
+        """Emits code that sets the state in which the program goes on."""
         if self._reopen or self._before != self._after:
-            cg.start_over = None
+            cg.fallback = None
         for context in self._reopen:
             cg.call_object(context.kind.manager_enter, functools.partial(cg.load, context.manager))
             cg.asm.pop()
@@ -350,8 +351,8 @@ class TorchState:
                 cg.asm.pop()
 
 
-def restoring(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """A graph that changes the state and may raise half-way: `with` blocks that it was in are left then."""
+def restoring_state(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a graph that changes torch's state: if it raises, contexts that it has entered are left and the state is restored."""
 
     def run_graph(*args: Any) -> Any:
         state = read_state()
@@ -366,20 +367,20 @@ def restoring(compiled: Callable[..., Any]) -> Callable[..., Any]:
     return run_graph
 
 
-def plainly(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """A graph some of whose inputs are of subclasses of tensors: their overrides were traced through, and it is given
-    plain tensors, and wrappers as they are."""
+def on_plain_tensors(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a graph with inputs of tensor subclasses. Their torch-function overrides were traced through, so the graph gets plain
+    tensors instead; wrapper subclasses (with torch-dispatch) are passed as they are."""
 
     def run_graph(*args: Any) -> Any:
         with torch._C.DisableTorchFunctionSubclass():
-            return compiled(*[_plain(arg) for arg in args])
+            return compiled(*[_plain_tensor(arg) for arg in args])
 
-    for function in (run_graph, _plain):
+    for function in (run_graph, _plain_tensor):
         _C.never_trace(function.__code__)
     return run_graph
 
 
-def _plain(value: Any) -> Any:
+def _plain_tensor(value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or type(value) in (torch.Tensor, torch.nn.Parameter):
         return value
     if type(value).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
@@ -389,7 +390,7 @@ def _plain(value: Any) -> Any:
 
 
 def _leave_open_contexts(traceback: TracebackType | None) -> None:
-    """Contexts that a graph has entered lie in the locals of its frame, in the order of entering."""
+    """Leaves the contexts that a graph has entered. They are found in the locals of its frame, in the order of entering."""
     entered: list[Any] = []
     while traceback is not None:
         entered += [value for value in traceback.tb_frame.f_locals.values() if type(value) in _OPEN_OBJECTS]

@@ -62,7 +62,7 @@ def compare(tx: Tracer, op: str, left: VariableTracker, right: VariableTracker) 
     if result is not None:
         return result
     if op in ("==", "!=") and not _has_equality_of_its_own(left, right):
-        if tx.effects.kept.may_be(left, right):
+        if tx.effects.cached.may_alias(left, right):
             unsupported("identity-of-a-cached-result", left=left.describe(), right=right.describe())
         return boolean(_is_one(tx, left, right) is (op == "=="))
     unsupported("unsupported-operator", left=left.describe(), op=op, right=right.describe())
@@ -100,7 +100,7 @@ def is_same(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     """`left is right`"""
     if left is right:
         return True
-    if tx.effects.kept.may_be(left, right):
+    if tx.effects.cached.may_alias(left, right):
         unsupported("identity-of-a-cached-result", left=left.describe(), right=right.describe())
     if isinstance(left, SymNodeVariable) or isinstance(right, SymNodeVariable):
         other = right if isinstance(left, SymNodeVariable) else left

@@ -101,7 +101,7 @@ def looked_at(tx: Tracer, name: str, wrappers: Sequence[WrapperFake] = ()) -> It
     trace = tx.trace
     output, env = trace.output, trace.output.world.env
     _refuse_surroundings(trace, name, wrappers)
-    asserts, leaves, asked = len(env.runtime_asserts), len(output.own_leaves), len(trace.effects.kept.calls)
+    asserts, leaves, asked = len(env.runtime_asserts), len(output.own_leaves), len(trace.effects.cached.calls)
     draws = len(trace.effects.draws)
     try:
         with trace.aside(), output.tracing_wrapper(), trace.overrides.refusing():
@@ -110,7 +110,7 @@ def looked_at(tx: Tracer, name: str, wrappers: Sequence[WrapperFake] = ()) -> It
     except Unsupported as error:
         error.break_step = None  # the whole operation is left to CPython
         raise
-    if len(env.runtime_asserts) > asserts or len(trace.effects.kept.calls) > asked or len(trace.effects.draws) > draws:
+    if len(env.runtime_asserts) > asserts or len(trace.effects.cached.calls) > asked or len(trace.effects.draws) > draws:
         unsupported("effect-in-subgraph", name=name, value="it assumes something of data, or does more than compute")
     _keep_parts(trace, part, name)
     _refuse_new_symbols(part, name)

@@ -89,7 +89,7 @@ def _delattr(tx: Tracer, obj: Value, name: Value, /) -> Value:
 
 @models(id)
 def _id(tx: Tracer, value: Value, /) -> Value:
-    if value in tx.effects.kept.parts:
+    if value in tx.effects.cached.parts:
         unsupported("identity-of-a-cached-result", left=value.describe(), right="another object")
     tx.trace.note_id_read()  # from here on dicts and sets take care of ints
     return IdVariable(value)

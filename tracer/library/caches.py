@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tracer import config
-from tracer.effects.cached_results import Asked, Part
+from tracer.effects.cached_results import CachedCall, Part
 from tracer.effects.log import Effects
 from tracer.graph.fakes.fake_tensors import expr_of
 from tracer.graph.output_graph import EXAMPLE
@@ -50,14 +50,14 @@ def _cached_call(tx: Tracer, callee: Value, *args: Value, **kwargs: Value) -> Va
     if callee.source is None:
         unsupported("unsupported-call", value=callee.describe())
     key = _Key.of(tx, callee, args, kwargs)
-    kept = tx.effects.kept
+    kept = tx.effects.cached
     known = kept.results.get(key.known_by)
     if known is None:
         _refuse_small(tx, callee)
         known = _traced_through(tx, callee, key, args, kwargs)
         kept.results[key.known_by] = known
         _keep(tx, callee, known)
-    kept.calls.append(Asked(callee, (*args, *kwargs.values()), tuple(kwargs), known))
+    kept.calls.append(CachedCall(callee, (*args, *kwargs.values()), tuple(kwargs), known))
     return known
 
 
@@ -68,7 +68,7 @@ def _refuse(callee: Value, reason: str) -> NoReturn:
 def _refuse_small(tx: Tracer, callee: CallableVariable) -> None:
     """A cache that cannot keep all that this trace asks it for gives a new object the next time."""
     room = callee.value.cache_parameters()["maxsize"]
-    if room is not None and sum(function == id(callee.value) for function, *_ in tx.effects.kept.results) >= room:
+    if room is not None and sum(function == id(callee.value) for function, *_ in tx.effects.cached.results) >= room:
         _refuse(callee, "a cache that forgets what it was asked for before")
 
 
@@ -78,7 +78,7 @@ def _traced_through(tx: Tracer, callee: CallableVariable, key: _Key, args: tuple
     if _has_changes(tx.effects) and not is_closed_call(tx, callee, key):
         _refuse(callee, _CHANGED)
     wrapped = tx.wrap(callee.value.__wrapped__, GenericAttrSource(callee.source, "__wrapped__"))
-    kept, nodes, torch_calls = tx.effects.kept, len(tx.output.graph.nodes), tx.trace.torch_calls
+    kept, nodes, torch_calls = tx.effects.cached, len(tx.output.graph.nodes), tx.trace.torch_calls
     asked, parts, results = len(kept.calls), dict(kept.parts), dict(kept.results)
     try:
         with _changes_noted(tx.effects) as changes:
@@ -168,7 +168,7 @@ def _key_part(tx: Tracer, value: Value) -> Any:
     if type(value) in (TupleVariable, SizeVariable) and not value.is_constant():
         assert isinstance(value, TupleVariable)
         return tuple([_key_part(tx, item) for item in value.items(tx)])
-    if value in tx.effects.kept.parts and _is_hashed_by_identity(value):
+    if value in tx.effects.cached.parts and _is_hashed_by_identity(value):
         return value
     hashed = value.hash_key(tx)
     if value.is_constant():
@@ -204,7 +204,7 @@ def _is_hashed_by_identity(value: Value) -> bool:
 
 def _keep(tx: Tracer, callee: Value, result: Value) -> None:
     """Notes the objects that a result consists of. They are the cache's: what changes one, or asks which one it is, breaks."""
-    kept = tx.effects.kept
+    kept = tx.effects.cached
     todo: list[tuple[Value, Part]] = [(result, Part(None))]
     while todo:
         value, place = todo.pop()
@@ -231,7 +231,7 @@ def _parts(tx: Tracer, callee: Value, value: Value) -> Iterator[tuple[Any, Value
     if type(value) is UserObjectVariable and value.value is value.storage is value.made_class is None:
         attributes = tx.effects.attributes(value)
         stored = [(name, item) for name, item in attributes.items() if isinstance(item, Value)]
-        plain = len(stored) == len(attributes) and not any(tx.effects.is_set_again(value, name) for name in attributes)
+        plain = len(stored) == len(attributes) and not any(tx.effects.was_deleted_and_set(value, name) for name in attributes)
         slots = any(isinstance(lookup(value.cls, name)[1], types.MemberDescriptorType) for name in attributes)
         if plain and not slots:
             yield from stored

@@ -15,7 +15,7 @@ import torch
 from shapes import emission
 from tracer import _C, config, errors, graph_breaks, guards, logs, metrics
 from tracer.codegen.output_code import OutputCode, OutputCodeBuilder
-from tracer.effects.torch_state import plainly, restoring
+from tracer.effects.torch_state import on_plain_tensors, restoring_state
 from tracer.graph.attempt import AttemptOptions
 from tracer.graph.fakes.fake_tensors import FakeWorld
 from tracer.graph.graph_module import build_graph_module
@@ -46,7 +46,7 @@ _graph_ids = itertools.count()
 _resume_ids = itertools.count(1)
 
 
-class _Stale(Exception):
+class _StaleGuards(Exception):
     """The guards of a trace do not hold for the very call that was traced."""
 
 
@@ -58,39 +58,39 @@ def convert_frame(
 
 
 class FrameConversion:
-    """One call that no entry serves, on its way to an entry. Read `entry` as the table of contents; each step lives in the room
-    that its import names."""
+    """Makes the entry for one call that no entry serves. `_trace_until_complete` is the loop over attempts, `_finish` the steps
+    after a trace that reached the end of the frame or a break."""
 
     def __init__(
         self, region: RegionState, function: types.FunctionType, args: tuple[Any, ...], snapshot: _C.GlobalState, limit: TimeLimit
     ) -> None:
         self.region, self.function, self.args = region, function, args
-        self.snapshot = snapshot  # of what is set for the whole process, before anything was traced
+        self.snapshot = snapshot  # torch's global state before the trace
         self.limit = limit
-        self.calls_instead: tuple[Any, Any] | None = None  # at the break, of what looks at its callers
-        self.relies_on: tuple[Any, ...] = ()  # the guards of the break
-        self.declared = region.declared(function, args)
+        self.calls_instead: tuple[Any, Any] | None = None  # see errors.Unsupported; of the break that the trace is to stop at
+        self.relies_on: tuple[Any, ...] = ()  # likewise
+        self.declared = region.declared_shapes(function, args)
         self.state = region.frame_state(function)
         self.history = self.state.history
         self.history.begin()
-        self._before_loop: int | None = None  # the step at which a loop begins that is left to CPython
-        self._leaves_loops = True
+        self._break_before_loop: int | None = None  # the step before a loop that CPython is to run as a whole
+        self._may_skip_loops = True
 
     def entry(self) -> Any:
-        """Traces and makes the entry, once more if something moved meanwhile: another thread, a finalizer."""
+        """Traces and makes the entry; a second time if another thread or a finalizer has changed what the guards read."""
         try:
-            return self._entry()
-        except _Stale:
+            return self._trace_until_complete()
+        except _StaleGuards:
             pass
         try:
-            return self._entry()
-        except _Stale as stale:
+            return self._trace_until_complete()
+        except _StaleGuards as stale:
             if len(sys._current_frames()) > 1:
                 raise errors.NotNow("another thread changes what the guards read") from None
             raise errors.InternalTracerError(str(stale)) from None
 
-    def _entry(self) -> Any:
-        """Traces up to the first break, again with the place known for each break met, and makes the entry."""
+    def _trace_until_complete(self) -> Any:
+        """Traces until the frame ends or an attempt stops at a break that is known from the attempt before."""
         break_at: int | None = None
         reason: errors.Unsupported | None = None
         backend = self.region.compiler_fn
@@ -109,29 +109,29 @@ class FrameConversion:
                 if entry is not _C.SKIP and entry.guarded_code.broken:
                     entry.guarded_code.reason = "" if reason is None else str(reason)
                 return entry
-            except errors.TraceAnew as anew:
-                options = options.after(anew)
+            except errors.TraceAnew as retry:
+                options = options.after(retry)
                 continue
             except errors.Unsupported as error:
                 break_at = self._next_break(trace, error, break_at)
-                at_fault = trace.frame is not None and trace.frame.step == break_at
-                self.calls_instead = error.calls_instead if at_fault else None
-                self.relies_on = error.relies_on if at_fault else ()
+                broke_here = trace.frame is not None and trace.frame.step == break_at
+                self.calls_instead = error.calls_instead if broke_here else None
+                self.relies_on = error.relies_on if broke_here else ()
                 reason = error
             except RecursionError:
                 reason = errors.Unsupported(graph_breaks.reason("inline-depth"), {"function": code_name(trace.frame)})
-                break_at = self._next_break(_half_way_out(trace), reason, break_at)
+                break_at = self._next_break(_moved_half_way_out(trace), reason, break_at)
             finally:
                 trace.close(root)
-            errors.forget_frames(reason)  # which leads back to this frame, and so to what the program hands over
+            errors.forget_frames(reason)  # its traceback would keep this frame alive, and with it the program's arguments
         raise errors.LeftToCPython(reason)
 
     def _make_resume(self, code: types.CodeType, globals_: dict[str, Any], innermost: bool) -> _C.Dispatcher:
-        return self.region.make_resume(code, globals_, is_left=innermost and self._before_loop is not None)
+        return self.region.make_resume(code, globals_, runs_in_cpython=innermost and self._break_before_loop is not None)
 
     def _new_trace(self, options: AttemptOptions, break_at: int | None) -> Trace:
         declared = self.declared
-        current: weakref.ref[Trace]  # the world outlives the trace, in the graph's fake tensors
+        current: weakref.ref[Trace]  # weak, because the graph's fake tensors keep the world alive after the trace
 
         def where() -> Any:
             trace = current()
@@ -156,7 +156,7 @@ class FrameConversion:
         return trace
 
     def _run(self, trace: Trace, root: InstructionTranslator, builder: OutputCodeBuilder) -> Any:
-        """The body of the output code; None where the frame raises, so that CPython has to run it."""
+        """The body of the output code; None if the frame raises, so that CPython has to run it."""
         try:
             body = builder.returning(root.run())
         except BreakHere as at:
@@ -172,19 +172,19 @@ class FrameConversion:
         return body
 
     def _next_break(self, trace: Trace, error: errors.Unsupported, break_at: int | None) -> int | None:
-        """The step to break at because of `error`; a break that was tried already moves out to the caller."""
+        """The step to break at because of `error`. If that was tried already, the break moves out to the calling frame."""
         error.at(trace.user_stack())
-        if self._before_loop is not None:  # there is no way to begin the loop
-            self._before_loop, self._leaves_loops = None, False
+        if self._break_before_loop is not None:  # the trace failed before it reached the loop
+            self._break_before_loop, self._may_skip_loops = None, False
             return None
-        if self._leaves_loops and not self.region.fullgraph and error.break_step is None:
-            self._before_loop = step_before_loop(trace.frame)
-            if self._before_loop is not None:
-                self._note_break(error, trace)
-                return self._before_loop
-            first_call = step_of_first_call(trace.frame) if self._is_offered() else None
+        if self._may_skip_loops and not self.region.fullgraph and error.break_step is None:
+            self._break_before_loop = step_before_loop(trace.frame)
+            if self._break_before_loop is not None:
+                self._report_break(error, trace)
+                return self._break_before_loop
+            first_call = step_of_first_call(trace.frame) if self._was_offered_by_hook() else None
             if first_call is not None and first_call != break_at:
-                self._note_break(error, trace)
+                self._report_break(error, trace)
                 return first_call
         step = None
         if not self.region.fullgraph:
@@ -192,7 +192,7 @@ class FrameConversion:
         if step == 0:
             raise errors.LeftToCPython(error)
         if step is not None and step != break_at:
-            self._note_break(error, trace)
+            self._report_break(error, trace)
             return step
         frame = trace.frame
         if frame is None or self.region.fullgraph:
@@ -200,8 +200,8 @@ class FrameConversion:
                 raise error
             raise errors.LeftToCPython(error)
         if trace.steps != break_at:
-            self._note_break(error, trace)
-            if error.id == "frame-introspection":  # locals() must see the frame itself, not code that stands in for it
+            self._report_break(error, trace)
+            if error.id == "frame-introspection":  # locals() must see the frame itself, not a resume function
                 if frame.parent is None:
                     raise errors.LeftToCPython(error)
                 return frame.parent.break_step()
@@ -210,12 +210,12 @@ class FrameConversion:
             raise errors.LeftToCPython(error)
         return frame.parent.step
 
-    def _note_break(self, error: errors.Unsupported, trace: Trace) -> None:
+    def _report_break(self, error: errors.Unsupported, trace: Trace) -> None:
         self.region.stats["break"] += 1
-        if metrics.listened:
+        if metrics.listeners:
             code = None if trace.frame is None else trace.frame.frames()[0].code
             about = {"state": self.region, "code": code, "error": error}
-            metrics.tell(metrics.Event("break", self.region.name, str(error.where or ""), str(error), 0.0, about))
+            metrics.notify(metrics.Event("break", self.region.name, str(error.where or ""), str(error), 0.0, about))
         counters["graph_break"][error.id] += 1
         logs.emit("graph_breaks", lambda: log_texts.graph_break(error))
         if self.region.on_break is not None:
@@ -225,12 +225,12 @@ class FrameConversion:
         function = self.function
         self.limit.check()
         if body is None:
-            return self._guarded(trace, None, None, None)
+            return self._make_entry(trace, None, None, None)
         trace.refuse_late_changes()
         trace.hashed.ask_again(builder.root)
         nodes = builder.learn_outputs(body)
-        _outlive_no_loop(trace)
-        if trace.abandons_generator() is not None:  # one that is alive afterwards was rebuilt by now
+        _treat_loop_generators_as_abandoned(trace)
+        if trace.abandons_generator() is not None:  # `learn_outputs` has rebuilt those that outlive the frame
             unsupported("abandoned-generator", value="suspended in a try or with block")
         output = trace.output
         output.graph.output(tuple(nodes))
@@ -239,43 +239,43 @@ class FrameConversion:
         trace.refuse_results(nodes, inputs)
         broken = trace.break_at is not None
         if self.region.on_inputs is not None:
-            self.region.on_inputs([item.source.name for item in inputs], _changed(trace))
+            self.region.on_inputs([item.source.name for item in inputs], _changed_objects(trace))
         if output.operation_count() == 0 and not broken and not config.convert_every_frame:
             return self._without_operations(trace)
-        if output.operation_count() == 1 and not broken and self._is_layer_of_torch():
-            return self._guarded(trace, None, None, None)
+        if output.operation_count() == 1 and not broken and self._is_method_of_torch_module():
+            return self._make_entry(trace, None, None, None)
         graph_name, compiled, gm = None, None, None
         if output.operation_count() or nodes:
-            output.world.env.check_constraints()  # no backend is asked for a graph that contradicts the user
+            output.world.env.check_constraints()  # raises before the backend compiles a graph that contradicts a mark
             graph_name = f"__compiled_fn_{next(_graph_ids)}"
             gm = build_graph_module(output, graph_name)
             compiled = self._compile(gm, graph_name, inputs, calls_back=broken)
             if trace.torch_state.in_graph():
-                compiled = restoring(compiled)
+                compiled = restoring_state(compiled)
             if trace.overrides.met_subclass:
-                compiled = plainly(compiled)
+                compiled = on_plain_tensors(compiled)
         fetched = guards.fetchable(trace.output.guards, [item.source for item in inputs], function.__code__, function.__globals__)
         result = builder.build(body, graph_name, compiled, inputs, fetched if compiled is not None else ())
         if trace.effects or trace.effects.draws:
             logs.emit("side_effects", lambda: log_texts.side_effects(function.__code__, trace.effects.told()))
         logs.emit("bytecode", lambda: log_texts.bytecode("ORIGINAL BYTECODE", function.__code__))
         logs.emit("bytecode", lambda: log_texts.bytecode("MODIFIED BYTECODE", result.code))
-        return self._guarded(trace, result, gm, graph_name)
+        return self._make_entry(trace, result, gm, graph_name)
 
     def _without_operations(self, trace: Trace) -> Any:
-        """A frame that gave no operation is left to CPython: for good if it has nothing to do with tensors."""
-        if not trace.input_tensors and self._is_offered():
+        """The entry for a frame whose graph is empty: CPython runs it. SKIP if it has no tensor inputs either."""
+        if not trace.input_tensors and self._was_offered_by_hook():
             return _C.SKIP
-        return self._guarded(trace, None, None, None)
+        return self._make_entry(trace, None, None, None)
 
-    def _is_layer_of_torch(self) -> bool:
-        """Whether this is a method of one of torch's own modules, which CPython has called: of a single operation a graph has
-        nothing to make better."""
+    def _is_method_of_torch_module(self) -> bool:
+        """Whether CPython called a method of one of torch's own modules, such as Linear.forward. A graph of a single operation is
+        no faster than the operation itself, so such a frame is left to CPython."""
         module = self.function.__globals__.get("__name__")
-        return self._is_offered() and isinstance(module, str) and module.startswith("torch.nn.")
+        return self._was_offered_by_hook() and isinstance(module, str) and module.startswith("torch.nn.")
 
-    def _is_offered(self) -> bool:
-        """Whether CPython called this function, and the hook offered the frame."""
+    def _was_offered_by_hook(self) -> bool:
+        """Whether the function is no decorated one: CPython called it, and the frame hook offered the frame."""
         return self.function.__code__ not in self.region.roots
 
     def _compile(self, gm: torch.fx.GraphModule, name: str, inputs: list[Any], calls_back: bool) -> Callable[..., Any]:
@@ -293,12 +293,12 @@ class FrameConversion:
         else:
             compiled = self.limit.run(lambda: self.region.compiler_fn.compile_graph(gm, inputs))
         gm.meta["backend_seconds"] = time.perf_counter() - started
-        return unhooked(compiled) if calls_back else compiled
+        return without_hook(compiled) if calls_back else compiled
 
     # -- guards ------------------------------------------------------------------------------------------------------
 
-    def _guarded(self, trace: Trace, output: OutputCode | None, gm: Any, graph_name: str | None) -> _C.Entry:
-        """The entry: output code, if there is any, behind `check_fn`."""
+    def _make_entry(self, trace: Trace, output: OutputCode | None, gm: Any, graph_name: str | None) -> _C.Entry:
+        """The entry: `check_fn`, and the output code, or None for the original code."""
         function = self.function
         env = trace.output.world.env
         if env.symbols():
@@ -328,17 +328,19 @@ class FrameConversion:
         return entry
 
     def _check_holds(self, guarded: GuardedCode) -> None:
-        """The guards of a trace must hold for the very call that was traced."""
+        """Raises _StaleGuards if the guards do not hold for the very call that was traced."""
         function, args = self.function, self.args
         positional = (*args, function.__closure__) if function.__code__.co_freevars else args
         if not guarded.manager.holds(guarded.check_fn(*positional)):
             failure = guarded.manager.explain(args, function.__closure__)
-            raise _Stale(f"the guards of {function.__qualname__} do not hold for the call that they were made from: {failure}")
+            raise _StaleGuards(
+                f"the guards of {function.__qualname__} do not hold for the call that they were made from: {failure}"
+            )
 
 
-def _outlive_no_loop(trace: Trace) -> None:
-    """A generator that a loop draws from is closed where the loop ends. Rebuilt and handed to a resume function, it would live
-    as long as the caller of that does: where that could be seen, it is not rebuilt."""
+def _treat_loop_generators_as_abandoned(trace: Trace) -> None:
+    """Treats the generators that loops are drawing from as abandoned, though the output code rebuilds them. A loop drops its
+    generator when it ends, which closes it. Passed to a resume function, it would be closed only when the caller returns."""
     frames = [] if trace.frame is None else trace.frame.frames()
     todo = [value for frame in frames for value in frame.stack]
     seen: set[int] = set()
@@ -355,8 +357,8 @@ def code_name(frame: InstructionTranslator | None) -> str:
     return "a frame" if frame is None else frame.code.co_qualname
 
 
-def _half_way_out(trace: Trace) -> Trace:
-    """The trace as seen from the middle of its open frames: so deep, the stack of the tracer itself is used up."""
+def _moved_half_way_out(trace: Trace) -> Trace:
+    """Moves the trace to the frame in the middle of its open frames. At the innermost one the tracer itself has no stack left."""
     if trace.frame is not None:
         frames = trace.frame.frames()
         trace.go_back_to(frames[len(frames) // 2])
@@ -364,7 +366,7 @@ def _half_way_out(trace: Trace) -> Trace:
 
 
 def root_frame(trace: Trace, function: types.FunctionType, args: tuple[Any, ...]) -> InstructionTranslator:
-    """The translator of the frame itself: arguments are wrapped when they are first read."""
+    """The translator of the frame itself. An argument is wrapped when it is first read."""
     code = function.__code__
     slots = guards.argument_slots(code)
     trace.builder.arguments = args
@@ -378,8 +380,8 @@ def root_frame(trace: Trace, function: types.FunctionType, args: tuple[Any, ...]
     return InstructionTranslator(trace, code, function.__globals__, locals_, cells)
 
 
-def unhooked(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """A compiled graph called from code that runs with the hook on: the frames of the graph are not to be traced."""
+def without_hook(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """Switches the frame hook off around a compiled graph that is called by code which runs with the hook on."""
 
     def run_graph(*args: Any) -> Any:
         region = _C.swap_active(None)
@@ -396,8 +398,8 @@ def _name_resume(offset: int) -> str:
     return f"__resume_at_{offset}_{next(_resume_ids)}"
 
 
-def _changed(trace: Trace) -> list[str]:
-    """What existed before the frame ran and is changed by it, by name."""
+def _changed_objects(trace: Trace) -> list[str]:
+    """The names of the objects that existed before the frame ran and that it changes."""
     changed = [
         target.source.name
         for target in trace.effects.mutated

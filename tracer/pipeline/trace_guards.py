@@ -1,4 +1,4 @@
-"""All that is guarded of a trace: what was recorded on the way, and what only the whole of it tells."""
+"""The guards of a trace: those recorded while tracing, and those that need the whole trace, such as distinct objects."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _CONTAINERS = (ListVariable, DictVariable, UserObjectVariable, StreamVariable, E
 
 
 def guards_of(trace: Trace, code: CodeType, snapshot: Any, shapes: list[GuardText]) -> list[guards.Guard]:
-    """`code`: that of the frame; `snapshot`: torch's state when the trace began; `shapes`: what its ShapeEnv emitted."""
+    """`code`: of the frame; `snapshot`: torch's global state when the trace began; `shapes`: the emitted shape guards."""
     return [
         guards.GlobalStateMatch(snapshot),
-        *_unchanged(trace),
+        *_unchanged_definitions(trace),
         *trace.output.guards,
-        *_marks(trace),
+        *_dim_marks(trace),
         *_distinct_tensors(trace),
         *_distinct_containers(trace, code),
         *_distinct_keys(trace),
@@ -37,15 +37,15 @@ def guards_of(trace: Trace, code: CodeType, snapshot: Any, shapes: list[GuardTex
 
 
 def _distinct_tensors(trace: Trace) -> list[guards.Guard]:
-    """Inputs that were different tensors stay so."""
+    """Inputs that were different tensors must be different tensors."""
     sources = [v.source for v in trace.input_tensors if v.source is not None]
-    tensors = [_identified(source) for source in sources if not isinstance(source.root(), ObjectSource)]
+    tensors = [_source_with_identity(source) for source in sources if not isinstance(source.root(), ObjectSource)]
     return [guards.Distinct(tuple(tensors))] if len(tensors) > 1 else []
 
 
 def _distinct_containers(trace: Trace, code: CodeType) -> list[guards.Guard]:
-    """What was changed stays another object than the others that might be it. The dict of **kwargs is made by the call, and of
-    what is guarded to be of another class none can be it."""
+    """A container or object that the trace changed must be another object than those that it could alias: all of the same class.
+    The dict of **kwargs is made by the call, so it aliases none."""
     made = LocalSource(argument_slots(code)[-1]) if code.co_flags & inspect.CO_VARKEYWORDS else None
 
     def sources(variables: Iterable[VariableTracker]) -> list[Source]:
@@ -65,24 +65,24 @@ def _distinct_containers(trace: Trace, code: CodeType) -> list[guards.Guard]:
 
 
 def _distinct_keys(trace: Trace) -> list[guards.Guard]:
-    """What tables were asked for by identity."""
+    """Keys that are compared by identity must be different objects where a lookup took them for different keys."""
     return [guards.Distinct(sources) for sources in trace.hashed.apart(trace.builder.is_by_identity)]
 
 
-def _identified(source: Source) -> Any:
-    """What has an identity: the array, where a tensor only lies in its memory."""
+def _source_with_identity(source: Source) -> Any:
+    """The object to compare by identity: the array, for a tensor that was made over the memory of one."""
     return source.base if isinstance(source, ArrayTensorSource) else source
 
 
-def _unchanged(trace: Trace) -> list[guards.Guard]:
-    """Classes and functions that the trace went through are as they were."""
+def _unchanged_definitions(trace: Trace) -> list[guards.Guard]:
+    """Classes and functions that the trace relied on must be unchanged."""
     found = trace.findings
     noted = found.classes or found.functions or found.asked or found.of_process
     return [guards.Unchanged.of(found)] if noted else []
 
 
-def _marks(trace: Trace) -> list[guards.Guard]:
-    """The marks on the dims of inputs that the trace knew."""
+def _dim_marks(trace: Trace) -> list[guards.Guard]:
+    """The inputs must have the same marks on their dims."""
     if not trace.marks:
         return []
     return [guards.MarksMatch.of(user_marks.DIMS, trace.marks, user_marks.changes, trace.marks_counted)]

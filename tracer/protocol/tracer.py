@@ -365,7 +365,7 @@ class ValueCodegen(SourceCodegen, Protocol):
     asm: Assembler
     trace: Trace
     effects: Effects
-    start_over: Label | None
+    fallback: Label | None
 
     def load(self, value: VariableTracker | Unwrapped) -> None:
         """-> value; the same variable is always the same object"""

@@ -1,4 +1,4 @@
-"""Events as records: plain dicts of strings and numbers, made on the thread where it happened. No code of the program is run."""
+"""Converts events to records: dicts of strings and numbers, made on the thread of the event. Runs no code of the program."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from tracer.runtime.guarded_code import GuardedCode
     from tracer.runtime.region_state import RegionState
 
-MOST_GUARDS = 4000  # of one entry; what is beyond is counted
+MOST_GUARDS = 4000  # of one entry; further ones are only counted
 MOST_LEAVES = 64  # tensors and ints of one call whose sizes are noted
-LONGEST = 20_000  # characters of a text of the program's own, such as an error
-DEEPEST = 4  # containers in containers
+LONGEST = 20_000  # characters of a text from the program, such as an error message
+DEEPEST = 4  # nested containers
 
 MAKING = ("compile", "merge", "load")  # events that make an entry
 Path = tuple[Any, ...]
-Sizes = tuple[tuple[Path, Any], ...]  # where a tensor or an int is found, and its shape, or itself
+Sizes = tuple[tuple[Path, Any], ...]  # (path of a tensor, its shape), or (path of an int, the int)
 
 
 def is_root(state: RegionState, code: types.CodeType) -> bool:
-    """Whether a region's code is what the user decorated, and not a callee or what is behind a break."""
-    return code in state.roots and code not in state.behind_breaks
+    """Whether code is that of a decorated function, and not of a function that this calls or of a resume function."""
+    return code in state.roots and code not in state.resume_codes
 
 
 def frame_of(code: types.CodeType | None) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def place(where: UserLocation | None) -> dict[str, Any] | None:
 
 
 def sizes_of(names: Iterable[str], args: Iterable[Any]) -> Sizes:
-    """The shapes of the tensors, and the ints, in the named argument slots of a call; objects are not looked into."""
+    """The shapes of the tensors, and the ints, in the named argument slots of a call, also inside containers."""
     found: list[tuple[Path, Any]] = []
     with torch._C.DisableTorchFunction():
         for name, value in zip(names, args):
@@ -77,32 +77,32 @@ def _leaves(path: Path, value: Any, found: list[tuple[Path, Any]]) -> None:
                 _leaves((*path, key), item, found)
 
 
-def named(sizes: Sizes) -> dict[str, int]:
-    """By the names that guards have for them: `L['x'].size()[0]`."""
-    told: dict[str, int] = {}
+def sizes_by_name(sizes: Sizes) -> dict[str, int]:
+    """name that guards have for a size or int, as `L['x'].size()[0]` -> its value."""
+    named: dict[str, int] = {}
     for path, value in sizes:
         source: Source = LocalSource(path[0])
         for key in path[1:]:
             source = ItemSource(source, key)
         if type(value) is int:
-            told[source.name] = value
+            named[source.name] = value
         else:
-            told.update((TensorSizeSource(source, dim).name, int(size)) for dim, size in enumerate(value))
-    return told
+            named.update((TensorSizeSource(source, dim).name, int(size)) for dim, size in enumerate(value))
+    return named
 
 
 # -- events -------------------------------------------------------------------------------------------------------
 
 
 def record_of(event: Event) -> dict[str, Any]:
-    """All that is told of an event; the recorder adds which region and entry it was."""
+    """The record of an event. The recorder adds the numbers of the region and the entry."""
     code = event.about.get("code")
     record: dict[str, Any] = {"kind": event.kind, "region": event.region, "frame": frame_of(code)}
     if event.detail:
         record["detail"] = event.detail[:LONGEST]
     args = event.about.get("args")
     if args is not None and code is not None:
-        record["sizes"] = named(sizes_of(argument_slots(code), args))
+        record["sizes"] = sizes_by_name(sizes_of(argument_slots(code), args))
     error = event.about.get("error")
     if error is not None:
         record["reason"] = _reason(error)
@@ -126,8 +126,8 @@ def _reason(error: Any) -> dict[str, Any]:
 
 
 def _failure(failure: GuardFailure) -> dict[str, Any]:
-    told = {"text": failure.message, "expected": failure.expected, "seen": failure.seen}
-    return {**{name: text[:LONGEST] for name, text in told.items()}, "where": place(failure.where)}
+    named = {"text": failure.message, "expected": failure.expected, "seen": failure.seen}
+    return {**{name: text[:LONGEST] for name, text in named.items()}, "where": place(failure.where)}
 
 
 def _entry(guarded: GuardedCode) -> dict[str, Any]:
@@ -159,22 +159,20 @@ def _guard(text: str, guard: Guard) -> dict[str, Any]:
 
 
 def _region(guards: Iterable[Guard]) -> dict[str, Any]:
-    """What the guards say of sizes: expressions with `{i}` for the labels, ranks of tensors, and sizes that are constants."""
+    """The conditions of the guards on sizes: expressions with `{i}` for the labels, ranks of tensors, and static sizes."""
     lines: list[dict[str, Any]] = []
     ranks: dict[str, int] = {}
     fixed: dict[str, int] = {}
     for guard in guards:
         if isinstance(guard, TensorMatch):
-            if guard.spec.sizes is not None and not _of_a_model(guard.source):
+            if guard.spec.sizes is not None and not _is_no_argument(guard.source):
                 ranks[guard.source.name] = len(guard.spec.sizes)
                 fixed.update(_fixed(guard.source, guard.spec.sizes))
         else:
-            lines += [_line(part) for part in guard.parts() if isinstance(part, ShapeLine)]
+            for part in guard.parts():
+                if isinstance(part, ShapeLine):
+                    lines.append({"template": part.template, "labels": [label.name for label in part.labels]})
     return {"lines": lines, "ranks": ranks, "fixed": fixed}
-
-
-def _line(line: ShapeLine) -> dict[str, Any]:
-    return {"template": line.template, "labels": [label.name for label in line.labels]}
 
 
 def _fixed(source: Source, sizes: Iterable[int | None]) -> Iterator[tuple[str, int]]:
@@ -183,8 +181,8 @@ def _fixed(source: Source, sizes: Iterable[int | None]) -> Iterator[tuple[str, i
             yield TensorSizeSource(source, dim).name, size
 
 
-def _of_a_model(source: Source) -> bool:
-    """Whether a tensor is not handed in, alone or in a container."""
+def _is_no_argument(source: Source) -> bool:
+    """Whether a tensor is neither an argument nor in a container that is one."""
     while isinstance(source, ItemSource) and source.base is not None:
         source = source.base
     return not isinstance(source, LocalSource)

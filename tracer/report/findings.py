@@ -1,4 +1,4 @@
-"""Records, gathered by the function of the program that they are about: what the page shows."""
+"""Groups records by the function of the program that they are about, for the page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Process:
 
 @dataclass(eq=False)
 class Entry:
-    """A compile, with what led to it and what it served."""
+    """A compile, with the reasons for it and the calls that its entry served."""
 
     process: Process
     record: Record
@@ -48,7 +48,7 @@ class Entry:
 
     @property
     def group(self) -> tuple[int, int]:
-        """Entries that one call may choose from: those of a region in a process."""
+        """(process, region): a call is served by one of the entries of one group."""
         return self.process.number, self.record.get("region_number", 0)
 
     @property
@@ -58,7 +58,7 @@ class Entry:
 
 @dataclass(eq=False)
 class Part:
-    """A frame that was traced: the function itself, or what is behind a break in it."""
+    """A traced frame: that of the function itself, or that of a resume function."""
 
     function: Function
     line: int | None  # where it resumes
@@ -124,7 +124,7 @@ class Findings:
 
 
 def gather(recording: Recording) -> Findings:
-    """What the records say, functions in the order in which they were first met."""
+    """The findings of a recording; functions are in the order of their first record."""
     processes = []
     started = sorted(recording.processes.items(), key=lambda item: item[1][0]["t"])
     for number, (name, records) in enumerate(started):
@@ -183,7 +183,8 @@ class _Gatherer:
         return function.parts.setdefault(line, Part(function, line))
 
     def count(self, process: Process, record: Record) -> None:
-        """A forked process serves from the entries of its parent, too."""
+        """Adds counts of requests to the entry that served them, which may belong to the process that this one was forked
+        from."""
         if not record.get("entry"):
             missed = self.part(record.get("frame") or {}).missed
             counts = missed.setdefault((process.number, record.get("region_number", 0)), Counter())
@@ -207,7 +208,7 @@ def _sizes(sizes: dict[str, int]) -> Sizes:
 
 
 def by_reason(breaks: Iterable[Record]) -> list[tuple[Record, int]]:
-    """Breaks that are the same, at the same line, once, with how often; the most frequent first."""
+    """(break, count) for breaks with the same reason at the same line; the most frequent first."""
     counts: Counter[str] = Counter()
     first: dict[str, Record] = {}
     for record in breaks:

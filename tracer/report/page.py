@@ -1,4 +1,4 @@
-"""The page: one HTML file that loads nothing from anywhere, for 1 function or hundreds."""
+"""The page of a recording: one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tracer.report.shape_space import picture, short, words
 from tracer.report.timeline import duration, timeline
 
 _HERE = Path(__file__).parent
-_FEW = 12  # functions that need no search
-_OPEN = 4  # entries: the first of a function that has no more stands open
+_MOST_WITHOUT_SEARCH = 12  # functions; a longer list has a search field
+_MOST_ENTRIES_OPEN = 4  # the first entry of a function with up to so many is unfolded
 _ABOUT_SHAPES = ("SHAPE_ENV", "TENSOR_MATCH")
 _SOURCE = re.compile(r"\s*# File: (.+):(\d+), code: (.*)$")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
@@ -38,7 +38,7 @@ def page(findings: Findings) -> str:
         "<main>",
         _head(findings),
         *[f'<p class="note">{escape(note)}</p>' for note in findings.notes],
-        _tiles(findings),
+        _summary_tiles(findings),
         f'<section id="timeline"><h2>Timeline</h2>{_timeline(findings)}</section>',
         _breaks(functions),
         *map(_function, functions),
@@ -66,7 +66,7 @@ def _contents(functions: list[Function]) -> str:
         found_by = escape(f"{function.name} {function.file}".lower())
         items.append(f'<li data-name="{found_by}"><a href="#{function.anchor}">{name}</a>{flags}</li>')
     search = '<input id="filter" type="search" placeholder="find a function" aria-label="find a function">'
-    search = search if len(items) > _FEW else ""
+    search = search if len(items) > _MOST_WITHOUT_SEARCH else ""
     return (
         '<nav><h1>shapetracer</h1><ul><li><a href="#timeline">Timeline</a></li><li><a href="#breaks">Graph breaks</a></li></ul>'
         f"<h3>Functions</h3>{search}<ul>{''.join(items)}</ul></nav>"
@@ -76,13 +76,13 @@ def _contents(functions: list[Function]) -> str:
 def _head(findings: Findings) -> str:
     started = min(float(process.facts.get("t", 0.0)) for process in findings.processes)
     versions = {(process.facts.get("python", "?"), process.facts.get("torch", "?")) for process in findings.processes}
-    told = " and ".join(f"Python {python}, torch {torch}" for python, torch in sorted(versions))
+    summary = " and ".join(f"Python {python}, torch {torch}" for python, torch in sorted(versions))
     programs = sorted({process.facts.get("program") or "python" for process in findings.processes})
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(started))
-    return f'<header><h2>{escape(", ".join(programs))}</h2><p class="quiet">{when} · {escape(told)}</p></header>'
+    return f'<header><h2>{escape(", ".join(programs))}</h2><p class="quiet">{when} · {escape(summary)}</p></header>'
 
 
-def _tiles(findings: Findings) -> str:
+def _summary_tiles(findings: Findings) -> str:
     functions = findings.functions
     entries = [entry for function in functions for entry in function.entries]
     tracing = sum(entry.record["seconds"] for entry in entries)
@@ -143,19 +143,19 @@ def _place(place: Record | None) -> str:
 
 
 def _function(function: Function) -> str:
-    told = [_counted(len(function.entries), "entry", "entries"), duration(function.seconds)]
+    summary = [_counted(len(function.entries), "entry", "entries"), duration(function.seconds)]
     if function.recompiles:
-        told.append(_counted(function.recompiles, "recompile"))
+        summary.append(_counted(function.recompiles, "recompile"))
     if function.breaks:
-        told.append(_counted(len(function.breaks), "break"))
-    told.append(_counted(function.missed, "miss", "misses"))
+        summary.append(_counted(len(function.breaks), "break"))
+    summary.append(_counted(function.missed, "miss", "misses"))
     if any(entry.record.get("root") for entry in function.entries):
-        told.append(_counted(function.served, "hit"))
+        summary.append(_counted(function.served, "hit"))
     parts = sorted(function.parts.values(), key=lambda part: -1 if part.line is None else part.line)
     several = len(parts) > 1
     return (
         f'<section id="{function.anchor}"><h2>{escape(function.name)}</h2>'
-        f'<p class="quiet" title="{escape(function.file)}">{escape(function.file)}:{function.line} · {" · ".join(told)}</p>'
+        f'<p class="quiet" title="{escape(function.file)}">{escape(function.file)}:{function.line} · {" · ".join(summary)}</p>'
         f"{_picture(function)}{''.join(_part(part, several) for part in parts)}</section>"
     )
 
@@ -186,8 +186,9 @@ def _part(part: Part, several: bool) -> str:
     return f"{title}{notes}{''.join(_entry(entry, shown) for entry in part.entries)}"
 
 
-def _once(html: str, entry: Entry, shown: dict[str, str], what: str) -> str:
-    """What an entry above has too is not repeated: a model has thousands of guards, the same in each entry."""
+def _shown_once(html: str, entry: Entry, shown: dict[str, str], what: str) -> str:
+    """A part of an entry, or a link to an earlier entry with the same: models have thousands of guards, the same in each
+    entry."""
     if not html or len(html) < 400:
         return html
     before = shown.setdefault(html, entry.anchor)
@@ -196,7 +197,7 @@ def _once(html: str, entry: Entry, shown: dict[str, str], what: str) -> str:
     return f'<p>The same {what} as <a href="#{before}">entry {before.rpartition("-e")[2]}</a>.</p>'
 
 
-_NOTED = {"skip": "Left to CPython", "limit": "Recompile limit reached", "break": "Break"}
+_NOTE_TITLES = {"skip": "Left to CPython", "limit": "Recompile limit reached", "break": "Break"}
 
 
 def _note(record: Record) -> str:
@@ -204,50 +205,54 @@ def _note(record: Record) -> str:
         return _break(record)
     reason = record.get("reason")
     text = _break(record) if reason else f"<pre>{escape(record.get('detail', ''))}</pre>"
-    return f'<div class="card"><h4>{_NOTED.get(record["kind"], escape(record["kind"]))}</h4>{text}</div>'
+    return f'<div class="card"><h4>{_NOTE_TITLES.get(record["kind"], escape(record["kind"]))}</h4>{text}</div>'
 
 
 def _entry(entry: Entry, shown: dict[str, str]) -> str:
     record = entry.record
     graph = record.get("graph")
-    told = [duration(record["seconds"])]
+    summary = [duration(record["seconds"])]
     if graph:
-        told.append(_counted(graph["operations"], "operation"))
+        summary.append(_counted(graph["operations"], "operation"))
     if record.get("root"):
-        told.append(_counted(entry.served.total(), "hit"))
+        summary.append(_counted(entry.served.total(), "hit"))
     if entry.kind != "graph":
-        told.append(entry.kind)
-    told += [word for kind, word in (("merge", "merged from two"), ("load", "from a file")) if record["kind"] == kind]
-    told += ["evicted"] if entry.evicted else []
-    opened = " open" if len(entry.part.function.entries) <= _OPEN and entry.number == 1 and entry.part.line is None else ""
+        summary.append(entry.kind)
+    summary += [word for kind, word in (("merge", "merged from two"), ("load", "from a file")) if record["kind"] == kind]
+    summary += ["evicted"] if entry.evicted else []
+    opened = (
+        " open"
+        if len(entry.part.function.entries) <= _MOST_ENTRIES_OPEN and entry.number == 1 and entry.part.line is None
+        else ""
+    )
     breaks = "".join(_break(each, count) for each, count in by_reason(entry.breaks))
     return (
         f'<details class="entry" id="{entry.anchor}"{opened}><summary><b>Entry {entry.number}</b>'
-        f' <code>{escape(_clipped(words(entry)))}</code> <span class="quiet">{" · ".join(told)}</span></summary>'
+        f' <code>{escape(_shorten(words(entry)))}</code> <span class="quiet">{" · ".join(summary)}</span></summary>'
         f'<div class="inside">{_evicted(entry)}{_why(entry)}{_guards(entry, shown)}{_graph(entry, shown)}{breaks}'
         f'<p class="quiet">{_about(entry)}</p></div></details>'
     )
 
 
-def _clipped(text: str, most: int = 160) -> str:
+def _shorten(text: str, most: int = 160) -> str:
     return text if len(text) <= most else text[:most] + "…"
 
 
 def _about(entry: Entry) -> str:
     sizes = ", ".join(f"{short(name)} = {value}" for name, value in entry.record.get("sizes", {}).items())
     backend = entry.record.get("graph", {}).get("backend_seconds")
-    told = [f"traced for {sizes}"] if sizes else []
-    told.append(f"region {entry.record.get('region', '')} in {entry.process.title}, thread {entry.record.get('thread', '')}")
+    summary = [f"traced for {sizes}"] if sizes else []
+    summary.append(f"region {entry.record.get('region', '')} in {entry.process.title}, thread {entry.record.get('thread', '')}")
     if backend is not None:
-        told.append(f"{duration(backend)} in the backend")
-    return escape(" · ".join(told))
+        summary.append(f"{duration(backend)} in the backend")
+    return escape(" · ".join(summary))
 
 
 def _evicted(entry: Entry) -> str:
     if entry.evicted is None:
         return ""
-    told = str(entry.evicted.get("detail", "")).partition(" Its guards")[0]
-    return f"<p>{escape(told[:1].upper() + told[1:])}</p>"
+    summary = str(entry.evicted.get("detail", "")).partition(" Its guards")[0]
+    return f"<p>{escape(summary[:1].upper() + summary[1:])}</p>"
 
 
 def _why(entry: Entry) -> str:
@@ -276,7 +281,7 @@ def _guards(entry: Entry, shown_above: dict[str, str]) -> str:
     cut = f'<p class="quiet">{more} more are not recorded.</p>' if more > 0 else ""
     parts = [f"<h4>Guards</h4>{_rows(first)}" if first else "<h4>Guards</h4>"]
     if rest:
-        others = _once(f"{_rows(rest)}{cut}", entry, shown_above, "ones")
+        others = _shown_once(f"{_rows(rest)}{cut}", entry, shown_above, "ones")
         parts.append(f"<details><summary>{_counted(len(rest), 'guard')} on other things</summary>{others}</details>")
     return "".join(parts)
 
@@ -303,5 +308,5 @@ def _graph(entry: Entry, shown: dict[str, str]) -> str:
             lines.append(f'<span class="src" title="{full}"><em>{name}</em>{escape(source[3])}</span>')
         elif not line.startswith(("TRACED GRAPH", " =====")):
             lines.append(f"<span>{escape(line)}</span>")
-    listing = _once(f'<pre class="graph">{"".join(lines)}</pre>', entry, shown, "graph")
+    listing = _shown_once(f'<pre class="graph">{"".join(lines)}</pre>', entry, shown, "graph")
     return f"<h4>Graph <code>{escape(graph['name'])}</code></h4>{listing}"

@@ -1,6 +1,7 @@
-"""Writes what happens to a file of this process, one line at a time, so that any number of processes may share a directory.
+"""Writes events to a file, one line each. Each process has a file of its own, so that many may share a directory.
 
-Recording never fails a call: what goes wrong (a full disk, a directory that cannot be written) is logged once, and ends it.
+Recording never makes a call fail: an error (a full disk, a directory that cannot be written) is logged once and ends the
+recording.
 """
 
 from __future__ import annotations
@@ -34,44 +35,44 @@ if TYPE_CHECKING:
     from tracer.runtime.guarded_code import GuardedCode
     from tracer.runtime.region_state import RegionState
 
-PERIOD = 1.0  # seconds between two records of the requests that hit, while there are any
-MOST_POINTS = 4096  # different calls of one entry that are told apart in that time
-MOST_MISSES = 500  # of one function with a record of their own; those that come then are counted as the requests are
+PERIOD = 1.0  # seconds between two records of the requests that hit
+MOST_POINTS = 4096  # different sizes of calls of one entry in that time; further ones are counted together
+MOST_MISSES = 500  # misses of one function with a record of their own; further ones are counted as requests are
 log = logging.getLogger("tracer")
 
 
 class Recorder:
-    """One directory's, of this process. Listens from `start` to `stop`."""
+    """Records the events of this process to a directory, from `start` to `stop`."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.directory = Path(directory)
-        self._lock = threading.RLock()  # a garbage collection may come in between
+        self._lock = threading.RLock()  # reentrant, since a garbage collection may run finalizers that cause events
         self._file: int | None = None  # opened with the first record: a process that compiles nothing leaves none
         self._name = ""
         self._parent = ""  # the name of the file of the process that this one was forked from
         self._ended = False
         self._numbers = itertools.count(1)
         self._known: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # regions, and the managers of entries
-        self._called: dict[tuple[int, int, int], tuple[types.CodeType, Counter[contents.Sizes]]] = {}
+        self._hit_counts: dict[tuple[int, int, int], tuple[types.CodeType, Counter[contents.Sizes]]] = {}
         self._misses: Counter[tuple[str, int]] = Counter()
-        self._due = 0.0
-        self._stops: list[Callable[[], None]] = []
+        self._next_flush = 0.0
+        self._removals: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        self._stops = [metrics.add_callback(self._on_event)]
-        metrics.watch = self._watched
+        self._removals = [metrics.add_callback(self._on_event)]
+        metrics.watch = self._watch_hits
 
     def stop(self) -> None:
         """Writes what is left, and listens no more. A second call does nothing."""
-        self._guarded(self._flush)
+        self._end_on_error(self._flush)
         self._end()
 
     def _end(self) -> None:
         self._ended = True
-        for stop in self._stops:
+        for stop in self._removals:
             stop()
-        self._stops = []
-        if metrics.watch == self._watched:
+        self._removals = []
+        if metrics.watch == self._watch_hits:
             metrics.watch = None
         with self._lock:
             file, self._file = self._file, None
@@ -79,9 +80,9 @@ class Recorder:
                 os.close(file)
 
     def after_fork(self) -> None:
-        """The child has a file of its own. It may serve from the entries of its parent."""
+        """In a forked child: begins a new file. The child uses the entries of its parent, so the file names the parent's."""
         self._lock = threading.RLock()
-        self._called = {}
+        self._hit_counts = {}
         if self._file is not None:
             os.close(self._file)
             self._file, self._parent = None, self._name
@@ -89,12 +90,12 @@ class Recorder:
     # -- what happens ------------------------------------------------------------------------------------------------
 
     def _on_event(self, event: Event) -> None:
-        self._guarded(self._note, event)
+        self._end_on_error(self._record_event, event)
 
-    def _note(self, event: Event) -> None:
+    def _record_event(self, event: Event) -> None:
         state, code = event.about.get("state"), event.about.get("code")
         if event.kind == "limit" and not event.detail:
-            return  # was told before; the miss is a record of its own
+            return  # the limit was reported before, and the miss has a record
         if event.kind == "miss" and code is not None:
             line = code.co_filename, code.co_firstlineno
             self._misses[line] += 1
@@ -116,8 +117,8 @@ class Recorder:
                 self._known[thing] = next(self._numbers)
             return self._known[thing]
 
-    def _watched(self, state: RegionState, guarded: GuardedCode) -> Callable[..., Any]:
-        """A check_fn that also notes the sizes of the calls for which it holds."""
+    def _watch_hits(self, state: RegionState, guarded: GuardedCode) -> Callable[..., Any]:
+        """The check_fn of an entry, wrapped so that it counts the sizes of the calls for which it holds."""
         code = guarded.manager.code
         check_fn: Callable[..., Any] = guarded.check_fn
         if not contents.is_root(state, code):
@@ -127,38 +128,38 @@ class Recorder:
         def watched(*slots: Any) -> Any:
             found = check_fn(*slots)
             if (found is True or type(found) is tuple) and not self._ended:
-                self._guarded(self._serve, number, code, names, slots)
+                self._end_on_error(self._count_hit, number, code, names, slots)
             return found
 
         return watched
 
-    def _serve(self, number: int, code: types.CodeType, names: Sequence[str], slots: tuple[Any, ...]) -> None:
+    def _count_hit(self, number: int, code: types.CodeType, names: Sequence[str], slots: tuple[Any, ...]) -> None:
         sizes = contents.sizes_of(names, slots)
         self._count((number, 0), code, sizes)
 
     def _count(self, key: tuple[int, int], code: types.CodeType, sizes: contents.Sizes) -> None:
-        """`key`: the numbers of the entry that served the call, and of the region; the first is 0 where none did."""
+        """Counts a call. `key`: the number of the entry that served it, 0 if none did, and the number of the region."""
         with self._lock:
-            counts = self._called.setdefault((*key, id(code)), (code, Counter()))[1]
+            counts = self._hit_counts.setdefault((*key, id(code)), (code, Counter()))[1]
             counts[sizes if sizes in counts or len(counts) < MOST_POINTS else ()] += 1
             now = time.monotonic()
-            if now < self._due:
+            if now < self._next_flush:
                 return
-            self._due = now + PERIOD
+            self._next_flush = now + PERIOD
         self._flush()
 
     def _flush(self) -> None:
         with self._lock:
-            called, self._called = self._called, {}
+            called, self._hit_counts = self._hit_counts, {}
         for (entry, region, _), (code, counts) in called.items():
-            points = [{"sizes": contents.named(sizes), "count": count} for sizes, count in counts.items()]
-            told = {"frame": contents.frame_of(code), "entry": entry, "region_number": region, "points": points}
-            self._write({"kind": "requests", **told})
+            points = [{"sizes": contents.sizes_by_name(sizes), "count": count} for sizes, count in counts.items()]
+            content = {"frame": contents.frame_of(code), "entry": entry, "region_number": region, "points": points}
+            self._write({"kind": "requests", **content})
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
-    def _guarded(self, do: Callable[..., None], *args: Any) -> None:
-        """What it raises ends the recording."""
+    def _end_on_error(self, do: Callable[..., None], *args: Any) -> None:
+        """Calls a function; an exception in it ends the recording."""
         if self._ended:
             return
         try:
@@ -191,8 +192,8 @@ class Recorder:
             self._ended = True
         try:
             self._end()
-            told = f"{type(error).__name__}: {error}"
-            log.warning("recording to %s has ended: %s. Nothing else is affected.", self.directory, told)
+            content = f"{type(error).__name__}: {error}"
+            log.warning("recording to %s has ended: %s. Nothing else is affected.", self.directory, content)
         except Exception:  # a handler of the program's own, or a file that cannot be closed
             return
 

@@ -1,7 +1,7 @@
-"""The files of a recording: one per process, a JSON object a line, each with the version of its form, its kind and its time.
+"""The files of a recording: one per process. Each line is a JSON object with the version of the format, a kind and a time.
 
-Kinds: "process" (the first of each file), "miss", "compile", "recompile", "break", "skip", "limit", what other events there are,
-and "requests": how often calls of which sizes were served by an entry, or by none (0), since the last record of that kind.
+Kinds: "process" (the first of each file), "miss", "compile", "recompile", "break", "skip", "limit" and the other events, and
+"requests": the number of calls of each size that an entry (0: none) has served since the last record of that kind.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SUFFIX = ".tracer.jsonl"
 
 @dataclass
 class Recording:
-    """What a directory holds: the records of each process, by file name, and what could not be read."""
+    """The records of each process, by file name, and notes about what could not be read."""
 
     processes: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -36,16 +36,16 @@ def read(directory: str | os.PathLike[str]) -> Recording:
         if found:
             recording.processes[path.name.removesuffix(SUFFIX)] = found
     if not recording.processes:
-        told = "".join(f"\n  {note}" for note in recording.notes)
+        notes_text = "".join(f"\n  {note}" for note in recording.notes)
         raise UserError(
-            f"there are no records of the tracer in {os.fspath(directory)}{told}",
+            f"there are no records of the tracer in {os.fspath(directory)}{notes_text}",
             hint=f"run the program with {VARIABLE}={os.fspath(directory)} in its environment.",
         )
     return recording
 
 
 def _lines(path: Path, notes: list[str]) -> Iterator[dict[str, Any]]:
-    """A process that was killed, or a full disk, may have left half a line."""
+    """The records of a file. Lines that are incomplete (the process was killed, the disk was full) are skipped, with a note."""
     broken = newer = 0
     try:
         text = path.read_text(encoding="utf-8", errors="replace")

@@ -1,7 +1,7 @@
-"""The picture of a function's shapes, as data: what each entry says of sizes, and the calls that came.
+"""The data for the picture of a function's shapes: the region of each entry, and the calls.
 
-The page's script draws it (`shape_space.js`). Expressions become nested lists of the few words that the script knows; a condition
-that has others (strides, functions of floats) is left out, and counted.
+The page's script draws it (`shape_space.js`). Expressions become nested lists of the operators that the script knows. Conditions
+with others (strides, functions of floats) are left out and counted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SIZE = re.compile(r"\.(size|stride)\(\)\[(\d+)\]")
 
 
 class Unknown(ValueError):
-    """An expression that the picture leaves out."""
+    """An expression that the script cannot evaluate."""
 
 
 def expression(template: str, labels: list[str]) -> Any:
@@ -74,7 +74,7 @@ def _labels(tree: Any) -> set[str]:
 
 
 def picture(function: Function) -> dict[str, Any] | None:
-    """Of the calls of the function itself, one space for each region of each process; None where nothing varies."""
+    """One space for each region of each process, for calls of the function itself; None if no size varies."""
     part = function.parts.get(None)
     if part is None:
         return None
@@ -98,8 +98,8 @@ def _space(part: Part, group: tuple[int, int]) -> dict[str, Any] | None:
     numbers = {label: index for index, tied in enumerate(dims) for label in tied}
     return {
         "name": f"{entries[0].record.get('region', '')} in {entries[0].process.title}",
-        "dims": [{"name": _title(tied), "usual": _usual(tied[0], calls)} for tied in dims],
-        "first": _liveliest(dims, calls, regions),
+        "dims": [{"name": _title(tied), "usual": _most_frequent(tied[0], calls)} for tied in dims],
+        "first": _dims_to_show_first(dims, calls, regions),
         "entries": [_numbered(region, numbers) for region in regions],
         "calls": [
             {"at": [_value(tied, dict(sizes)) for tied in dims], "entry": number, "count": count}
@@ -110,14 +110,14 @@ def _space(part: Part, group: tuple[int, int]) -> dict[str, Any] | None:
 
 
 def _region(entry: Entry) -> dict[str, Any]:
-    said = entry.record.get("region_of_shapes", {})
+    shape_region = entry.record.get("region_of_shapes", {})
     conditions, unknown = [], 0
-    for line in said.get("lines", ()):
+    for line in shape_region.get("lines", ()):
         try:
             conditions.append(expression(line["template"], line["labels"]))
         except Unknown:
             unknown += 1
-    conditions += [["cmp", ["=="], [["v", label], size]] for label, size in said.get("fixed", {}).items()]
+    conditions += [["cmp", ["=="], [["v", label], size]] for label, size in shape_region.get("fixed", {}).items()]
     kept = [tree for tree in conditions if not any(_is_layout(label) for label in _labels(tree))]
     return {
         "number": entry.number,
@@ -126,7 +126,7 @@ def _region(entry: Entry) -> dict[str, Any]:
         "hits": entry.served.total(),
         "text": words(entry),
         "conditions": kept,
-        "ranks": said.get("ranks", {}),
+        "ranks": shape_region.get("ranks", {}),
         "unknown": unknown,
     }
 
@@ -136,10 +136,10 @@ def _is_layout(label: str) -> bool:
 
 
 def words(entry: Entry) -> str:
-    """What an entry says of sizes, in a line; nothing of strides."""
-    said = entry.record.get("region_of_shapes", {})
-    lines = [short(_filled(line)) for line in said.get("lines", ()) if not any(map(_is_layout, line["labels"]))]
-    fixed = [f"{short(label)} == {size}" for label, size in said.get("fixed", {}).items()]
+    """The conditions of an entry on sizes, but not on strides, in a line."""
+    shape_region = entry.record.get("region_of_shapes", {})
+    lines = [short(_filled(line)) for line in shape_region.get("lines", ()) if not any(map(_is_layout, line["labels"]))]
+    fixed = [f"{short(label)} == {size}" for label, size in shape_region.get("fixed", {}).items()]
     return ", ".join([*lines, *fixed]) or "any size"
 
 
@@ -156,7 +156,7 @@ def short(text: str) -> str:
 
 
 def _dims(regions: list[dict[str, Any]], calls: Iterable[tuple[Sizes, int]]) -> list[list[str]]:
-    """The labels that calls have; those that were equal in each call, and vary, stand for one."""
+    """The dims of the picture, each a list of labels: labels that vary and were equal in each call make one dim."""
     rows = [dict(sizes) for sizes, _ in calls]
     labels = dict.fromkeys([label for row in rows for label in row])
     tied: dict[tuple[Any, ...], list[str]] = {}
@@ -174,21 +174,23 @@ def _title(tied: list[str]) -> str:
     return " = ".join(names) if len(names) < 3 else f"{names[0]} = {len(names) - 1} others"
 
 
-def _liveliest(dims: list[list[str]], calls: Iterable[tuple[Sizes, int]], regions: list[dict[str, Any]]) -> list[int]:
+def _dims_to_show_first(dims: list[list[str]], calls: Iterable[tuple[Sizes, int]], regions: list[dict[str, Any]]) -> list[int]:
     """The two dims to show first: those with the most values, sizes before plain ints."""
     rows = [dict(sizes) for sizes, _ in calls]
-    told: Counter[str] = Counter(label for region in regions for label in set().union(set(), *map(_labels, region["conditions"])))
+    mentions: Counter[str] = Counter(
+        label for region in regions for label in set().union(set(), *map(_labels, region["conditions"]))
+    )
 
-    def life(index: int) -> tuple[Any, ...]:
+    def rank(index: int) -> tuple[Any, ...]:
         tied = dims[index]
         values = len({row.get(tied[0]) for row in rows})
-        return values > 1, ".size()[" in tied[0], max(told[label] for label in tied), values
+        return values > 1, ".size()[" in tied[0], max(mentions[label] for label in tied), values
 
-    ranked = sorted(range(len(dims)), key=life, reverse=True)[:2]
-    return sorted(index for index in ranked if life(index)[0]) or sorted(ranked)[:1]
+    ranked = sorted(range(len(dims)), key=rank, reverse=True)[:2]
+    return sorted(index for index in ranked if rank(index)[0]) or sorted(ranked)[:1]
 
 
-def _usual(label: str, calls: Counter[tuple[Sizes, int]]) -> int | None:
+def _most_frequent(label: str, calls: Counter[tuple[Sizes, int]]) -> int | None:
     counts: Counter[int] = Counter()
     for (sizes, _), count in calls.items():
         value = dict(sizes).get(label)
@@ -202,7 +204,7 @@ def _value(tied: list[str], sizes: dict[str, int]) -> int | None:
 
 
 def _numbered(region: dict[str, Any], numbers: dict[str, int]) -> dict[str, Any]:
-    """The region with numbers of dims for labels; what is about no dim of the picture is left out."""
+    """The region with numbers of dims in place of labels. Conditions on labels that are in no dim are left out and counted."""
     conditions = [tree for tree in region["conditions"] if _labels(tree) <= numbers.keys()]
     unknown = region["unknown"] + len(region["conditions"]) - len(conditions)
     return {**region, "unknown": unknown, "conditions": [_renamed(tree, numbers) for tree in conditions]}

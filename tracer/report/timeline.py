@@ -1,6 +1,6 @@
-"""What happened when, as one SVG: a lane per process, a bar per compile, a mark per break, miss, recompile and other event.
+"""The timeline, as an SVG: a lane per process, a bar per compile, a mark per break, miss, recompile and other event.
 
-Time in which nothing was compiled or missed is cut out where it is long: a server compiles for seconds and serves for days.
+Long times without an event are cut out: a server compiles for seconds and serves for days.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from tracer.report.findings import Entry, Findings, Process
 
 WIDTH, LEFT, LANE, TOP = 1000, 8, 60, 26
 GAP = 14.0  # width of time that is cut out
-IDLE = 0.04  # of all that is shown: time without events that is longer is cut out
-MARKS = ("break", "recompile", "miss", "skip", "limit")  # in the order of their rows; what else there is comes last
+IDLE = 0.04  # of the time that is shown: longer times without events are cut out
+MARKS = ("break", "recompile", "miss", "skip", "limit")  # in the order of their rows; other kinds come last
 
 
 class Axis:
-    """From seconds to places, with idle times cut out."""
+    """Converts seconds to x coordinates, with idle times cut out."""
 
     def __init__(self, spans: list[tuple[float, float]]) -> None:
         self.pieces: list[list[float]] = []  # [start, end] of what is shown
@@ -34,7 +34,7 @@ class Axis:
         self.scale = (room - self.gap * (len(self.pieces) - 1)) / max(shown, 1e-6)
 
     def _join(self) -> None:
-        """Pieces that are near to each other become one."""
+        """Joins pieces with little time between them."""
         busy = sum(end - start for start, end in self.pieces)
         least = max(IDLE * busy, 0.005)
         joined: list[list[float]] = []
@@ -57,7 +57,7 @@ class Axis:
         return at - self.gap
 
     def cuts(self) -> list[tuple[float, float]]:
-        """(place, seconds) of each time that is cut out."""
+        """(x coordinate, seconds) of each time that is cut out."""
         return [
             (self.place(before[1]) + self.gap / 2, after[0] - before[1]) for before, after in zip(self.pieces, self.pieces[1:])
         ]
@@ -75,8 +75,8 @@ def timeline(findings: Findings) -> str:
     height = TOP + LANE * len(findings.processes) + 8
     parts = [f'<svg class="timeline" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="timeline of compiles and events">']
     for place, seconds in axis.cuts():
-        told = f"{duration(seconds)} without an event"
-        parts.append(f'<path class="cut" d="M{place:.1f} {TOP - 8}V{height - 16}"><title>{told}</title></path>')
+        shown = f"{duration(seconds)} without an event"
+        parts.append(f'<path class="cut" d="M{place:.1f} {TOP - 8}V{height - 16}"><title>{shown}</title></path>')
     for process in findings.processes:
         parts += _lane(process, [entry for entry in entries if entry.process is process], axis)
     parts += _scale(axis, height)
@@ -100,17 +100,17 @@ def _lane(process: Process, entries: list[Entry], axis: Axis) -> list[str]:
 
 
 def _marks(process: Process, axis: Axis, y: int) -> list[str]:
-    """Events that would lie on one another are one mark, which tells how many."""
+    """The marks of a lane. Events of a kind that would overlap are one mark, with their number."""
     marks: Counter[tuple[int, str]] = Counter()
-    told: dict[tuple[int, str], Any] = {}
+    shown: dict[tuple[int, str], Any] = {}
     for record in process.records:
         if record["kind"] not in ("requests", "compile", "merge", "load"):
             key = round(axis.place(record["t"]) / 3) * 3, record["kind"]
             marks[key] += 1
-            told.setdefault(key, record)
+            shown.setdefault(key, record)
     parts = []
     for (x, kind), count in marks.items():
-        name = told[x, kind].get("frame", {}).get("name", "")
+        name = shown[x, kind].get("frame", {}).get("name", "")
         text = f"{count} {kind} events" if count > 1 else f"{kind} in {name}"
         known = kind if kind in MARKS else "other"
         row = y + 3 * min(MARKS.index(kind) if kind in MARKS else 3, 3) - 3

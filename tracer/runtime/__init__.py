@@ -1,1 +1,1 @@
-"""What happens at a call of a compiled object: entries, misses, limits, what was learnt of sizes, and upkeep."""
+"""The state of a compiled object across its calls: cache entries, misses, limits, observed sizes, and eviction."""

@@ -1,6 +1,6 @@
-"""Paths from the arguments of a function to a part of one: `batch['ids']`, `self.cache.layers[0].keys`.
+"""Paths from the arguments of a function to a value inside one: `batch['ids']`, `self.cache.layers[0].keys`.
 
-A path is followed as the tracer reads attributes: no property and no code of the program is run.
+Following a path reads attributes as the tracer does: it runs no property and no other code of the program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tracer.sources import AttrSource, ItemSource, LocalSource, Source
 from tracer.sources.reading import instance_dict, type_dict, type_lookup, type_mro
 
 Path = tuple[Any, ...]  # the name of a parameter, then keys, and `Attribute`s
-_TABLES = ("_parameters", "_buffers", "_modules")  # of a module, in the order in which its __getattr__ asks them
+_MODULE_TABLES = ("_parameters", "_buffers", "_modules")  # in the order in which nn.Module.__getattr__ looks a name up
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Attribute:
     name: str
 
 
-def shown(path: Path) -> str:
+def path_text(path: Path) -> str:
     """`batch['ids']`"""
     return str(path[0]) + "".join(f".{key.name}" if isinstance(key, Attribute) else f"[{key!r}]" for key in path[1:])
 
 
-def parsed(text: str) -> Path:
+def parse_path(text: str) -> Path:
     """`batch['ids'][0].mask` -> ("batch", "ids", 0, Attribute("mask"))"""
     keys: list[Any] = []
     try:
@@ -54,8 +54,9 @@ def parsed(text: str) -> Path:
     return (node.id, *reversed(keys))
 
 
-def placed(code: types.CodeType, slots: Mapping[str, Any], path: Path) -> Path:
-    """The path from a slot of the frame on: an argument may be an item of `*args` or `**kwargs`. Empty where it is left out."""
+def path_from_slot(code: types.CodeType, slots: Mapping[str, Any], path: Path) -> Path:
+    """The path that begins at an argument slot of the frame, where an argument may be an item of `*args` or `**kwargs`.
+    Empty if the call leaves the argument out."""
     name, *keys = path
     if name in slots:
         return path
@@ -75,8 +76,8 @@ def placed(code: types.CodeType, slots: Mapping[str, Any], path: Path) -> Path:
 
 
 def follow(code: types.CodeType, slots: Mapping[str, Any], path: Path) -> tuple[Any, Source]:
-    """The value at a path, and its source. Behind a None there is nothing: it is None."""
-    name, *keys = placed(code, slots, path) or (None,)
+    """The value at a path, and its source. A path that leads through None gives None."""
+    name, *keys = path_from_slot(code, slots, path) or (None,)
     if name is None:
         return None, LocalSource(str(path[0]))
     value, source = slots[name], cast(Source, LocalSource(name))
@@ -94,94 +95,94 @@ def _item(value: Any, source: Source, key: Any, path: Path) -> tuple[Any, Source
             raise TypeError
         return value[key], ItemSource(source, key)
     except (LookupError, TypeError):
-        raise UserError(f"{shown(path)} was declared, but {source.name} has no item {key!r}") from None
+        raise UserError(f"{path_text(path)} was declared, but {source.name} has no item {key!r}") from None
 
 
 def _attribute(value: Any, source: Source, key: Attribute, path: Path) -> tuple[Any, Source]:
     name = key.name
-    field = _field(value, name)
+    field = _field_index(value, name)
     if field is not None:
         return tuple.__getitem__(value, field), ItemSource(source, field)
     try:
         return _C.raw_attr(value, name), AttrSource(source, name)
     except AttributeError:
         pass
-    table, held = _table_of(value, name), instance_dict(value)
-    if table is None or held is None:
+    table, own_dict = _module_table(value, name), instance_dict(value)
+    if table is None or own_dict is None:
         raise UserError(
-            f"{shown(path)} was declared, but {source.name} holds no attribute {name!r}",
+            f"{path_text(path)} was declared, but {source.name} holds no attribute {name!r}",
             hint="a path leads through what objects hold themselves, not through properties or what their classes have.",
         )
-    return held[table][name], ItemSource(AttrSource(source, table), name)
+    return own_dict[table][name], ItemSource(AttrSource(source, table), name)
 
 
-def _field(value: Any, name: str) -> int | None:
-    """Where a namedtuple has a field."""
+def _field_index(value: Any, name: str) -> int | None:
+    """The index of a field of a namedtuple."""
     fields = getattr(type(value), "_fields", None) if isinstance(value, tuple) else None
     return fields.index(name) if isinstance(fields, tuple) and name in fields else None
 
 
-def _table_of(value: Any, name: str) -> str | None:
-    """Which table of a module has a parameter, a buffer or a submodule."""
-    held = instance_dict(value) if torch.nn.Module in type_mro(type(value)) else None
-    return next((table for table in _TABLES if name in (held or {}).get(table, ())), None)
+def _module_table(value: Any, name: str) -> str | None:
+    """The table of a module that holds a parameter, a buffer or a submodule of this name."""
+    own_dict = instance_dict(value) if torch.nn.Module in type_mro(type(value)) else None
+    return next((table for table in _MODULE_TABLES if name in (own_dict or {}).get(table, ())), None)
 
 
-# -- calls that nobody has made -------------------------------------------------------------------------------------------
+# -- arguments with one value replaced ------------------------------------------------------------------------------------
 
 
-def replaced(container: Any, keys: Path, value: Any, path: Path) -> Any:
-    """A copy of nested containers and objects with one item replaced."""
+def replaced_at(container: Any, keys: Path, value: Any, path: Path) -> Any:
+    """A copy of nested containers and objects in which the value at `keys` is replaced. `path` is for error messages."""
     if not keys:
         return value
     key, rest = keys[0], keys[1:]
-    field = _field(container, key.name) if isinstance(key, Attribute) else None
+    field = _field_index(container, key.name) if isinstance(key, Attribute) else None
     if isinstance(key, Attribute) and field is None:
         return _with_attribute(container, key.name, rest, value, path)
     if isinstance(container, tuple):
         index = key if field is None else field
         items = list(container)
-        items[index] = replaced(items[index], rest, value, path)
+        items[index] = replaced_at(items[index], rest, value, path)
         if type(container) is not tuple and not hasattr(type(container), "_fields"):
-            raise UserError(f"{shown(path)} is an item of a {type(container).__name__}, which cannot be made again")
+            raise UserError(f"{path_text(path)} is an item of a {type(container).__name__}, which cannot be made again")
         return tuple.__new__(type(container), items)
     changed = copy.copy(container)
-    changed[key] = replaced(container[key], rest, value, path)
+    changed[key] = replaced_at(container[key], rest, value, path)
     return changed
 
 
 def _with_attribute(owner: Any, name: str, keys: Path, value: Any, path: Path) -> Any:
-    twin = _twin(owner, path)
-    held = instance_dict(twin) or {}
-    table = _table_of(owner, name)
-    if name in held:
-        held[name] = replaced(held[name], keys, value, path)
+    copied = _copy_without_init(owner, path)
+    own_dict = instance_dict(copied) or {}
+    table = _module_table(owner, name)
+    if name in own_dict:
+        own_dict[name] = replaced_at(own_dict[name], keys, value, path)
     elif table is not None:
-        held[table] = held[table] | {name: replaced(held[table][name], keys, value, path)}
+        own_dict[table] = own_dict[table] | {name: replaced_at(own_dict[table][name], keys, value, path)}
     else:
         slot = type_lookup(type(owner), name)
-        slot.__set__(twin, replaced(slot.__get__(owner), keys, value, path))
-    return twin
+        slot.__set__(copied, replaced_at(slot.__get__(owner), keys, value, path))
+    return copied
 
 
-def _twin(owner: Any, path: Path) -> Any:
-    """A new object of the same class that holds the same; no code of the program makes it."""
+def _copy_without_init(owner: Any, path: Path) -> Any:
+    """A shallow copy of an object, made without running code of the program."""
     cls = type(owner)
     try:
-        twin = object.__new__(cls)
+        copied = object.__new__(cls)
     except TypeError:
         raise UserError(
-            f"{shown(path)} is an attribute of a {cls.__name__}, which cannot be made again",
+            f"{path_text(path)} is an attribute of a {cls.__name__}, which cannot be made again",
             hint="declare what is handed in as an argument of its own, or as an item of a dict or a list.",
         ) from None
     for slot in (each for klass in type_mro(cls) for each in type_dict(klass).values()):
         if type(slot) is types.MemberDescriptorType:
             with contextlib.suppress(AttributeError):  # an empty one
-                slot.__set__(twin, slot.__get__(owner))
-    held, own = instance_dict(twin), instance_dict(owner)
-    if held is not None and own is not None:
-        held.update(own)
-    return twin
+                slot.__set__(copied, slot.__get__(owner))
+    own_dict, original_dict = instance_dict(copied), instance_dict(owner)
+    if own_dict is not None and original_dict is not None:
+        own_dict.update(original_dict)
+    return copied
 
 
-__all__ = ["Attribute", "Path", "follow", "parsed", "placed", "replaced", "shown"]
+__all__ = ["Attribute", "Path", "follow", "parse_path", "path_from_slot", "path_text", "replaced_at"]

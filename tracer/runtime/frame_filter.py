@@ -1,6 +1,6 @@
-"""Which frames are worth a trace: what the hook offers is mostly Python that has nothing to do with tensors.
+"""Which of the frames that the hook offers are traced: most of them run Python code that has nothing to do with tensors.
 
-With `config.convert_every_frame` all are, but for the tracer's own and torch's: a trial of the tracer on any Python.
+With `config.convert_every_frame` all are traced but those of the tracer and of torch, to test the tracer on any Python.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _TORCH = (torch.Tensor, torch.nn.Module)
 _names_torch: weakref.WeakKeyDictionary[types.FunctionType, bool] = weakref.WeakKeyDictionary()
 
 
-_MACHINERY = frozenset(("tracer", "shapes", "torch", "sympy", "z3"))  # what a trace itself runs on
+_MACHINERY = frozenset(("tracer", "shapes", "torch", "sympy", "z3"))  # packages that the tracer itself calls
 
 
 def answer_without_tracing(function: types.FunctionType, args: tuple[Any, ...]) -> Any:
-    """For a frame that nobody decorated: SKIP (never), None (not for these arguments), or TRACE."""
+    """For a frame that was not decorated: SKIP (never trace it), None (not with these arguments), or TRACE."""
     name = function.__globals__.get("__name__")
     if forbids_tracing_below(name, function.__code__):
         _C.never_trace(function.__code__, callees=True)
@@ -39,7 +39,7 @@ def answer_without_tracing(function: types.FunctionType, args: tuple[Any, ...]) 
 
 
 def concerns_tensors(function: types.FunctionType, args: tuple[Any, ...]) -> bool:
-    """Whether a frame may work on tensors: it is given some, or its code names something of torch."""
+    """Whether a frame may work on tensors: an argument or a closure holds one, or its code names something of torch."""
     if any(_holds_tensor(value, _DEPTH) for value in args):
         return True
     known = _names_torch.get(function)

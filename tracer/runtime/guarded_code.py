@@ -1,4 +1,4 @@
-"""What a cache entry remembers on the Python side, and the limit on how many a frame may have."""
+"""Cache entries: what an entry holds on the Python side, and how entries are made, found and told apart."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass
 class GuardedCode:
-    """One result of tracing a frame: the code to run while `check_fn` holds. `code` is None where the frame is to be
-    left to CPython under these guards."""
+    """The result of tracing a frame: the code to run where `check_fn` holds. With `code` None, CPython runs the original
+    code under these guards."""
 
     code: types.CodeType | None
     manager: CheckFunctionManager
     graph: fx.GraphModule | None = None
     graph_name: str | None = None
-    shapes: Any = None  # shapes.regions.ShapeRecord: what its guards say of shapes, and where the symbols are found
-    broken: bool = False  # the graph ends in a break, and there is more behind it
-    reason: str = ""  # for the break
-    pinned: bool = False  # not to be evicted for want of room
-    direct: tuple[tuple[int, ...], types.CodeType] | None = None  # inputs and original of Entry(direct=...)
-    outputs: Any = None  # the sizes of each tensor that the graph gives, where its nodes do not tell
-    numbers: Any = None  # what upkeep has read off its guards
+    shapes: Any = None  # shapes.regions.ShapeRecord: the shape guards, and the source of each symbol
+    broken: bool = False  # the graph ends in a break, and resume functions run the rest of the frame
+    reason: str = ""  # of that break
+    pinned: bool = False  # never evicted for lack of capacity
+    direct: tuple[tuple[int, ...], types.CodeType] | None = None  # graph inputs and original code, for Entry(direct=...)
+    outputs: Any = None  # the sizes of each tensor that the graph returns, of a loaded graph, whose nodes have no fake values
+    shape_facts: Any = None  # computed by upkeep from the guards
 
     @property
     def check_fn(self) -> Any:
@@ -50,45 +50,45 @@ def entries_of(region: _C.Region, code: types.CodeType, globals_: dict[str, Any]
     return [entry for entry in region.entries(code) if entry.valid and entry.globals is globals_]
 
 
-def serving(entries: list[_C.Entry], function: types.FunctionType, args: tuple[Any, ...]) -> _C.Entry | None:
-    """The first entry whose guards hold for these argument slots."""
+def find_entry(entries: list[_C.Entry], function: types.FunctionType, args: tuple[Any, ...]) -> _C.Entry | None:
+    """The first entry whose guards hold for these argument slots; None on a miss."""
     positional = (*args, function.__closure__) if function.__code__.co_freevars else args
     for entry in entries:
         guarded = entry.guarded_code
         try:
             if guarded.manager.holds(guarded.check_fn(*positional)):
                 return entry
-        except Exception:  # what it reads is gone, as a cell that was emptied
+        except Exception:  # a value that the guards read is gone, as in an emptied cell
             continue
     return None
 
 
-def failures_of(entries: list[_C.Entry], function: types.FunctionType, args: tuple[Any, ...]) -> list[Any]:
+def guard_failures(entries: list[_C.Entry], function: types.FunctionType, args: tuple[Any, ...]) -> list[Any]:
     """The first guard that fails in each entry."""
     failures = [entry.guarded_code.manager.explain(args, function.__closure__) for entry in entries]
     return [failure for failure in failures if failure is not None]
 
 
-def decide(entries: tuple[_C.Entry, ...]) -> _C.Decision:
-    """Tells several entries of one function's code apart, as far as their guards do; what a region asks for."""
+def decision_among(entries: tuple[_C.Entry, ...]) -> _C.Decision:
+    """A decision tree that selects among the entries of one code object, by the guards in which they differ."""
     managers = [entry.guarded_code.manager for entry in entries]
     for manager in managers[:-1]:
         manager.share(managers[-1])
     demands = [dict.fromkeys(manager.guards) for manager in managers]
-    common = set(demands[-1])  # of a large model nearly all; they tell nothing apart
-    for found in demands[:-1]:  # other threads run between two of these
+    common = set(demands[-1])  # guards that all entries have select none; in a large model these are nearly all
+    for found in demands[:-1]:  # in steps, so that other threads can run in between
         common.intersection_update(found)
     tests = [guards.tests_of([guard for guard in found if guard not in common]) for found in demands]
     return guards.decide(entries, tests, managers[0].code, managers[0].globals)
 
 
-def watched(state: RegionState, guarded: GuardedCode) -> Any:
-    """The check_fn for an entry of a RegionState, which tells whoever wants to see the calls that hit."""
+def check_fn_of_entry(state: RegionState, guarded: GuardedCode) -> Any:
+    """The check_fn for an entry; wrapped if somebody watches the calls that hit (`metrics.watch`)."""
     return guarded.check_fn if metrics.watch is None else metrics.watch(state, guarded)
 
 
 def direct_call(guarded: GuardedCode, extras: tuple[types.CellType, ...]) -> Any:
-    """What an entry with these cells may do in place of its code."""
+    """What the extension may call in place of the entry's code: the graph, its inputs, and the original code."""
     code = guarded.code
     if guarded.direct is None or code is None or guarded.graph_name is None:
         return None
@@ -104,10 +104,10 @@ def make_entry(
     needs_hook: bool,
     fetches: bool = False,
 ) -> _C.Entry:
-    """`state`: the RegionState that it is for."""
+    """The cache entry of a RegionState for the guarded code of a function."""
     cells = tuple(types.CellType(value) for value in extras.values())
     entry = _C.Entry(
-        watched(state, guarded),
+        check_fn_of_entry(state, guarded),
         guarded.code,
         function.__globals__,
         cells,
@@ -118,21 +118,21 @@ def make_entry(
         fetches=fetches,
         direct=direct_call(guarded, cells),
     )
-    return joined(state, entry, guarded)
+    return attach_guarded_code(state, entry, guarded)
 
 
-def joined(state: RegionState, entry: _C.Entry, guarded: GuardedCode) -> _C.Entry:
-    """The entry with what it remembers. It ends when a guarded object dies, which does not keep it alive; the next recompile
-    tells of it."""
+def attach_guarded_code(state: RegionState, entry: _C.Entry, guarded: GuardedCode) -> _C.Entry:
+    """Gives an entry its guarded code. The entry is invalidated when an object that it guards dies; the next recompile reports
+    which. Neither keeps the other alive."""
     entry.guarded_code = guarded
-    died = state.state_of(guarded.manager.code, entry.globals).died
-    on_death = functools.partial(_invalidate, weakref.ref(entry), died)  # needs no globals when Python shuts down
+    dead_objects = state.state_of(guarded.manager.code, entry.globals).dead_objects
+    on_death = functools.partial(_invalidate, weakref.ref(entry), dead_objects)  # needs no globals when Python shuts down
     guarded.manager.when_invalid(on_death)
     return entry
 
 
-def _invalidate(reference: weakref.ref[_C.Entry], died: deque[str]) -> None:
+def _invalidate(reference: weakref.ref[_C.Entry], dead_objects: deque[str]) -> None:
     entry = reference()
     if entry is not None:
         entry.valid = False
-        died.append(entry.guarded_code.manager.died)
+        dead_objects.append(entry.guarded_code.manager.died)

@@ -1,6 +1,6 @@
-"""The words of the logs: graphs as tables and code, sizes, bytecode, guards, recompiles, graph breaks, trace lines.
+"""The texts of the logs: graphs as tables and as code, sizes, bytecode, guards, recompiles, graph breaks.
 
-Each function gives a text and looks at nothing else; `logs` decides whether it is made.
+Each function returns a text and has no side effect; `logs.emit` calls it only if the artifact is switched on.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def graph_table(graph: fx.Graph, title: str) -> str:
 
 
 def graph_code(graph: fx.Graph, title: str) -> str:
-    """The graph as a Python function, with the user's line above the operations that it made."""
+    """The graph as a Python function; above the operations of a user's line stands that line."""
     nodes = {node.name: node for node in graph.nodes}
     lines, last = [_signature(graph)], None
     source = graph.python_code("self", verbose=False).src.rstrip().splitlines()
@@ -84,7 +84,7 @@ def _example(node: fx.Node) -> Any:
 
 
 def node_location(node: fx.Node) -> UserLocation | None:
-    """The user's line that made a node: as the tracer noted it, or out of the stack trace that torch's tools keep."""
+    """The user's line that a node was traced from: as the tracer noted it, or from the stack trace that torch's tools keep."""
     place = node.meta.get("location")
     if isinstance(place, UserLocation):
         return place
@@ -93,7 +93,7 @@ def node_location(node: fx.Node) -> UserLocation | None:
 
 
 def graph_sizes(graph: fx.Graph, title: str) -> str:
-    """Each tensor's size, symbolic, and concrete as it was at the trace."""
+    """The size of each tensor, symbolic, and concrete as in the traced call."""
     lines = ["TRACED GRAPH TENSOR SIZES", f"===== {title} ====="]
     for node in graph.nodes:
         example = _example(node)
@@ -110,7 +110,7 @@ def _size_text(parts: Iterable[str]) -> str:
 
 
 def _concrete(size: Any) -> str:
-    """The number that a size had; asks the node for its hint, so that nothing is guarded."""
+    """The value of a size in the traced call. Reads the hint, because a comparison would add a guard."""
     if isinstance(size, torch.SymInt):
         try:
             hint = size.node.hint
@@ -144,7 +144,7 @@ def side_effects(code: CodeType, effects: Iterable[tuple[str, Iterable[UserLocat
 
 
 def guards_text(manager: CheckFunctionManager) -> str:
-    """The guards with the line that caused each, the list by kind, and the function that checks them."""
+    """The guards, each with the user's line that caused it, then their kinds, then the source of `check_fn`."""
     code = manager.code
     lines = [f"GUARDS: {function_name(code)} {short_place(code)}"]
     described = manager.described()
@@ -168,7 +168,7 @@ def guard_list(guards: Iterable[Guard]) -> str:
 
 
 def shapes(symbols: Iterable[Any], shape_guards: Iterable[Any]) -> str:
-    """The symbols of a trace, and the decisions on them in the order in which they were made."""
+    """The symbols of a trace, and its shape guards in the order in which they were recorded."""
     lines = [f"create_symbol {symbol.describe()}" for symbol in symbols]
     return "\n".join([*lines, *[shape_guard_added(str(guard.recorded), guard.where) for guard in shape_guards]])
 
@@ -179,7 +179,7 @@ def shape_guard_added(expression: str, place: UserLocation | None) -> str:
 
 
 def recompile(code: CodeType, failures: Iterable[GuardFailure | str]) -> str:
-    """Why no entry matched: the first failing guard of each, with the line that made it."""
+    """Why no entry matched: the first failing guard of each, with the user's line that caused it."""
     lines = [f"Recompiling function {function_name(code)} in {short_place(code)}"]
     lines.append("    triggered by the following guard failure(s):")
     for failure in failures:

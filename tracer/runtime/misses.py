@@ -1,4 +1,4 @@
-"""What a miss is answered with instead of a trace: by a stance of the thread, by the seal of a region, by a limit."""
+"""Misses that are not traced, because of the thread's stance, a seal of the region, or a limit; and the reports about misses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tracer.guards import GuardFailure, argument_slots
 from tracer.guards.manager import gone
 from tracer.runtime import log_texts, stances, time_limit
 from tracer.runtime.frame_state import FrameState
-from tracer.runtime.guarded_code import entries_of, failures_of
+from tracer.runtime.guarded_code import entries_of, guard_failures
 from tracer.runtime.upkeep import has_room
 from tracer.sources import ItemSource, LocalSource, Source
 from tracer.sources.reading import is_a
@@ -26,40 +26,40 @@ if TYPE_CHECKING:
 log = logging.getLogger("tracer")
 
 
-def is_answered(region: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
-    """Whether the call of a missed frame is not to be traced: CPython runs it. Raises where a miss is an error.
+def runs_uncompiled(region: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
+    """Whether CPython runs this missed call and nothing is traced. Raises where a miss is an error.
 
     `region` is the RegionState.
     """
     stance = stances.current()
     if stance == "fail_on_recompile":
         existing = entries_of(region.region, function.__code__, function.__globals__)
-        raise errors.RecompileError(log_texts.recompile(function.__code__, reasons(region, function, args, existing)))
+        raise errors.RecompileError(log_texts.recompile(function.__code__, miss_reasons(region, function, args, existing)))
     if stance == "eager_then_compile" and function.__code__ in region.roots:
         state = region.frame_state(function)
-        if not state.shown:
-            state.shown = True
-            _show(state, function, args)
+        if not state.ran_uncompiled_once:
+            state.ran_uncompiled_once = True
+            _note_sizes(state, function, args)
             return True
-    if region.at_miss is not None:
-        region.at_miss(function, args)
+    if region.miss_handler is not None:
+        region.miss_handler(function, args)
         return True
-    return _is_past_limit(region, function)
+    return _is_known_to_exceed_limit(region, function)
 
 
-def _is_past_limit(region: RegionState, function: types.FunctionType) -> bool:
-    """Whether it was said already that such calls run uncompiled: they wait for no trace of another thread then."""
-    told_elsewhere = region.guard_fail_fn or logs.is_on("recompiles") or config.error_on_recompile
-    if not region.frame_state(function).warned_of_limit or told_elsewhere or config.fail_on_recompile_limit_hit:
+def _is_known_to_exceed_limit(region: RegionState, function: types.FunctionType) -> bool:
+    """Whether the limit was reached and reported before, and still holds. Such calls need not wait for the tracing lock."""
+    reports_each_miss = region.guard_fail_fn or logs.is_on("recompiles") or config.error_on_recompile
+    if not region.frame_state(function).warned_of_limit or reports_each_miss or config.fail_on_recompile_limit_hit:
         return False
     if region.shapes is not None or has_room(region, entries_of(region.region, function.__code__, function.__globals__)):
         return False
-    region.happened("limit", function)
+    region.record_event("limit", function)
     return True
 
 
-def _show(state: FrameState, function: types.FunctionType, args: tuple[Any, ...]) -> None:
-    """Notes the sizes and ints of a call that is not traced, so that what differs in the next is seen to vary."""
+def _note_sizes(state: FrameState, function: types.FunctionType, args: tuple[Any, ...]) -> None:
+    """Notes the sizes and ints of a call that is not traced, so that those that differ in the next call become symbols."""
     state.history.begin()
     for name, value in zip(argument_slots(function.__code__), args):
         for source, leaf in _leaves(LocalSource(name), value):
@@ -78,18 +78,18 @@ def _leaves(source: Source, value: Any) -> Iterator[tuple[Source, Any]]:
         yield source, value
 
 
-def reasons(
+def miss_reasons(
     region: RegionState, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]
 ) -> list[GuardFailure]:
-    """Why no entry serves a call: what ended those that there were since the last trace, and what fails in the others."""
-    return [*map(gone, region.frame_state(function).died), *failures_of(existing, function, args)]
+    """Why no entry serves a call: the entries invalidated since the last trace, and the guard that fails in each other one."""
+    return [*map(gone, region.frame_state(function).dead_objects), *guard_failures(existing, function, args)]
 
 
 def report_recompile(region: RegionState, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]) -> None:
-    """Says why no entry served a call that is about to be traced; RecompileError where the settings forbid it."""
+    """Reports why no entry served a call that is about to be traced. RecompileError where the settings forbid recompiles."""
     if not (logs.is_on("recompiles") or region.guard_fail_fn or config.error_on_recompile):
         return
-    failures = reasons(region, function, args, existing)
+    failures = miss_reasons(region, function, args, existing)
     text = log_texts.recompile(function.__code__, failures)
     logs.emit("recompiles", lambda: text)
     if region.guard_fail_fn is not None and failures:
@@ -98,34 +98,34 @@ def report_recompile(region: RegionState, function: types.FunctionType, args: tu
         raise errors.RecompileError(text)
 
 
-def out_of_time(region: RegionState, function: types.FunctionType) -> bool:
-    """Whether nothing is to be traced because a compile of this frame took too long, or one that was given up still runs."""
+def is_out_of_time(region: RegionState, function: types.FunctionType) -> bool:
+    """Whether the frame is not traced because a compile of it exceeded its time limit, or an abandoned one still runs."""
     if region.frame_state(function).timed_out or time_limit.is_compiling():
-        region.happened("limit", function, "compile_timeout")
+        region.record_event("limit", function, "compile_timeout")
         return True
     return False
 
 
-def timed_out(region: RegionState, function: types.FunctionType, error: errors.CompileTimeout) -> None:
-    """Says that the frame runs in CPython from now on where no entry serves it."""
+def report_timeout(region: RegionState, function: types.FunctionType, error: errors.CompileTimeout) -> None:
+    """Warns that from now on CPython runs the calls of this frame that no entry serves."""
     code = function.__code__
     region.frame_state(function).timed_out = True
     text = (
         f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}): {error.message}. Calls that no entry serves run "
         f"uncompiled, until tracer.reset(). Hint: {error.hint}"
     )
-    region.happened("timeout", function, text)
+    region.record_event("timeout", function, text)
     warnings.warn(text, stacklevel=3)
 
 
-def limit_hit(region: RegionState, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]) -> None:
-    """Says once that calls that no entry serves run in CPython from now on."""
+def report_limit(region: RegionState, function: types.FunctionType, args: tuple[Any, ...], existing: list[_C.Entry]) -> None:
+    """Warns, once, that from now on CPython runs the calls that no entry serves."""
     state = region.frame_state(function)
     if state.warned_of_limit and not config.fail_on_recompile_limit_hit:
-        region.happened("limit", function)
+        region.record_event("limit", function)
         return
     code = function.__code__
-    failures = "\n".join(f"    - {failure}" for failure in failures_of(existing, function, args))
+    failures = "\n".join(f"    - {failure}" for failure in guard_failures(existing, function, args))
     limit, more = f"recompile_limit ({region.limit()}) reached", "raise config.recompile_limit"
     if has_room(region, existing):
         limit = f"accumulated_recompile_limit ({config.accumulated_recompile_limit}) over all compiled objects reached"
@@ -137,11 +137,11 @@ def limit_hit(region: RegionState, function: types.FunctionType, args: tuple[Any
         f"{code.co_firstlineno}); calls that none of its entries serves run uncompiled. Guards that fail:\n"
         f"{failures}\n  Try: mark what varies with tracer.mark_dynamic, or {more}."
     )
-    region.happened("limit", function, text)
+    region.record_event("limit", function, text)
     if config.fail_on_recompile_limit_hit:
         raise errors.FailOnRecompileLimitHit(text)
     state.warned_of_limit = True
-    if config.convert_every_frame:  # the program under trial is not to be shown a warning of ours
+    if config.convert_every_frame:  # a warning could change what the tested program does
         log.debug(text)
     else:
         warnings.warn(text, stacklevel=3)

@@ -1,7 +1,7 @@
-"""`ShapeSpec`: what a user declares of the sizes and ints among a function's arguments, and what that means for one call of it.
+"""`ShapeSpec`: what a user declares of the sizes and ints among a function's arguments, and how that applies to one call.
 
-The sizes themselves, as named integers with bounds and relations, are a `shapes.domain.Domain`; here are the ways to write
-one down, and what of a call they speak of (`argument_paths`).
+The sizes, as named integers with bounds and relations, form a `shapes.domain.Domain`. This module reads the notations in which
+a user may write them, and finds the values in a call that they are about (`argument_paths`).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import torch
 
 from shapes.domain import Domain, OutsideDomain, Point, Variable
 from shapes.parsing import ParseError, parse_condition, parse_integer
-from shapes.printing import nice_sides
+from shapes.printing import readable_sides
 from shapes.sympy_functions import PythonMod
 from tracer.errors import ConstraintViolationError, UserError
 from tracer.guards import argument_slots
-from tracer.runtime.argument_paths import Path, follow, parsed, shown
+from tracer.runtime.argument_paths import Path, follow, parse_path, path_text
 from tracer.sources import Source
 from tracer.sources.tensors import TensorSizeSource
 
-_IN = re.compile(r"\s*(\w+)\s+in\s+(-?\d+)\s*\.\.\s*(-?\d+)?(?:\s+by\s+(\d+))?\s*")  # S in 8..4096 by 8
+_RANGE = re.compile(r"\s*(\w+)\s+in\s+(-?\d+)\s*\.\.\s*(-?\d+)?(?:\s+by\s+(\d+))?\s*")  # S in 8..4096 by 8
 
 
 class ShapeSpec:
@@ -53,13 +53,13 @@ class ShapeSpec:
         self._fields: dict[str, dict[str, Any]] = {}  # name -> fields of its Variable
         conditions = [] if isinstance(relations, str) else list(relations)
         if isinstance(shapes, str):
-            conditions = [*self._read_clauses(shapes), *conditions]
+            conditions = [*self._read_text(shapes), *conditions]
         else:
             for key, value in shapes.items():
-                self._read(parsed(key), value)
+                self._read_dims(parse_path(key), value)
         for name, bounds in sizes.items():
-            self._bound(name, **_bounds(name, bounds))
-        self.relations = tuple([condition for text in conditions for condition in self._relation(text)])
+            self._set_bounds(name, **_bounds_of_keyword(name, bounds))
+        self.relations = tuple([condition for text in conditions for condition in self._read_relation(text)])
         for expr in [*self.relations, *(expr for dims in self.dims.values() for expr in dims.values())]:
             for symbol in expr.free_symbols:
                 self._fields.setdefault(symbol.name, {})
@@ -72,106 +72,109 @@ class ShapeSpec:
 
     # -- reading -------------------------------------------------------------------------------------------------
 
-    def _read_clauses(self, text: str) -> list[str]:
+    def _read_text(self, text: str) -> list[str]:
         relations = []
         for clause in filter(None, map(str.strip, re.split(r"[;\n]", text))):
             path, colon, dims = clause.partition(":")
             if colon:
-                self._read(parsed(path), dims)
+                self._read_dims(parse_path(path), dims)
             else:
                 relations.append(clause)
         return relations
 
-    def _read(self, path: Path, value: Any) -> None:
+    def _read_dims(self, path: Path, value: Any) -> None:
         if value is None:
             return
         if isinstance(value, str):
-            value = [value] if _IN.fullmatch(value) else _split(value)
+            value = [value] if _RANGE.fullmatch(value) else _split_dims(value)
         elif isinstance(value, int) or hasattr(value, "__name__"):
-            value = [value]  # of an int
+            value = [value]  # an int argument, which has one place
         items = dict(value.items() if isinstance(value, Mapping) else enumerate(value))
-        if any(isinstance(item, (Mapping, list, tuple)) for item in items.values()) or any(map(_is_key, items)):
+        is_nested = any(isinstance(item, (Mapping, list, tuple)) for item in items.values())
+        if is_nested or any(not isinstance(key, int) for key in items):
             for key, item in items.items():
-                self._read((*path, key), item)
+                self._read_dims((*path, key), item)
             return
-        self.dims[path] = {dim: expr for dim, item in items.items() if (expr := self._dim(path, dim, item)) is not None}
+        self.dims[path] = {
+            dim: expr for dim, item in items.items() if (expr := self._dim_expression(path, dim, item)) is not None
+        }
 
-    def _dim(self, path: Path, dim: int, item: Any) -> Any:
+    def _dim_expression(self, path: Path, dim: int, item: Any) -> Any:
         if item is None or (isinstance(item, str) and item.strip() == "_"):
             return None
         if isinstance(item, int) and not isinstance(item, bool):
             return sympy.Integer(item)
         if isinstance(item, str):
-            named = _IN.fullmatch(item)
-            return self._named(named) if named else _parsed(parse_integer, item)
-        return self._of_export(path, dim, item)
+            named = _RANGE.fullmatch(item)
+            return self._read_range(named) if named else _parse(parse_integer, item)
+        return self._read_export_dim(path, dim, item)
 
-    def _of_export(self, path: Path, dim: int, item: Any) -> Any:
+    def _read_export_dim(self, path: Path, dim: int, item: Any) -> Any:
         """`Dim("batch", min=1, max=64)`, `2*batch + 1`, `Dim.AUTO`."""
         name = getattr(item, "__name__", None)
         if name is None:
             kind = getattr(getattr(item, "type", None), "name", "")
             if kind not in ("AUTO", "DYNAMIC", "STATIC"):
-                raise UserError(f"{shown(path)} dim {dim} was declared as {item!r}", hint="give a name, a number or a Dim.")
+                raise UserError(f"{path_text(path)} dim {dim} was declared as {item!r}", hint="give a name, a number or a Dim.")
             if kind == "STATIC":
                 return None
             name = "_".join([*(re.sub(r"\W", "_", str(part)) for part in path), str(dim)])
             item = types.SimpleNamespace(__name__=name, min=getattr(item, "min", None), max=getattr(item, "max", None))
         root = getattr(item, "root", item)
         bounds = {key: getattr(root, key) for key in ("min", "max") if isinstance(getattr(root, key, None), int)}
-        self._bound(root.__name__, **{"min": 0, **bounds})
-        return _parsed(parse_integer, name)
+        self._set_bounds(root.__name__, **{"min": 0, **bounds})
+        return _parse(parse_integer, name)
 
-    def _named(self, found: re.Match[str]) -> Any:
+    def _read_range(self, found: re.Match[str]) -> Any:
         name, low, high, step = found.groups()
-        self._bound(name, min=int(low), max=int(high) if high else None, multiple_of=int(step or 1))
-        return _parsed(parse_integer, name)
+        self._set_bounds(name, min=int(low), max=int(high) if high else None, multiple_of=int(step or 1))
+        return _parse(parse_integer, name)
 
-    def _bound(self, name: str, **fields: Any) -> None:
+    def _set_bounds(self, name: str, **fields: Any) -> None:
         known = self._fields.setdefault(name, {})
         for key, value in fields.items():
             if value is not None and known.setdefault(key, value) != value:
                 raise UserError(f"{name} was declared twice, with {key}={known[key]} and {key}={value}")
 
-    def _relation(self, text: str) -> list[Any]:
-        """The conjuncts; bounds on one size become fields of it."""
-        named = _IN.fullmatch(text)
+    def _read_relation(self, text: str) -> list[Any]:
+        """The conjuncts of a relation, without bounds on one size, which become fields of its Variable."""
+        named = _RANGE.fullmatch(text)
         if named:
-            self._named(named)
+            self._read_range(named)
             return []
-        return [part for part in sympy.And.make_args(_parsed(parse_condition, text)) if not self._is_bound(part)]
+        return [part for part in sympy.And.make_args(_parse(parse_condition, text)) if not self._is_bound_of_one_size(part)]
 
-    def _is_bound(self, condition: Any) -> bool:
+    def _is_bound_of_one_size(self, condition: Any) -> bool:
         if not isinstance(condition, sympy.core.relational.Relational):
             return False
-        term, operator, value = nice_sides(condition)
+        term, operator, value = readable_sides(condition)
         if isinstance(term, PythonMod) and term.args[0].is_Symbol and term.args[1].is_Integer and value == 0:
             if operator == "==":
-                self._bound(term.args[0].name, multiple_of=int(term.args[1]))
+                self._set_bounds(term.args[0].name, multiple_of=int(term.args[1]))
             return operator == "=="
         if not (term.is_Symbol and value.is_Integer and operator in ("<", "<=", ">", ">=")):
             return False
         if operator[0] == "<":
-            self._bound(term.name, max=int(value) - (operator == "<"))
+            self._set_bounds(term.name, max=int(value) - (operator == "<"))
         else:
-            self._bound(term.name, min=int(value) + (operator == ">"))
+            self._set_bounds(term.name, min=int(value) + (operator == ">"))
         return True
 
     # -- one call ------------------------------------------------------------------------------------------------
 
     def bind(self, code: types.CodeType, args: Sequence[Any]) -> Declared:
-        """What is declared of the sizes of this call; an argument that is None has none."""
+        """What is declared of the sizes of this call. Arguments that are None have no sizes."""
         slots = dict(zip(argument_slots(code), args, strict=True))
         tensors: dict[Path, DeclaredTensor] = {}
         ints: dict[Path, DeclaredInt] = {}
         for path, dims in self.dims.items():
             value, source = follow(code, slots, path)
             if isinstance(value, torch.Tensor):
-                tensors[path] = DeclaredTensor(path, value, source, _of_tensor(path, dims, value))
+                tensors[path] = DeclaredTensor(path, value, source, _dims_of_tensor(path, dims, value))
             elif type(value) is int:
-                ints[path] = DeclaredInt(path, value, source, _of_int(path, dims))
+                ints[path] = DeclaredInt(path, value, source, _expr_of_int(path, dims))
             elif value is not None:
-                raise UserError(f"{shown(path)} was declared with dims, but is {type(value).__name__}, no tensor and no int")
+                raise UserError(f"{path_text(path)} was declared with dims, but is {type(value).__name__}, no tensor and no int")
         found = [*(each.exprs() for each in tensors.values()), *(each.exprs() for each in ints.values())]
         places = {place: expr for exprs in found for place, expr in exprs.items()}
         present = {symbol for expr in places.values() for symbol in expr.free_symbols}
@@ -187,13 +190,13 @@ class ShapeSpec:
         return Declared(domain, tensors, ints)
 
     def __repr__(self) -> str:
-        dims = [f"{shown(path)}: {', '.join(f'{dim}: {expr}' for dim, expr in of.items())}" for path, of in self.dims.items()]
+        dims = [f"{path_text(path)}: {', '.join(f'{dim}: {expr}' for dim, expr in of.items())}" for path, of in self.dims.items()]
         return f"<ShapeSpec {'; '.join([*dims, *map(str, self.variables.values()), *map(str, self.relations)])}>"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DeclaredTensor:
-    """An argument, or a part of one, with declared dims: dim -> expression over the variables of the domain."""
+    """A tensor argument, or a tensor inside one. `dims`: dim -> expression over the variables of the domain."""
 
     path: Path
     value: torch.Tensor
@@ -209,7 +212,7 @@ class DeclaredTensor:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DeclaredInt:
-    """An argument, or a part of one, that is an int, with the expression over the variables of the domain that it is."""
+    """An int argument, or an int inside one. `expr`: what it is, over the variables of the domain."""
 
     path: Path
     value: int
@@ -222,14 +225,14 @@ class DeclaredInt:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Declared:
-    """The domain that a call of a function is to lie in, and where its places are."""
+    """The domain that a call has to lie in, and the tensors and ints of the call that it is about."""
 
     domain: Domain
     tensors: dict[Path, DeclaredTensor]
     ints: dict[Path, DeclaredInt]
 
     def places(self) -> Iterator[tuple[Source, int]]:
-        """Each place, and the size, or the int, found there."""
+        """The source of each declared size or int, and its value in this call."""
         for tensor in self.tensors.values():
             for dim in tensor.dims:
                 yield tensor.size(dim), tensor.value.shape[dim]
@@ -240,7 +243,7 @@ class Declared:
         return {source.name: (source, size) for source, size in self.places()}
 
     def point(self) -> Point:
-        """The values of the variables in this call; ConstraintViolationError where it lies outside of the domain."""
+        """The values of the variables in this call. Raises ConstraintViolationError if it lies outside of the domain."""
         try:
             return self.domain.point_of({source.name: size for source, size in self.places()})
         except OutsideDomain as error:
@@ -250,12 +253,8 @@ class Declared:
             ) from None
 
 
-def _is_key(key: Any) -> bool:
-    return not isinstance(key, int)
-
-
-def _split(text: str) -> list[str]:
-    """`B, _, S + 1` -> its parts."""
+def _split_dims(text: str) -> list[str]:
+    """`B, _, S + 1` -> ["B", "_", "S + 1"]"""
     try:
         node = ast.parse(f"({text.strip().rstrip(',')},)", mode="eval").body
     except (SyntaxError, ValueError):
@@ -264,14 +263,14 @@ def _split(text: str) -> list[str]:
     return [ast.unparse(part) for part in node.elts]
 
 
-def _parsed(parse: Any, text: str) -> Any:
+def _parse(parse: Any, text: str) -> Any:
     try:
         return parse(text)
     except ParseError as error:
         raise UserError(str(error)) from None
 
 
-def _bounds(name: str, bounds: Any) -> dict[str, Any]:
+def _bounds_of_keyword(name: str, bounds: Any) -> dict[str, Any]:
     if isinstance(bounds, Mapping):
         unknown = set(bounds) - {"min", "max", "multiple_of"}
         if unknown:
@@ -289,18 +288,18 @@ def _variable(name: str, fields: dict[str, Any]) -> Variable:
         raise UserError(str(error)) from None
 
 
-def _of_tensor(path: Path, dims: dict[int, Any], value: torch.Tensor) -> dict[int, Any]:
+def _dims_of_tensor(path: Path, dims: dict[int, Any], value: torch.Tensor) -> dict[int, Any]:
     found = {}
     for dim, expr in dims.items():
         if not -value.dim() <= dim < value.dim():
-            raise UserError(f"dim {dim} of {shown(path)} was declared, but it has {value.dim()} dims: {tuple(value.shape)}")
+            raise UserError(f"dim {dim} of {path_text(path)} was declared, but it has {value.dim()} dims: {tuple(value.shape)}")
         found[dim % value.dim()] = expr
     return found
 
 
-def _of_int(path: Path, dims: dict[int, Any]) -> Any:
+def _expr_of_int(path: Path, dims: dict[int, Any]) -> Any:
     if list(dims) != [0]:
-        raise UserError(f"{len(dims)} dims of {shown(path)} were declared, but it is an int", hint="write n: N for an int n.")
+        raise UserError(f"{len(dims)} dims of {path_text(path)} were declared, but it is an int", hint="write n: N for an int n.")
     return dims[0]
 
 

@@ -1,6 +1,6 @@
-"""Stances: whether calls of compiled functions on this thread use entries, and make new ones.
+"""Stances: whether calls of compiled functions on this thread use entries, and whether misses are traced.
 
-The two that need no Python at a miss are the extension's own; the others are asked for by the pipeline at each miss.
+The extension knows three modes (`_C.set_stance_c`); what the other stances do at a miss is in `misses`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import threading
 
 from tracer import _C
 
-NORMAL, RUN_ONLY, DISABLED = 0, 1, 2  # of tracer._C.set_stance_c
+NORMAL, RUN_ONLY, DISABLED = 0, 1, 2  # modes of tracer._C.set_stance_c
 
 STANCES: dict[str, int] = {
     "default": NORMAL,

@@ -1,7 +1,7 @@
-"""How long a compile may take. A trace looks at the clock as it goes on; a backend, which cannot be made to, is run on a thread
-of its own and left behind when its time is up: what it gives in the end is thrown away.
+"""How long a compile may take. A trace checks the clock as it proceeds. A backend runs on a thread of its own, which is abandoned
+when the time is up: its result is thrown away.
 
-torch's compilers keep state for the whole process. So while one that was left behind still runs, nothing else is compiled.
+torch's compilers keep state for the whole process. So nothing else is compiled while an abandoned backend still runs.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ import torch
 from tracer import _C
 from tracer.effects.torch_state import read_state, write_state
 from tracer.errors import CompileTimeout
-from tracer.runtime.tracing_lock import TRACING, Stay
+from tracer.runtime.tracing_lock import TRACING, Delegation
 
 T = TypeVar("T")
-_left_behind: list[threading.Thread] = []
+_abandoned: list[threading.Thread] = []
 
 
 def is_compiling() -> bool:
-    """Whether a backend that was given up is still at work."""
-    for thread in list(_left_behind):
+    """Whether an abandoned backend is still running."""
+    for thread in list(_abandoned):
         if not thread.is_alive():
-            with contextlib.suppress(ValueError):  # another thread was faster
-                _left_behind.remove(thread)
-    return bool(_left_behind)
+            with contextlib.suppress(ValueError):  # another thread has removed it
+                _abandoned.remove(thread)
+    return bool(_abandoned)
 
 
 class TimeLimit:
-    """The time that one compile has, from now on; 0 seconds: as long as it takes."""
+    """The time that one compile has, counted from now; 0 seconds: no limit."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.ends = time.perf_counter() + seconds if seconds else float("inf")
 
-    def begin(self) -> None:
-        """Raises CompileTimeout while a backend that was given up is still at work."""
+    def refuse_while_abandoned_runs(self) -> None:
+        """Raises CompileTimeout while an abandoned backend is still running."""
         if is_compiling():
             raise CompileTimeout("a backend that was given up at its compile_timeout is still at work; nothing else is compiled")
 
@@ -58,38 +58,38 @@ class TimeLimit:
         self.check()
         if not self.seconds:
             return work()
-        task = _Task(work)
+        task = _ThreadedWork(work)
         try:
             task.thread.start()
-        except RuntimeError:  # there are too many threads: as where there is no limit
+        except RuntimeError:  # no thread can be started: the work is done here, without a limit
             return work()
         try:
-            with TRACING.host(task.stay):
-                task.begin.set()
+            with TRACING.delegate(task.delegation):
+                task.may_begin.set()
                 task.done.wait(max(0.0, self.ends - time.perf_counter()))
-        finally:  # Ctrl-C while it waits, too, leaves it behind
-            task.begin.set()
+        finally:  # also on Ctrl-C while waiting
+            task.may_begin.set()
             given_up = task.give_up()
             if given_up:
-                _left_behind.append(task.thread)
+                _abandoned.append(task.thread)
         if given_up:
             raise self.exceeded("the backend")
         try:
             found: T = task.result()
             return found
-        except _StaysHere:
+        except _NotMovable:
             return work()
 
 
-class _StaysHere(Exception):
-    """Part of torch's state cannot be set on another thread: the work is done on its own, as long as it takes."""
+class _NotMovable(Exception):
+    """Part of torch's state cannot be set on another thread, so the work has to be done on the caller's, without a limit."""
 
 
-class _Task:
-    """Work on a thread of its own, under the settings and the torch state of the one that asks for it."""
+class _ThreadedWork:
+    """Work on a thread of its own, under the settings and the torch state of the calling thread."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
-        self.begin, self.done, self.stay = threading.Event(), threading.Event(), Stay(welcome=False)
+        self.may_begin, self.done, self.delegation = threading.Event(), threading.Event(), Delegation(active=False)
         self.thread = threading.Thread(target=self._run, name="tracer-backend", daemon=True)
         self._work: Callable[[], Any] | None = work
         self._context = contextvars.copy_context()
@@ -99,7 +99,7 @@ class _Task:
         self._outcome: tuple[Any, BaseException | None] | None = None
 
     def give_up(self) -> bool:
-        """Whether there is no outcome yet; there never will be one then."""
+        """Whether the work has no outcome yet; if so, a later one is discarded."""
         with self._lock:
             self._given_up = self._outcome is None
             return self._given_up
@@ -113,10 +113,10 @@ class _Task:
 
     def _run(self) -> None:
         outcome: tuple[Any, BaseException | None]
-        self.begin.wait()
-        TRACING.visit(self.stay)
+        self.may_begin.wait()
+        TRACING.act_for_owner(self.delegation)
         try:
-            outcome = self._context.run(self._under_its_state), None
+            outcome = self._context.run(self._run_under_state), None
         except BaseException as error:
             outcome = None, error
         with self._lock:
@@ -125,10 +125,10 @@ class _Task:
         self._work = None
         self.done.set()
 
-    def _under_its_state(self) -> Any:
+    def _run_under_state(self) -> Any:
         assert self._work is not None
         with torch.inference_mode() if self._inference else contextlib.nullcontext():
             write_state(self._state)
             if not self._snapshot.check():
-                raise _StaysHere
+                raise _NotMovable
             return self._work()

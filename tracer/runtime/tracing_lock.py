@@ -1,7 +1,6 @@
-"""The lock under which is traced: one frame at a time in a process, and frames that a trace itself calls on the same thread.
+"""The tracing lock: one thread of a process traces at a time; it may trace further frames while it traces one.
 
-Where the owner waits for work on another thread (a backend with a time limit), that thread stands in for it: what it has
-compiled is traced as it would be on the owner's.
+While the owner waits for work on another thread (a backend with a time limit), that thread may trace in its place.
 """
 
 from __future__ import annotations
@@ -15,55 +14,55 @@ from typing import Any
 
 
 @dataclasses.dataclass
-class Stay:
-    """What a host lets one other thread do, until it is over."""
+class Delegation:
+    """The permission of one other thread to enter the lock while its owner waits. `active`: whether it holds now."""
 
-    welcome: bool
+    active: bool
 
 
 class TracingLock:
-    """A reentrant lock. A guest enters while its host, who has the lock, waits for it."""
+    """A reentrant lock that its owner can open for one other thread (`delegate`), without releasing it."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._thread = threading.local()
 
     def __enter__(self) -> None:
-        stay: Stay | None = getattr(self._thread, "stay", None)
-        as_guest = stay is not None and stay.welcome
-        if not as_guest:
+        delegation: Delegation | None = getattr(self._thread, "delegation", None)
+        by_delegation = delegation is not None and delegation.active
+        if not by_delegation:
             self._lock.acquire()
-        self._mine().append(as_guest)
+        self._entries().append(by_delegation)
 
     def __exit__(self, *exception: Any) -> None:
-        if not self._mine().pop():
+        if not self._entries().pop():
             self._lock.release()
 
-    def _mine(self) -> list[bool]:
-        """How this thread entered, each time."""
+    def _entries(self) -> list[bool]:
+        """For each time that this thread entered and did not leave: whether it did so by delegation."""
         entered: list[bool] = self._thread.__dict__.setdefault("entered", [])
         return entered
 
     @contextlib.contextmanager
-    def host(self, stay: Stay) -> Iterator[None]:
-        """Within, who visits with this stay is a guest of this thread, if this one has the lock."""
-        stay.welcome = bool(self._mine())
+    def delegate(self, delegation: Delegation) -> Iterator[None]:
+        """Within, the thread that acts under this delegation may enter, if this thread owns the lock."""
+        delegation.active = bool(self._entries())
         try:
             yield
         finally:
-            stay.welcome = False
+            delegation.active = False
 
-    def visit(self, stay: Stay) -> None:
-        """From now on this thread is the guest, for as long as it is welcome. (Its ident would not tell: another thread may get
-        it before the host has seen that this one has ended.)"""
-        self._thread.stay = stay
+    def act_for_owner(self, delegation: Delegation) -> None:
+        """From now on this thread acts under the delegation, while that is active. (A thread's ident would not identify it: once
+        the thread has ended, another one may get the same ident.)"""
+        self._thread.delegation = delegation
 
-    def begin_again(self) -> None:
-        """In a forked child, whose only thread is the one that forked: what others held is free."""
-        if not self._mine():
+    def start_anew_in_child(self) -> None:
+        """In a forked child, whose only thread is the one that forked: a lock that another thread held is free."""
+        if not self._entries():
             self._lock = threading.RLock()
-        self._thread.stay = None
+        self._thread.delegation = None
 
 
 TRACING = TracingLock()
-os.register_at_fork(after_in_child=TRACING.begin_again)
+os.register_at_fork(after_in_child=TRACING.start_anew_in_child)

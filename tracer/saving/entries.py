@@ -1,4 +1,4 @@
-"""An entry as data, and data as an entry: its guards, its code and what that calls, its graph, what it says of shapes."""
+"""Converts a cache entry to data and back: its guards, its code and the objects that this uses, its graph, its shape record."""
 
 from __future__ import annotations
 
@@ -11,50 +11,50 @@ import torch
 from torch import fx
 
 from tracer import _C, guards, user_marks
-from tracer.effects.torch_state import plainly, restoring
+from tracer.effects.torch_state import on_plain_tensors, restoring_state
 from tracer.graph.graph_module import module_of
 from tracer.guards.base import Guard
 from tracer.runtime.guarded_code import GuardedCode, make_entry
-from tracer.saving.pickling import Refused, Unpickler, Where, dumped, frame_values, place_of
+from tracer.saving.pickling import ObjectPaths, Refused, Unpickler, dump, frame_values, name_with_place
 from tracer.serving.regions import output_sizes
 from tracer.serving.target import Target
 from tracer.sources import FrameValues, Source
 
-_WRAPPERS = {"restoring": restoring, "plainly": plainly}
+_WRAPPERS = {"restoring_state": restoring_state, "on_plain_tensors": on_plain_tensors}
 _GRAPH = ("the graph",)
 
 
 @dataclasses.dataclass
-class Ref:
-    """A node of a graph, in the arguments of another one."""
+class NodeRef:
+    """A reference to a node of the graph, in the arguments of another node."""
 
     index: int
 
 
 @dataclasses.dataclass
 class Saved:
-    """What is in the file of one entry."""
+    """The data of one entry."""
 
     guards: tuple[Guard, ...]
     fetched: tuple[Source, ...]
     code: types.CodeType | None
     extras: dict[str, Any]
     wrappers: tuple[str, ...]
-    originals: tuple[int, ...]  # which constants of the code are the program's own code, which is not to be traced
+    originals: tuple[int, ...]  # indices of the constants that are the original code, which must not be traced
     needs_hook: bool
     graph_name: str | None
     nodes: tuple[tuple[Any, ...], ...] | None
     shapes: Any
     outputs: tuple[tuple[Any, ...], ...] | None
     pinned: bool
-    direct: tuple[int, ...] | None  # the inputs of a call of the graph that the code comes down to
+    direct: tuple[int, ...] | None  # the graph inputs of GuardedCode.direct
 
 
-# -- taking apart -------------------------------------------------------------------------------------------------
+# -- saving -------------------------------------------------------------------------------------------------------
 
 
-def saved(entry: _C.Entry, target: Target) -> bytes:
-    """Raises Refused for an entry that another process could not be given."""
+def save_entry(entry: _C.Entry, target: Target) -> bytes:
+    """The data of an entry. Raises Refused for an entry that would not work in another process."""
     guarded: GuardedCode = entry.guarded_code
     if guarded.broken:
         raise Refused("the graph breaks: what is behind the break is traced anew in each process")
@@ -63,7 +63,7 @@ def saved(entry: _C.Entry, target: Target) -> bytes:
     manager, function = guarded.manager, target.function
     if not manager.valid:
         raise Refused(f"{manager.died} has died")
-    where = Where(manager.guards, values_of(target), function.__code__)
+    where = ObjectPaths(manager.guards, values_of(target), function.__code__)
     extras, wrappers = _extras(entry, guarded)
     state = Saved(
         guards=manager.guards,
@@ -71,26 +71,26 @@ def saved(entry: _C.Entry, target: Target) -> bytes:
         code=guarded.code,
         extras=extras,
         wrappers=wrappers,
-        originals=_originals(guarded.code, function.__code__),
+        originals=_indices_of_original_code(guarded.code, function.__code__),
         needs_hook=entry.needs_hook,
         graph_name=guarded.graph_name,
-        nodes=None if guarded.graph is None else _nodes(guarded.graph),
+        nodes=None if guarded.graph is None else _node_records(guarded.graph),
         shapes=guarded.shapes,
         outputs=None if guarded.graph is None else tuple(output_sizes(guarded, {})),
         pinned=guarded.pinned,
         direct=None if guarded.direct is None else guarded.direct[0],
     )
-    return dumped(state, where, function)
+    return dump(state, where, function)
 
 
 def values_of(target: Target) -> FrameValues:
-    """What is known of the arguments before there is a call: the object that was compiled."""
+    """The values that sources can read before any call: globals, closure, and the compiled object itself as an argument."""
     names = guards.argument_slots(target.function.__code__)
-    return frame_values(target.function, dict(zip(names, target.first)))
+    return frame_values(target.function, dict(zip(names, target.leading_args)))
 
 
 def _extras(entry: _C.Entry, guarded: GuardedCode) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """By name; the compiled graph as a mark, and what it is wrapped in."""
+    """The free variables of the output code by name, with a marker for the compiled graph, and the graph's wrappers."""
     if guarded.code is None:
         return {}, ()
     names = guarded.code.co_freevars[len(guarded.code.co_freevars) - len(entry.extras) :]
@@ -113,7 +113,7 @@ def _wrapper_of(compiled: Any) -> str | None:
     return next((name for name, made_by in _WRAPPERS.items() if code in made_by.__code__.co_consts), None)
 
 
-def _originals(code: types.CodeType | None, original: types.CodeType) -> tuple[int, ...]:
+def _indices_of_original_code(code: types.CodeType | None, original: types.CodeType) -> tuple[int, ...]:
     consts = () if code is None else code.co_consts
     return tuple([
         index
@@ -122,34 +122,36 @@ def _originals(code: types.CodeType | None, original: types.CodeType) -> tuple[i
     ])  # fmt: skip
 
 
-def _nodes(gm: fx.GraphModule) -> tuple[tuple[Any, ...], ...]:
-    numbers: dict[fx.Node, Ref] = {}
+def _node_records(gm: fx.GraphModule) -> tuple[tuple[Any, ...], ...]:
+    numbers: dict[fx.Node, NodeRef] = {}
     found = []
     for index, node in enumerate(gm.graph.nodes):
         if node.op in ("get_attr", "call_module"):
             raise Refused(f"the graph holds {node.target}, a value or a graph of its own")
         if node.op == "call_function" and user_marks.is_allowed(node.target):
-            raise Refused(f"what {place_of(node.target)}, which is allowed in the graph, gives is not looked through")
+            raise Refused(f"what {name_with_place(node.target)}, which is allowed in the graph, gives is not looked through")
         args, kwargs = fx.map_arg((node.args, node.kwargs), numbers.__getitem__)
-        found.append((node.op, node.name, node.target, _plain(args), _plain(kwargs), node.meta.get("stack_trace")))
-        numbers[node] = Ref(index)
+        found.append(
+            (node.op, node.name, node.target, _plain_containers(args), _plain_containers(kwargs), node.meta.get("stack_trace"))
+        )
+        numbers[node] = NodeRef(index)
     return tuple(found)
 
 
-def _plain(value: Any) -> Any:
-    """FX's immutable lists and dicts as plain ones."""
+def _plain_containers(value: Any) -> Any:
+    """FX's immutable lists and dicts as ordinary ones."""
     if isinstance(value, tuple):
-        return tuple(map(_plain, value)) if type(value) is tuple else value
+        return tuple(map(_plain_containers, value)) if type(value) is tuple else value
     if isinstance(value, list):
-        return list(map(_plain, value))
-    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
+        return list(map(_plain_containers, value))
+    return {key: _plain_containers(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-# -- putting together ---------------------------------------------------------------------------------------------
+# -- loading ------------------------------------------------------------------------------------------------------
 
 
-def restored(data: bytes, target: Target) -> _C.Entry:
-    """The entry, for this process. Raises Differs where what it relies on is not what it was."""
+def load_entry(data: bytes, target: Target) -> _C.Entry:
+    """The entry, made for this process. Raises Differs if something that it relies on has changed."""
     function, state = target.function, target.state
     values = values_of(target)
     found: Saved = Unpickler(io.BytesIO(data), function, values).load()
@@ -173,7 +175,7 @@ def _graph(nodes: tuple[tuple[Any, ...], ...], name: str) -> fx.GraphModule:
     graph = fx.Graph()
     made: list[fx.Node] = []
     for op, node_name, target, args, kwargs, stack in nodes:
-        args, kwargs = fx.node.map_aggregate((args, kwargs), lambda each: made[each.index] if isinstance(each, Ref) else each)
+        args, kwargs = fx.node.map_aggregate((args, kwargs), lambda each: made[each.index] if isinstance(each, NodeRef) else each)
         node = graph.create_node(op, target, args, kwargs, node_name)
         if stack is not None:
             node.meta["stack_trace"] = stack

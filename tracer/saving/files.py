@@ -1,7 +1,7 @@
-"""`save` and `load`: the file, what it is valid for, and what came of each entry in it.
+"""`save` and `load`: the file format, the check that a file is valid here, and the report about each entry.
 
-A file is a line that says what it is, a line of JSON (versions, settings, the function, and length and digest of each entry), and
-the entries. It is code: whoever can write it decides what the process that loads it runs.
+A file is a magic line, a line of JSON (versions, settings, the function, and length and digest of each entry), and the entries.
+It is code: whoever can write the file decides what the process that loads it runs.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tracer import _C, config, metrics
 from tracer.errors import UserError
 from tracer.runtime import upkeep
 from tracer.runtime.tracing_lock import TRACING
-from tracer.saving.entries import restored, saved
-from tracer.saving.pickling import Differs, Refused, digest, place_of
+from tracer.saving.entries import load_entry, save_entry
+from tracer.saving.pickling import Differs, Refused, digest, name_with_place
 from tracer.serving.target import Target, target_of
 
 FORMAT = 2
 MAGIC = b"shapetracer entries\n"
-_OF_NO_TRACE = frozenset({  # settings that change no trace
+_WITHOUT_EFFECT_ON_TRACES = frozenset({  # settings
     "recompile_limit", "accumulated_recompile_limit", "error_on_recompile", "fail_on_recompile_limit_hit", "suppress_errors",
     "verify_correctness", "verbose", "prune_guards", "max_trace_instructions", "compile_timeout",
 })  # fmt: skip
@@ -89,9 +89,9 @@ def save(fn: Any, path: str | os.PathLike[str]) -> Saving:
     target = target_of(fn)
     parts: list[bytes] = []
     refused: list[str] = []
-    for entry in reversed(target.entries()):  # the last made stands first
+    for entry in reversed(target.entries()):  # oldest first
         try:
-            parts.append(saved(entry, target))
+            parts.append(save_entry(entry, target))
         except Refused as error:
             refused.append(f"{entry.qualname}: {error}")
         except Exception as error:
@@ -116,14 +116,14 @@ def load(fn: Any, path: str | os.PathLike[str]) -> Loading:
     state, function = target.state, target.function
     header, parts, damage = _read(Path(path))
     if header is None:
-        return _told(Loading(0, damage), target)
+        return _reported(Loading(0, damage), target)
     reason = _mismatch(header, _header(target))
     if reason is not None:
-        return _told(Loading(0, (reason,) * max(1, len(parts) + len(damage))), target)
+        return _reported(Loading(0, (reason,) * max(1, len(parts) + len(damage))), target)
     made, refused = [], list(damage)
     for part in parts:
         try:
-            made.append(restored(part, target))
+            made.append(load_entry(part, target))
         except Differs as error:
             refused.append(str(error))
         except Exception as error:
@@ -131,18 +131,18 @@ def load(fn: Any, path: str | os.PathLike[str]) -> Loading:
             refused.append(f"it cannot be read ({type(error).__name__}: {error})")
     with TRACING:
         there = target.entries()
-        new = [entry for entry in made if not (there and upkeep.is_there(state, entry, there))]
+        new = [entry for entry in made if not (there and upkeep.is_redundant(state, entry, there))]
         for entry in new:
-            ready = entry is new[-1]  # what tells the entries apart is made once, and not in the first call
+            ready = entry is new[-1]  # makes the decision tree now, once, and not in the first call
             state.region.install(function.__code__, function.__globals__, entry, ready)
-            state.happened("load", function, entry=entry)
+            state.record_event("load", function, entry=entry)
             if there or state.capacity is not None:
-                upkeep.settle(state, function, entry, there)
+                upkeep.retire_and_evict(state, function, entry, there)
     metrics.counters["saving"]["loaded"] += len(new)
-    return _told(Loading(len(new), tuple(refused), len(made) - len(new)), target)
+    return _reported(Loading(len(new), tuple(refused), len(made) - len(new)), target)
 
 
-def _told(result: Loading, target: Target) -> Loading:
+def _reported(result: Loading, target: Target) -> Loading:
     metrics.counters["saving"]["refused"] += len(result.refused)
     for reason in dict.fromkeys(result.refused):
         log.warning("%s: an entry was not loaded: %s", target.state.name, reason)
@@ -153,22 +153,22 @@ def _told(result: Loading, target: Target) -> Loading:
 
 
 def _write(path: Path, data: bytes) -> None:
-    beside = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.new")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.new")
     try:
-        beside.write_bytes(data)
-        os.replace(beside, path)
+        temporary.write_bytes(data)
+        os.replace(temporary, path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> tuple[dict[str, Any] | None, list[bytes], tuple[str, ...]]:
-    """The head (None where the file has none), the entries that are whole, and what is wrong with others."""
+    """The header (None if there is no valid one), the intact entries, and messages about the others."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error}") from None
     line, _, rest = data.removeprefix(MAGIC).partition(b"\n")
-    header = _head(line) if data.startswith(MAGIC) else None
+    header = _parse_header(line) if data.startswith(MAGIC) else None
     if header is None:
         return None, [], (f"{path} is no file of entries, or it is damaged",)
     parts, damage = [], []
@@ -181,8 +181,9 @@ def _read(path: Path) -> tuple[dict[str, Any] | None, list[bytes], tuple[str, ..
     return header, parts, tuple(damage)
 
 
-def _head(line: bytes) -> dict[str, Any] | None:
-    """The line of JSON; None where it is not as this tracer writes it. Of another format only that number is read."""
+def _parse_header(line: bytes) -> dict[str, Any] | None:
+    """The header in the line of JSON; None if it is not one that this tracer writes. Of another format only the number is
+    read."""
     try:
         header = json.loads(line)
         if header["format"] != FORMAT:
@@ -195,17 +196,17 @@ def _head(line: bytes) -> dict[str, Any] | None:
         return None
 
 
-# -- what it is valid for -----------------------------------------------------------------------------------------
+# -- where a file is valid ----------------------------------------------------------------------------------------
 
 
 def _header(target: Target) -> dict[str, Any]:
-    settings = {name: value for name, value in config.snapshot().items() if name not in _OF_NO_TRACE}
+    settings = {name: value for name, value in config.snapshot().items() if name not in _WITHOUT_EFFECT_ON_TRACES}
     return {
         "format": FORMAT,
         "versions": _versions(),
         "settings": settings,
         "backend": target.state.compiler_fn.name,
-        "function": place_of(target.function),
+        "function": name_with_place(target.function),
         "code": digest(target.function.__code__),
     }
 
@@ -222,7 +223,7 @@ def _versions() -> dict[str, str]:
 
 
 def _digest_of_tracer() -> str:
-    """Of all of its sources, and of what was built of them."""
+    """A digest of all sources of the tracer, and of its extension module."""
     found = hashlib.sha256()
     for package in (tracer, shapes):
         for file in sorted(Path(package.__path__[0]).rglob("*.py")):

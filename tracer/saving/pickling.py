@@ -1,7 +1,8 @@
-"""Objects of the program in a file: as the name or the path by which a new process finds its own, never as copies.
+"""Pickling of entries. Objects of the program are never copied: they are written as a name or a path by which another process
+finds its own.
 
-What a trace went through (functions, what classes hold) is found again and compared by its code. `Pickler` refuses what it has
-no reference for; `Unpickler` raises `Differs` where what is found is not what it was.
+Functions and class attributes that a trace relied on are found again and compared by their code. `Pickler` raises `Refused` for
+an object that cannot be found by name or path; `Unpickler` raises `Differs` if an object that it finds has changed.
 """
 
 from __future__ import annotations
@@ -32,55 +33,55 @@ _BUILTIN = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.Method
             types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType)  # fmt: skip
 _OF_TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
 _PLACES = ("torch", "torch.nn.functional", "torch._C._nn", "torch._C", "torch._C._linalg", "torch._C._special", "torch._C._fft",
-           "types", "builtins", "operator")  # where functions and classes are that do not tell where they are  # fmt: skip
+           "types", "builtins", "operator")  # where to look for functions and classes with a wrong __module__  # fmt: skip
 _OPERATORS = ("aten", "prims", "prim", "quantized")  # namespaces of operators that torch itself defines
 _GETTERS = ("fget", "fset", "fdel")
-_ENDINGS = ("", ".fget", ".fset", ".fdel", *(".__wrapped__" * depth for depth in range(1, 5)))  # behind a decorator
+_SUFFIXES = ("", ".fget", ".fset", ".fdel", *(".__wrapped__" * depth for depth in range(1, 5)))  # behind a decorator
 
 
 class Refused(Exception):
-    """An entry holds something that cannot be found again in another process."""
+    """An entry uses an object that cannot be found in another process."""
 
 
 class Differs(Exception):
-    """What an entry relies on is not in this process as it was in the one that saved it."""
+    """Something that an entry relies on differs from what it was in the process that saved it."""
 
 
 # -- code ---------------------------------------------------------------------------------------------------------
 
 
 def digest(code: types.CodeType) -> str:
-    """Of all that a code object is but for its file's name."""
-    return hashlib.sha256(repr(_said(code)).encode()).hexdigest()[:32]
+    """A digest of everything in a code object except the name of its file."""
+    return hashlib.sha256(repr(_contents(code)).encode()).hexdigest()[:32]
 
 
-def _said(value: Any) -> Any:
+def _contents(value: Any) -> Any:
     if isinstance(value, types.CodeType):
         return (
             value.co_qualname, value.co_code, value.co_flags,
             value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount,
             value.co_names, value.co_varnames, value.co_freevars, value.co_cellvars, value.co_exceptiontable,
-            value.co_firstlineno, value.co_linetable, tuple(map(_said, value.co_consts)),
+            value.co_firstlineno, value.co_linetable, tuple(map(_contents, value.co_consts)),
         )  # fmt: skip
     if isinstance(value, tuple):
-        return tuple(map(_said, value))
+        return tuple(map(_contents, value))
     if isinstance(value, frozenset):
         return "frozenset", sorted(map(repr, value))
     return type(value).__name__, repr(value)
 
 
-def _print_of(value: Any) -> str:
-    """What tells that an object is the same as in another process: code for functions, else the class."""
+def _fingerprint(value: Any) -> str:
+    """A text that is equal for equal objects in two processes: of the code for a function, else of the class."""
     match value:
         case types.FunctionType():
             defaults = [*(value.__defaults__ or ()), *sorted((value.__kwdefaults__ or {}).items())]
-            return f"function {digest(value.__code__)} {list(map(_print_of, defaults))}"
+            return f"function {digest(value.__code__)} {list(map(_fingerprint, defaults))}"
         case property():
-            return f"property {[_print_of(part) for part in (value.fget, value.fset, value.fdel)]}"
+            return f"property {[_fingerprint(part) for part in (value.fget, value.fset, value.fdel)]}"
         case staticmethod() | classmethod():
-            return f"{type(value).__name__} {_print_of(value.__func__)}"
+            return f"{type(value).__name__} {_fingerprint(value.__func__)}"
         case type() if tuple in type_mro(value) and "_field_defaults" in type_dict(value):  # namedtuples are not traced through
-            return f"class {value.__module__}.{value.__qualname__} {_print_of(type_dict(value).get('__new__'))}"
+            return f"class {value.__module__}.{value.__qualname__} {_fingerprint(type_dict(value).get('__new__'))}"
         case type():
             return f"class {value.__module__}.{value.__qualname__}"
     field = field_index(value)
@@ -93,17 +94,17 @@ def _print_of(value: Any) -> str:
     return f"a {type(value).__module__}.{type(value).__qualname__}"
 
 
-def place_of(function: Any) -> str:
+def name_with_place(function: Any) -> str:
     code = getattr(function, "__code__", None)
     name = getattr(function, "__qualname__", type(function).__qualname__)
     return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"
 
 
-# -- where objects are found --------------------------------------------------------------------------------------
+# -- names and paths of objects -----------------------------------------------------------------------------------
 
 
-def _at(module: str, qualname: str) -> Any:
-    """What stands under a name, looked up without running code of the program; ABSENT where nothing does."""
+def _look_up(module: str, qualname: str) -> Any:
+    """The object of a qualified name, looked up without running code of the program; ABSENT if there is none."""
     found: Any = sys.modules.get(module)
     for part in qualname.split("."):
         if isinstance(found, types.ModuleType):
@@ -122,7 +123,7 @@ def _at(module: str, qualname: str) -> Any:
 
 
 def _name_of(obj: Any) -> tuple[str, str] | None:
-    """(module, qualified name) of a class or function that is found there."""
+    """A (module, qualified name) under which a class or function is found; None if there is none."""
     if isinstance(obj, type):  # whose metaclass may define these
         module, qualname = [type.__dict__[name].__get__(obj) for name in ("__module__", "__qualname__")]
     else:
@@ -133,47 +134,47 @@ def _name_of(obj: Any) -> tuple[str, str] | None:
     if not isinstance(qualname, str):
         return None
     if isinstance(module, str):
-        for ending in _ENDINGS:
-            if _at(module, qualname + ending) is obj:
+        for ending in _SUFFIXES:
+            if _look_up(module, qualname + ending) is obj:
                 return module, qualname + ending
     names = {qualname.rpartition(".")[2], getattr(obj, "__name__", "")}
     for place in _PLACES:
         for name in names:
-            if name and _at(place, name) is obj:
+            if name and _look_up(place, name) is obj:
                 return place, name
     if isinstance(obj, type):  # function, method, NoneType, ... are known by other names
         return next((("types", name) for name, value in vars(types).items() if value is obj), None)
     return None
 
 
-class Where:
-    """The objects that an entry's guards lead to, by identity: what has no name of its own is found by its path."""
+class ObjectPaths:
+    """id of an object -> the source by which an entry's guards read it. For objects that have no name."""
 
     def __init__(self, guards: tuple[Guard, ...], values: FrameValues, code: types.CodeType) -> None:
         self.values = values
         self.paths: dict[int, Source] = {}
-        self.kept: list[Any] = []
+        self.alive: list[Any] = []
         for guard in guards:
             for source in guard.sources():
                 if type(source) is not CodeSource:
-                    self._note(source)
+                    self._add(source)
         for guard in guards:
             if isinstance(guard, Unchanged):
-                self._note_methods(guard)
+                self._add_methods(guard)
         self.consts = {id(code): (), **{id(const): path for const, path in _nested(code, ())}}
 
-    def _note(self, source: Source) -> None:
+    def _add(self, source: Source) -> None:
         try:
             value = source.get(self.values)
-        except Exception:  # what the caller hands in is not known
+        except Exception:  # it is read from an argument, and there is no call now
             return
-        self.kept.append(value)  # so that no other object gets its address
+        self.alive.append(value)  # so that no other object gets its address
         self.paths.setdefault(id(value), source)
         self.paths.setdefault(id(type(value)), TypeSource(source))
         if isinstance(value, types.FunctionType):
             self.paths.setdefault(id(value.__code__), CodeSource(source))
 
-    def _note_methods(self, guard: Unchanged) -> None:
+    def _add_methods(self, guard: Unchanged) -> None:
         for facts in guard.classes:
             for found in facts.found:
                 owner = None if found.owner is None else found.owner.get()
@@ -194,9 +195,9 @@ def _nested(code: types.CodeType, path: tuple[int, ...]) -> Iterator[tuple[types
 
 
 class Pickler(pickle.Pickler):
-    """Values are written, objects of the program as references. Raises Refused."""
+    """Writes plain values, and references to objects of the program. Raises Refused."""
 
-    def __init__(self, file: Any, where: Where, function: types.FunctionType) -> None:
+    def __init__(self, file: Any, where: ObjectPaths, function: types.FunctionType) -> None:
         super().__init__(file, protocol=5)
         self.where = where
         self.function = function
@@ -212,7 +213,7 @@ class Pickler(pickle.Pickler):
         if kind is types.ModuleType:
             return self._module(obj)
         if isinstance(obj, type) or kind is types.FunctionType or kind in _BUILTIN:
-            return self._named(obj)
+            return self._name_or_path(obj)
         if isinstance(obj, torch._ops.OpOverload):
             if obj.namespace not in _OPERATORS:
                 raise Refused(f"what is faked of the operator {obj} is code that is not torch's, and is not looked through")
@@ -237,17 +238,17 @@ class Pickler(pickle.Pickler):
             raise Refused(f"the module {name} is not found by its name")
         return "module", name
 
-    def _named(self, obj: Any) -> Any:
+    def _name_or_path(self, obj: Any) -> Any:
         name = _name_of(obj)
         if name is not None:
-            return "name", *name, _print_of(obj)
+            return "name", *name, _fingerprint(obj)
         path = self.where.paths.get(id(obj))
         if path is not None:
-            return "path", path, _print_of(obj)
+            return "path", path, _fingerprint(obj)
         owner = getattr(obj, "__self__", None)
         if isinstance(owner, (type, types.ModuleType)) and getattr(owner, obj.__name__, None) == obj:
             return "attribute", owner, obj.__name__
-        raise Refused(f"{place_of(obj)} is found neither by a name nor by a path from the call")
+        raise Refused(f"{name_with_place(obj)} is found neither by a name nor by a path from the call")
 
     def _namespace(self, obj: dict[str, Any]) -> Any:
         if obj is self.function.__globals__:
@@ -264,16 +265,26 @@ class Pickler(pickle.Pickler):
                     raise Refused(f"{obj!r} has died")
                 return ObjectRef, (obj.get(),)
             case Unchanged():
-                return _unchanged, (tuple(map(_class_facts, obj.classes)), tuple(self._code_facts(obj)), tuple(_answers(obj)))
+                return _unchanged, (
+                    tuple(map(_class_facts, obj.classes)),
+                    tuple(self._code_facts(obj)),
+                    tuple(_subclass_checks(obj)),
+                )
             case GlobalStateMatch():
                 numbers = obj.snapshot.numbers()
                 if numbers is None:
                     raise Refused("it was traced under a mode of torch's (a default device, a torch function or dispatch mode)")
                 return _global_state, (numbers,)
             case MarksMatch():
-                return MarksMatch, (obj.group, obj.attribute, obj.marks, obj.changes, 0)  # nobody has marked anything, or look
+                return MarksMatch, (
+                    obj.group,
+                    obj.attribute,
+                    obj.marks,
+                    obj.changes,
+                    0,
+                )  # 0: marks are compared once any tensor has one
             case ObjectSource() if obj.made:
-                return _made, (obj.made, obj.shown)
+                return _object_source, (obj.made, obj.shown)
             case Guard():
                 return _guard, (type(obj), {field.name: getattr(obj, field.name) for field in dataclasses.fields(obj)})
             case types.CodeType():
@@ -284,11 +295,11 @@ class Pickler(pickle.Pickler):
         if package in _COPIED or isinstance(obj, _OF_TORCH):
             return NotImplemented
         path = self.where.paths.get(id(obj))
-        told = f", at {path.name}" if path is not None else ""
-        raise Refused(f"an object of {type(obj).__module__}.{type(obj).__qualname__}{told} has to be the same one")
+        detail = f", at {path.name}" if path is not None else ""
+        raise Refused(f"an object of {type(obj).__module__}.{type(obj).__qualname__}{detail} has to be the same one")
 
     def _code_facts(self, guard: Unchanged) -> Iterator[tuple[Any, ...]]:
-        """Functions that are found by name or path; those that are found on a class are among its facts."""
+        """The guarded functions, in tuples of one."""
         for fact in guard.functions:
             function = fact.function.get()
             if function is None or not fact.holds():
@@ -302,14 +313,15 @@ def _class_facts(facts: ClassFacts) -> tuple[Any, ...]:
         raise Refused(f"{facts.cls!r} has changed")
     found = [
         (each.name, None if each.after is None else each.after.get(), None if each.owner is None else each.owner.get(),
-         _class_attribute(cls, each), _varies(each))
+         _class_attribute(cls, each), _only_class_counts(each))
         for each in facts.found
     ]  # fmt: skip
     return cls, type_mro(cls), tuple(found)
 
 
-def _answers(guard: Unchanged) -> Iterator[tuple[type, type, bool]]:
-    """What abc said. Raises Refused where the trace relied on what another process finds otherwise."""
+def _subclass_checks(guard: Unchanged) -> Iterator[tuple[type, type, bool]]:
+    """The subclass checks that the trace relied on, with their results. Raises Refused if it relied on a fact that holds for this
+    process only."""
     if guard.of_process:
         raise Refused(guard.of_process[0])
     for cls, base, answer in guard.asked:
@@ -317,16 +329,16 @@ def _answers(guard: Unchanged) -> Iterator[tuple[type, type, bool]]:
 
 
 def _class_attribute(cls: type, found: Found) -> str:
-    """What tells what a class holds from other things. Raises Refused for an object of the program's own."""
+    """The fingerprint of an attribute of a class. Raises Refused if the attribute has to be the same object."""
     value = find(cls, found.name, None if found.after is None else found.after.get())[1]
-    printed = _print_of(value)
-    if value is not ABSENT and printed.startswith("a ") and len(found.value or ()) > 1:
-        raise Refused(f"{cls.__qualname__}.{found.name}, {printed}, has to be the same object")
-    return printed
+    fingerprint = _fingerprint(value)
+    if value is not ABSENT and fingerprint.startswith("a ") and len(found.value or ()) > 1:
+        raise Refused(f"{cls.__qualname__}.{found.name}, {fingerprint}, has to be the same object")
+    return fingerprint
 
 
-def _varies(found: Found) -> bool:
-    """Whether only the class of the value counts: the number itself has guards of its own."""
+def _only_class_counts(found: Found) -> bool:
+    """Whether only the class of an attribute's value is compared, because the value, a number, has a guard of its own."""
     return found.owner is not None and isinstance(found.value, tuple) and len(found.value) == 1 and found.value[0] in (int, float)
 
 
@@ -342,7 +354,10 @@ def _code_fields(code: types.CodeType) -> tuple[Any, ...]:
 
 
 class Unpickler(pickle.Unpickler):
-    """Finds the objects of this process. Raises Differs where one is not what it was."""
+    """Replaces references by the objects of this process. Raises Differs if one has changed.
+
+    `persistent_load` calls the method named after the kind of the reference.
+    """
 
     def __init__(self, file: Any, function: types.FunctionType, values: FrameValues) -> None:
         super().__init__(file)
@@ -369,18 +384,18 @@ class Unpickler(pickle.Unpickler):
     def _namespace(self, name: str) -> Any:
         return vars(_imported(name))
 
-    def _name(self, module: str, qualname: str, printed: str) -> Any:
-        key = module, qualname, printed
+    def _name(self, module: str, qualname: str, fingerprint: str) -> Any:
+        key = module, qualname, fingerprint
         if key not in self._found:
             _imported(module)
-            found = _at(module, qualname)
+            found = _look_up(module, qualname)
             if found is ABSENT:
                 raise Differs(f"there is no {module}.{qualname}")
-            self._found[key] = _same(found, printed, f"{module}.{qualname}")
+            self._found[key] = _checked(found, fingerprint, f"{module}.{qualname}")
         return self._found[key]
 
-    def _path(self, path: Source, printed: str) -> Any:
-        return _same(_read(path, self.values), printed, path.name)
+    def _path(self, path: Source, fingerprint: str) -> Any:
+        return _checked(_read(path, self.values), fingerprint, path.name)
 
     def _attribute(self, owner: Any, name: str) -> Any:
         return getattr(owner, name)
@@ -397,9 +412,9 @@ class Unpickler(pickle.Unpickler):
             code = code.co_consts[index]
         return code
 
-    def _code(self, path: Source, printed: str, shown: str) -> ObjectRef:
+    def _code(self, path: Source, fingerprint: str, shown: str) -> ObjectRef:
         found = _read(path, self.values)
-        if not isinstance(found, types.CodeType) or digest(found) != printed:
+        if not isinstance(found, types.CodeType) or digest(found) != fingerprint:
             raise Differs(f"{shown}, at {path.name}, has other code")
         return ObjectRef(found)
 
@@ -418,14 +433,14 @@ def _read(path: Source, values: FrameValues) -> Any:
         raise Differs(f"there is nothing at {path.name} ({type(error).__name__}: {error})") from None
 
 
-def _same(found: Any, printed: str, name: str) -> Any:
-    if _print_of(found) != printed:
-        told = "has other code" if printed.startswith("function") else f"was {printed}, and is {_print_of(found)}"
-        raise Differs(f"{place_of(found) if isinstance(found, types.FunctionType) else name} {told}")
+def _checked(found: Any, fingerprint: str, name: str) -> Any:
+    if _fingerprint(found) != fingerprint:
+        detail = "has other code" if fingerprint.startswith("function") else f"was {fingerprint}, and is {_fingerprint(found)}"
+        raise Differs(f"{name_with_place(found) if isinstance(found, types.FunctionType) else name} {detail}")
     return found
 
 
-# what the pickles call
+# -- called by the pickles ----------------------------------------------------------------------------------------
 
 
 def _global_state(numbers: tuple[int, ...]) -> GlobalStateMatch:
@@ -440,7 +455,7 @@ def _code(*fields: Any) -> types.CodeType:
     return types.CodeType(*fields)
 
 
-def _made(made: tuple[Any, ...], shown: str) -> ObjectSource:
+def _object_source(made: tuple[Any, ...], shown: str) -> ObjectSource:
     function, *args = made
     return ObjectSource(function(*args), shown, made)
 
@@ -458,22 +473,22 @@ def _unchanged(classes: tuple[Any, ...], functions: tuple[Any, ...], asked: tupl
 def _found(cls: type, mro: tuple[type, ...], found: tuple[Any, ...]) -> Iterator[Found]:
     if type_mro(cls) != mro:
         raise Differs(f"{cls.__qualname__} has other bases")
-    for name, after, owner, printed, varies in found:
+    for name, after, owner, fingerprint, varies in found:
         now, value = find(cls, name, after)
-        if now is not owner or _print_of(value) != printed and not varies:
+        if now is not owner or _fingerprint(value) != fingerprint and not varies:
             raise Differs(f"{cls.__qualname__}.{name} is not what it was")
         kept = None if owner is None else (type(value),) if varies else held(value)
         yield Found(name, None if after is None else ObjectRef(after), None if owner is None else ObjectRef(owner), kept)
 
 
-def dumped(value: Any, where: Where, function: types.FunctionType) -> bytes:
+def dump(value: Any, where: ObjectPaths, function: types.FunctionType) -> bytes:
     file = io.BytesIO()
     Pickler(file, where, function).dump(value)
     return file.getvalue()
 
 
 def frame_values(function: types.FunctionType, known: Mapping[str, Any]) -> FrameValues:
-    """What sources are read from before there is a call."""
+    """The values that sources can read before any call. `known`: the arguments that are known already."""
     builtins = function.__globals__.get("__builtins__", {})
     builtins = builtins if isinstance(builtins, dict) else vars(builtins)
     closure = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))

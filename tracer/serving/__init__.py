@@ -1,1 +1,2 @@
-"""What a server needs: every shape compiled before it comes, proved; what happens at a miss; what was compiled, and why."""
+"""Tools for servers: compiling all shapes of a domain ahead, with a proof; sealing; contracts; statistics and reasons of
+misses."""

@@ -1,7 +1,7 @@
-"""One worker that traces what was missed, while the request that missed runs in CPython.
+"""A worker thread that traces missed calls, while the requests that missed run in CPython.
 
-It traces the call as it was made, under the torch state of the thread that made it, and installs the entry in one step. What
-an entry serves by the time its turn comes is not traced again, so that nothing is compiled twice.
+It traces a call under the torch state of the thread that made it, and installs the entry when it is complete. A call that some
+entry serves by the time its turn comes is not traced.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import torch
 
 from tracer import _C, metrics
 from tracer.effects.torch_state import read_state, write_state
-from tracer.runtime.guarded_code import entries_of, serving
+from tracer.runtime.guarded_code import entries_of, find_entry
 from tracer.runtime.region_state import RegionState
 
-MOST_WAITING = 64  # calls, of all regions, that wait to be traced; what is missed beyond that runs in CPython, and may come again
+MOST_WAITING = 64  # length of the queue, for all regions; further misses are dropped, and queued when they happen again
 log = logging.getLogger("tracer")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Job:
-    """A call to be traced, with the settings and the torch state of its thread."""
+    """A call to be traced, with the settings and the torch state of the thread that made it."""
 
     state: RegionState
     function: types.FunctionType
@@ -47,13 +47,13 @@ class Job:
         return cls(state, function, args, key, contextvars.copy_context(), read_state(), inference, _C.GlobalState())
 
     def is_served(self) -> bool:
-        """Whether an entry that was made meanwhile serves the call."""
+        """Whether some entry serves the call by now."""
         entries = entries_of(self.state.region, self.function.__code__, self.function.__globals__)
-        return serving(entries, self.function, self.args) is not None
+        return find_entry(entries, self.function, self.args) is not None
 
     @contextlib.contextmanager
-    def as_there(self) -> Iterator[None]:
-        """Within, torch's state of this thread is that of the thread that made the call."""
+    def torch_state_of_caller(self) -> Iterator[None]:
+        """Within, this thread has the torch state of the thread that made the call."""
         before = read_state()
         with torch.inference_mode(self.inference) if self.inference else contextlib.nullcontext():
             write_state(self.torch_state)
@@ -64,7 +64,7 @@ class Job:
 
 
 class Worker:
-    """The jobs that wait, in order, and the thread that does them: it starts with the first and ends when none is left."""
+    """A queue of jobs, and the thread that does them. The thread starts with the first job and ends when the queue is empty."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -73,13 +73,13 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._idle = threading.Condition(self._lock)
 
-    def would_take(self, state: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
-        """Whether none like the call waits, and there is room. Cheap, without the lock: where everything misses, as after a cold
-        start, what requests do about it is not to keep the worker from Python's lock."""
+    def has_room_for(self, state: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
+        """Whether the queue has room for the call and holds none like it. A cheap check without the lock: after a cold start,
+        when every request misses, the requests should leave the GIL to the worker."""
         return len(self._jobs) < MOST_WAITING and _key(state, function, args) not in self._pending
 
     def add(self, state: RegionState, function: types.FunctionType, args: tuple[Any, ...]) -> bool:
-        """Whether the call was taken; one like it that waits already is enough."""
+        """Queues a call; returns whether it was queued. It is not if the queue is full or holds a call like it."""
         key = _key(state, function, args)
         with self._lock:
             if key in self._pending or len(self._jobs) >= MOST_WAITING:
@@ -94,12 +94,12 @@ class Worker:
         return True
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until nothing waits; False if that took longer than `timeout` seconds."""
+        """Waits until the queue is empty and the worker idle. False if that takes longer than `timeout` seconds."""
         with self._idle:
             return self._idle.wait_for(lambda: self._thread is None, timeout)
 
     def forget(self) -> None:
-        """What waits is not traced; a miss of its kind comes again."""
+        """Empties the queue."""
         with self._lock:
             for job in self._jobs:
                 self._pending.discard(job.key)
@@ -117,7 +117,7 @@ class Worker:
                 job = self._jobs.popleft()
             try:
                 outcome = job.context.run(_trace, job)
-            except BaseException as error:  # a request that runs in CPython is not to suffer from it
+            except BaseException as error:  # the request runs in CPython and needs no entry
                 outcome = "failed"
                 log.warning("tracing %s in the background failed: %s", job.function.__qualname__, error, exc_info=True)
             metrics.counters["background"][outcome] += 1
@@ -127,12 +127,12 @@ class Worker:
 
 
 def _trace(job: Job) -> str:
-    with job.as_there():
+    with job.torch_state_of_caller():
         if not job.snapshot.check():
             return "another torch state"
         if job.is_served():
             return "served"
-        answer = job.state.traced_beside(job.function, job.args)
+        answer = job.state.trace_in_background(job.function, job.args)
     code = job.function.__code__
     if answer is _C.SKIP:
         job.state.region.skip(code)
@@ -148,16 +148,16 @@ def _key(state: RegionState, function: types.FunctionType, args: tuple[Any, ...]
 
 
 def _signature(args: tuple[Any, ...]) -> Any:
-    """What calls that would get the same entry mostly have in common."""
+    """A key that is mostly the same for calls that one entry would serve."""
     return tuple([(tuple(arg.shape), arg.dtype) if isinstance(arg, torch.Tensor) else type(arg) for arg in args])
 
 
 WORKER = Worker()
 
 
-def _begin_again() -> None:
+def _start_anew_in_child() -> None:
     global WORKER
     WORKER = Worker()
 
 
-os.register_at_fork(after_in_child=_begin_again)  # whose only thread is the one that forked
+os.register_at_fork(after_in_child=_start_anew_in_child)  # whose only thread is the one that forked

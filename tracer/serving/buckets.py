@@ -1,8 +1,8 @@
-"""`plan_buckets`: to which batch sizes requests are padded, so that few sizes are run and few rows are wasted.
+"""`plan_buckets`: the batch sizes to which requests are padded, so that few different sizes are run and few rows are wasted.
 
-A batch may be padded only if what is put behind it changes nothing before it. So the contract has to say that rows are
-independent (see `independent_rows`), and a bucket serves only sizes at which the program takes the same way: those in
-the same regions.
+A batch may be padded only if the added rows do not change the results of the others. So the contract has to say that rows are
+independent (see `independent_rows`), and a size may be padded only to one for which the program takes the same branches: both lie
+in the same regions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ROWS_HINT = "pad where rows are independent, or serve each size as it is."
 
 @dataclasses.dataclass(frozen=True)
 class BucketPlan:
-    """`buckets`: the sizes to pad to, in order. `padding`: rows that are added to the requests of the histogram, in total."""
+    """`buckets`: the sizes to pad to, in order. `padding`: the number of rows that are added to all requests of the histogram."""
 
     size: str
     buckets: tuple[int, ...]
@@ -35,10 +35,10 @@ class BucketPlan:
     requests: int
     rows: int
     serves: Mapping[int, int]  # size -> bucket, of the sizes of the histogram
-    classes: tuple[tuple[int, ...], ...]  # sizes at which the program takes the same way
+    classes: tuple[tuple[int, ...], ...]  # groups of sizes for which the program takes the same branches
 
     def bucket_for(self, size: int) -> int:
-        """The bucket of a size of the histogram. UserError for another one: the plan says nothing of it."""
+        """The bucket of a size of the histogram. Raises UserError for any other size: the plan does not cover it."""
         try:
             return self.serves[size]
         except KeyError:
@@ -47,7 +47,7 @@ class BucketPlan:
 
     @property
     def share(self) -> float:
-        """The part of the rows that run which is padding."""
+        """The fraction of all rows that is padding."""
         return self.padding / max(1, self.padding + self.rows)
 
     def __str__(self) -> str:
@@ -77,17 +77,17 @@ def plan_buckets(
         raise UserError(f"k={k!r} is no number of buckets")
     domain = contract.domain()
     variable = _variable(domain, size)
-    _require_independence(contract, domain, variable, counts)
-    classes = _classes(contract, domain, variable, sorted(counts))
+    _require_harmless_padding(contract, domain, variable, counts)
+    classes = _group_by_behavior(contract, domain, variable, sorted(counts))
     if len(classes) > k:
-        told = "; ".join(", ".join(map(str, group)) for group in classes)
+        groups_text = "; ".join(", ".join(map(str, group)) for group in classes)
         raise UserError(
             f"{k} buckets are too few: the program tells {len(classes)} groups of sizes apart, and none can be padded into "
-            f"another one: {told}",
+            f"another one: {groups_text}",
             hint=f"allow {len(classes)} buckets, or let the program treat these sizes alike.",
         )
-    buckets = _best(classes, counts, k)
-    serves = {each: _bucket(each, group, buckets) for group in classes for each in group}
+    buckets = _cheapest_buckets(classes, counts, k)
+    serves = {each: _bucket_for(each, group, buckets) for group in classes for each in group}
     padding = sum(count * (serves[each] - each) for each, count in counts.items())
     rows = sum(each * count for each, count in counts.items())
     return BucketPlan(variable.name, buckets, padding, sum(counts.values()), rows, serves, tuple(map(tuple, classes)))
@@ -116,17 +116,17 @@ def _variable(domain: Domain, name: str | None) -> Variable:
     return found
 
 
-# -- what may be padded ------------------------------------------------------------------------------------------------
+# -- which sizes may be padded -----------------------------------------------------------------------------------------
 
 
-def _require_independence(contract: Contract, domain: Domain, variable: Variable, counts: Mapping[int, int]) -> None:
+def _require_harmless_padding(contract: Contract, domain: Domain, variable: Variable, counts: Mapping[int, int]) -> None:
     tied = [relation for relation in domain.relations if variable.symbol in relation.free_symbols]
     if tied:
         raise UserError(f"{variable.name} is tied to other sizes: {show(tied[0])}", hint="padding would change those too.")
     if not contract.data.get("certified"):
         raise UserError("the contract is of shapes that are not certified", hint="make it of what precompile certified.")
     for each in counts:
-        if not _holds(variable, each):
+        if each not in variable.values():
             raise UserError(f"{variable.name} = {each} was not declared: {variable}")
     for region in contract.data["regions"]:
         if region["kind"] != "graph":
@@ -139,19 +139,15 @@ def _require_independence(contract: Contract, domain: Domain, variable: Variable
             raise UserError(f"{what}: {verdict}", hint=_ROWS_HINT)
 
 
-def _holds(variable: Variable, value: int) -> bool:
-    return variable.first <= value <= variable.top and value % variable.multiple_of == 0
-
-
-def _classes(contract: Contract, domain: Domain, variable: Variable, sizes: Sequence[int]) -> list[list[int]]:
-    """Sizes at which every region says the same of the other sizes; proved."""
+def _group_by_behavior(contract: Contract, domain: Domain, variable: Variable, sizes: Sequence[int]) -> list[list[int]]:
+    """Groups of sizes for which every region is proved to put the same conditions on the other sizes."""
     formulas = [region.formula for region in contract.regions()]
     others = [condition for each in domain.variables if each != variable for condition in each.conditions()]
     classes: list[tuple[list[Any], list[int]]] = []
     for size in sizes:
         here = [formula.subs(variable.symbol, size) for formula in formulas]
         for there, group in classes:
-            if all(a == b or _equivalent(a, b, others) for a, b in zip(here, there)):
+            if all(a == b or solver.equivalent(sympy.sympify(a), sympy.sympify(b), others) is True for a, b in zip(here, there)):
                 group.append(size)
                 break
         else:
@@ -159,22 +155,19 @@ def _classes(contract: Contract, domain: Domain, variable: Variable, sizes: Sequ
     return [group for _, group in classes]
 
 
-def _equivalent(a: Any, b: Any, facts: Sequence[Any]) -> bool:
-    return solver.equivalent(sympy.sympify(a), sympy.sympify(b), facts) is True
+# -- the cheapest buckets ----------------------------------------------------------------------------------------------
 
 
-# -- which are best ----------------------------------------------------------------------------------------------------
-
-
-def _best(classes: Sequence[Sequence[int]], counts: Mapping[int, int], k: int) -> tuple[int, ...]:
-    """The dynamic programme: the best for each class and number of buckets, then the best way to share the buckets out."""
-    best: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}  # buckets used -> padding, and which
+def _cheapest_buckets(classes: Sequence[Sequence[int]], counts: Mapping[int, int], k: int) -> tuple[int, ...]:
+    """Dynamic programming: the cheapest buckets of each group for each number of buckets, then the cheapest way to divide `k`
+    among the groups."""
+    best: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}  # number of buckets -> padding, and the buckets
     for index, group in enumerate(classes):
         left = len(classes) - index - 1
-        of_group = _of_class(group, counts, k - len(classes) + 1)
+        options = _cheapest_buckets_of_group(group, counts, k - len(classes) + 1)
         after: dict[int, tuple[int, tuple[int, ...]]] = {}
         for used, (padding, chosen) in best.items():
-            for more, (cost, buckets) in of_group.items():
+            for more, (cost, buckets) in options.items():
                 if used + more + left <= k:
                     found = padding + cost, (*chosen, *buckets)
                     after[used + more] = min(after.get(used + more, found), found)
@@ -182,19 +175,21 @@ def _best(classes: Sequence[Sequence[int]], counts: Mapping[int, int], k: int) -
     return tuple(sorted(min(best.values())[1]))
 
 
-def _of_class(group: Sequence[int], counts: Mapping[int, int], most: int) -> dict[int, tuple[int, tuple[int, ...]]]:
-    """For each number of buckets, the least padding of the sizes of a class, and the buckets: sizes of it, the largest always."""
-
+def _cheapest_buckets_of_group(
+    group: Sequence[int], counts: Mapping[int, int], most: int
+) -> dict[int, tuple[int, tuple[int, ...]]]:
+    """number of buckets -> the least padding of the sizes of a group, and the buckets. Buckets are sizes of the group; the
+    largest size is always one."""
     requests = [0, *itertools.accumulate(counts[size] for size in group)]
     rows = [0, *itertools.accumulate(counts[size] * size for size in group)]
 
     def padding(first: int, last: int) -> int:
-        """Of the sizes from `first` to `last`, padded to the last of them."""
+        """The padding if the sizes from `smallest` to `last` are padded to the last."""
         return group[last] * (requests[last + 1] - requests[first]) - (rows[last + 1] - rows[first])
 
     @functools.cache
     def least(last: int, buckets: int) -> tuple[float, tuple[int, ...]]:
-        """For the sizes up to `last`, which is a bucket."""
+        """The least padding of the sizes up to `last`, which is a bucket, and the buckets."""
         if buckets == 1:
             return padding(0, last), (group[last],)
         ways = (
@@ -211,6 +206,6 @@ def _of_class(group: Sequence[int], counts: Mapping[int, int], most: int) -> dic
     return found
 
 
-def _bucket(size: int, group: Sequence[int], buckets: Sequence[int]) -> int:
+def _bucket_for(size: int, group: Sequence[int], buckets: Sequence[int]) -> int:
     own = [bucket for bucket in buckets if bucket in group]
     return own[bisect.bisect_left(own, size)]

@@ -1,6 +1,6 @@
-"""Calls that nobody has made: an example with other sizes, for tracing and for asking check functions.
+"""Hypothetical calls: the example call with other sizes, to trace it and to run check functions on it.
 
-The tensors are new and without data: memory is reserved for them, not written.
+The tensors are new and uninitialised: their memory is reserved but not written.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from shapes.solver.bounds import Bounds
 from shapes.sympy_functions import Max
 from tracer.errors import UserError
 from tracer.guards import argument_slots
-from tracer.runtime.argument_paths import Attribute, Path, placed, replaced, shown
+from tracer.runtime.argument_paths import Attribute, Path, path_from_slot, path_text, replaced_at
 from tracer.runtime.shape_spec import Declared, DeclaredTensor, ShapeSpec
 
-LARGEST = 1 << 32  # bytes of a tensor that is made only to see whether a check function holds
+LARGEST = 1 << 32  # bytes; the largest tensor that is made only to run a check function
 
 
 class TooLarge(UserError):
@@ -38,14 +38,14 @@ class Layout:
     strides: tuple[Any, ...]
 
     def new(self, point: Point) -> torch.Tensor:
-        """A tensor as that of the example, of the sizes at a point."""
+        """A tensor like that of the example, with the sizes at a point."""
         like = self.tensor.value
         sizes = [int(evaluate(size, point)) for size in self.sizes]
         strides = [int(evaluate(stride, point)) for stride in self.strides]
         try:
             return torch.empty_strided(sizes, strides, dtype=like.dtype, device=like.device, requires_grad=like.requires_grad)
         except RuntimeError as error:
-            raise TooLarge(f"there is no {shown(self.tensor.path)} of shape {sizes} here: {error}") from None
+            raise TooLarge(f"there is no {path_text(self.tensor.path)} of shape {sizes} here: {error}") from None
 
     def bytes_at(self, point: Point) -> int:
         count: int = self.tensor.value.element_size()
@@ -71,27 +71,27 @@ class Calls:
 
     @property
     def copies_objects(self) -> bool:
-        """Whether other calls are made with twins of the example's objects."""
+        """Whether other calls need copies of the example's objects, because sizes of their attributes are declared."""
         return any(isinstance(key, Attribute) for path in (*self.layouts, *self.declared.ints) for key in path)
 
     def at(self, point: Point) -> tuple[Any, ...]:
         """The argument slots of the call at a point of the domain."""
         slots = list(self.slots)
         for path, layout in self.layouts.items():
-            self._put(slots, path, layout.new(point))
+            self._replace_value(slots, path, layout.new(point))
         for path, each in self.declared.ints.items():
-            self._put(slots, path, int(evaluate(each.expr, point)))
+            self._replace_value(slots, path, int(evaluate(each.expr, point)))
         return tuple(slots)
 
-    def _put(self, slots: list[Any], path: Path, value: Any) -> None:
+    def _replace_value(self, slots: list[Any], path: Path, value: Any) -> None:
         code = self.function.__code__
         names = argument_slots(code)
-        name, *keys = placed(code, dict(zip(names, slots, strict=True)), path)
+        name, *keys = path_from_slot(code, dict(zip(names, slots, strict=True)), path)
         index = names.index(name)
-        slots[index] = replaced(slots[index], tuple(keys), value, path)
+        slots[index] = replaced_at(slots[index], tuple(keys), value, path)
 
     def is_small(self, point: Point) -> bool:
-        """Whether the call can be made without a thought."""
+        """Whether the tensors of the call are small enough to make it just for a check."""
         return all(layout.bytes_at(point) <= LARGEST for layout in self.layouts.values())
 
     def positional(self, point: Point | None = None) -> tuple[Any, ...]:
@@ -104,7 +104,7 @@ def _layout(tensor: DeclaredTensor, calls: Calls) -> Layout:
     value = tensor.value
     if type(value) is not torch.Tensor or value.layout is not torch.strided:
         kind = f"{type(value).__name__} with layout {value.layout}"
-        raise UserError(f"{shown(tensor.path)} is {kind}; the sizes of such are not declared")
+        raise UserError(f"{path_text(tensor.path)} is {kind}; the sizes of such are not declared")
     sizes = tuple([tensor.dims.get(dim, sympy.Integer(size)) for dim, size in enumerate(value.shape)])
     bounds = Bounds(calls.domain.conditions())
     strides: list[Any] = [None] * value.dim()
@@ -116,7 +116,7 @@ def _layout(tensor: DeclaredTensor, calls: Calls) -> Layout:
     seen = [int(evaluate(stride, calls.example)) for stride in strides]
     if any(size > 1 and a != b for size, a, b in zip(value.shape, seen, value.stride())) and value.numel():
         raise UserError(
-            f"{shown(tensor.path)} of the example does not lie densely in memory: its strides are {value.stride()}",
+            f"{path_text(tensor.path)} of the example does not lie densely in memory: its strides are {value.stride()}",
             hint="give an example as the calls will be; make it contiguous if they are.",
         )
     return layout

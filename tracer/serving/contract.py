@@ -1,7 +1,7 @@
-"""Shape contracts: what is compiled of a domain, as a file that other processes and reviews can read, and what differs in two.
+"""Shape contracts: a file that says which shapes of a domain are compiled, and the comparison of two such files.
 
-The file is JSON: domain, regions with their guards and the lines that made them, along which sizes rows are independent,
-sizes of the outputs as formulas, and each region as an SMT-LIB script. A shape is served if it lies in the domain and in the
+The file is JSON: the domain; the regions with their guards and the user's lines that caused them; along which sizes rows are
+independent; output sizes as formulas; and each region as an SMT-LIB script. A shape is served if it lies in the domain and in the
 region of an entry with a graph.
 """
 
@@ -17,10 +17,10 @@ from typing import Any
 import sympy
 
 from shapes import solver
-from shapes.domain import Domain, Point, Variable, at, show
+from shapes.domain import Domain, Point, Variable, point_text, show
 from shapes.guards import Why
 from shapes.parsing import ParseError, parse_condition, parse_integer
-from shapes.regions import HARDER, Condition, Region
+from shapes.regions import RETRY_FACTOR, Condition, Region
 from shapes.solver.problem import RLIMIT
 from tracer.api.settings import compiled_region
 from tracer.errors import UserError
@@ -49,13 +49,18 @@ class Contract:
                 "function": function,
                 "certified": coverage.certified,
                 "domain": {
-                    "sizes": [_size(each) for each in domain.variables],
+                    "sizes": [
+                        {"name": each.name, "min": each.min, "max": each.max, "multiple_of": each.multiple_of}
+                        for each in domain.variables
+                    ],
                     "relations": list(map(show, domain.relations)),
                     "places": {place: show(expr) for place, expr in domain.places.items()},
                     "ints": sorted(domain.ints),
                     "smtlib": solver.smtlib(facts),
                 },
-                "regions": sorted((_region(each, domain) for each in coverage.covering), key=lambda region: str(region["text"])),
+                "regions": sorted(
+                    (_region_record(each, domain) for each in coverage.covering), key=lambda region: str(region["text"])
+                ),
             }
         )
 
@@ -83,8 +88,8 @@ class Contract:
         """Raises UserError where the file's expressions cannot be read."""
         of = self.data["domain"]
         variables = tuple([Variable(each["name"], each["min"], each["max"], each["multiple_of"]) for each in of["sizes"]])
-        places = {place: _parsed(parse_integer, text) for place, text in of["places"].items()}
-        relations = tuple([_parsed(parse_condition, text) for text in of["relations"]])
+        places = {place: _parse(parse_integer, text) for place, text in of["places"].items()}
+        relations = tuple([_parse(parse_condition, text) for text in of["relations"]])
         return Domain(variables, places, relations, frozenset(of.get("ints", ())))
 
     def spec(self) -> ShapeSpec:
@@ -100,11 +105,11 @@ class Contract:
         return ShapeSpec(dims, of["relations"], **sizes)
 
     def regions(self) -> list[Region]:
-        """Those in which a graph runs."""
+        """The regions in which a graph runs."""
         found = []
         for region in self.data["regions"]:
             if region["kind"] == "graph":
-                exprs = [_parsed(parse_condition, guard["text"]) for guard in region["guards"]]
+                exprs = [_parse(parse_condition, guard["text"]) for guard in region["guards"]]
                 found.append(Region(tuple([Condition(expr, Why.BRANCH) for expr in exprs])))
         return found
 
@@ -122,9 +127,9 @@ class Difference:
     def __str__(self) -> str:
         lines = [self.status]
         if self.lost is not None:
-            lines.append(f"lost: {at(self.lost)} was served, and is not any more")
+            lines.append(f"lost: {point_text(self.lost)} was served, and is not any more")
         if self.gained is not None:
-            lines.append(f"gained: {at(self.gained)} was not served, and is now")
+            lines.append(f"gained: {point_text(self.gained)} was not served, and is now")
         return "\n".join([*lines, *self.notes])
 
 
@@ -141,7 +146,7 @@ def contract(fn: Any) -> Contract:
     state = compiled_region(fn)
     if state.coverage is None:
         raise UserError(
-            f"nobody knows yet what {state.name} serves", hint="ask tracer.coverage(fn, spec, example), or precompile it."
+            f"it is not known yet what {state.name} serves", hint="ask tracer.coverage(fn, spec, example), or precompile it."
         )
     if not state.coverage.stands:
         raise UserError(f"entries of {state.name} have gone since that was asked", hint="ask tracer.coverage, or precompile it.")
@@ -152,12 +157,15 @@ def difference(old: Contract, new: Contract, *, rlimit: int = RLIMIT) -> Differe
     """Which shapes one serves and the other does not: a proof that there are none, or one of them. Sizes are matched by place,
     by name, or by order."""
     before, after = old.domain(), new.domain()
-    names = _matched(before, after)
+    names = _match_variables(before, after)
     if names is None:
-        told = " and ".join(", ".join(each.name for each in domain.variables) for domain in (before, after))
-        return Difference("different", notes=(f"the contracts are over other sizes: {told}",))
-    of_old, of_new = _served(before, old.regions(), {}), _served(after, new.regions(), names)
-    lost, gained = _only_in(of_old, of_new, before, rlimit), _only_in(of_new, of_old, before, rlimit)
+        text = " and ".join(", ".join(each.name for each in domain.variables) for domain in (before, after))
+        return Difference("different", notes=(f"the contracts are over other sizes: {text}",))
+    old_formulas, new_formulas = _served_formulas(before, old.regions(), {}), _served_formulas(after, new.regions(), names)
+    lost, gained = (
+        _find_difference(old_formulas, new_formulas, before, rlimit),
+        _find_difference(new_formulas, old_formulas, before, rlimit),
+    )
     sides = (("lost", lost), ("gained", gained))
     notes = [f"the solver cannot tell whether a shape was {what}" for what, found in sides if not found]
     if len(old.regions()) != len(new.regions()):
@@ -168,13 +176,9 @@ def difference(old: Contract, new: Contract, *, rlimit: int = RLIMIT) -> Differe
     return Difference("equivalent" if lost and gained else "unknown", notes=tuple(notes))
 
 
-def _size(each: Variable) -> dict[str, Any]:
-    return {"name": each.name, "min": each.min, "max": each.max, "multiple_of": each.multiple_of}
-
-
-def _region(each: Served, domain: Domain) -> dict[str, Any]:
+def _region_record(each: Served, domain: Domain) -> dict[str, Any]:
     guards = []
-    conditions = each.region.beside(domain)
+    conditions = each.region.conditions_beyond(domain)
     for condition in conditions:
         where = condition.where
         guard = {"text": show(condition.expr), "why": condition.why.value}
@@ -186,37 +190,39 @@ def _region(each: Served, domain: Domain) -> dict[str, Any]:
         "kind": each.kind,
         "text": each.region.text(domain),
         "guards": guards,
-        "rows": _rows(each, domain),
+        "rows": _row_verdicts(each, domain),
         "outputs": [list(map(show, sizes)) for sizes in each.outputs],
         "smtlib": solver.smtlib([*domain.conditions(), *(condition.expr for condition in conditions)]),
     }
 
 
-def _rows(each: Served, domain: Domain) -> dict[str, str]:
-    """Along which sizes the graph is proved to compute each row by itself: "independent", or why that is not known."""
+def _row_verdicts(each: Served, domain: Domain) -> dict[str, str]:
+    """size -> "independent" if the graph is proved to compute each row along it on its own, else why that is not known."""
     graph = each.entry.guarded_code.graph
     if each.kind != "graph" or graph is None:
         return {}
     inside = [*domain.conditions(), each.region.formula]
-    fixed = {of.name for of in domain.variables if solver.forced_value(inside, of.symbol) is not None}  # no other size is there
-    told = {of.name: None if of.name in fixed else rows_depend(graph, of.symbol, dict(each.places)) for of in domain.variables}
-    told |= {of.name: "it is an int of the program, not the size of a batch" for of in domain.variables if not domain.is_size(of)}
-    return {name: reason or "independent" for name, reason in told.items()}
+    # A size with one value in the region is never padded there.
+    fixed = {of.name for of in domain.variables if solver.forced_value(inside, of.symbol) is not None}
+    reasons = {of.name: None if of.name in fixed else rows_depend(graph, of.symbol, dict(each.places)) for of in domain.variables}
+    no_size = "it is an int of the program, not the size of a batch"
+    reasons |= {of.name: no_size for of in domain.variables if not domain.is_size(of)}
+    return {name: reason or "independent" for name, reason in reasons.items()}
 
 
-def _parsed(parse: Any, text: str) -> Any:
+def _parse(parse: Any, text: str) -> Any:
     try:
         return parse(text)
     except ParseError as error:
         raise UserError(f"this contract cannot be compared: {error}") from None
 
 
-def _matched(before: Domain, after: Domain) -> dict[Any, Any] | None:
-    """Which size of `after` is which of `before`: by the places where they are found, else by name, else by order."""
+def _match_variables(before: Domain, after: Domain) -> dict[Any, Any] | None:
+    """size of `after` -> size of `before`. Matched by the places where they are found, else by name, else by order."""
     if len(before.variables) != len(after.variables):
         return None
-    old = {before.home(each): each.symbol for each in before.variables}
-    found = {each.symbol: old.get(after.home(each)) for each in after.variables}
+    old = {before.own_place(each): each.symbol for each in before.variables}
+    found = {each.symbol: old.get(after.own_place(each)) for each in after.variables}
     if None not in found.values():
         return found
     if {each.name for each in before.variables} == {each.name for each in after.variables}:
@@ -224,19 +230,19 @@ def _matched(before: Domain, after: Domain) -> dict[Any, Any] | None:
     return {new.symbol: each.symbol for new, each in zip(after.variables, before.variables)}
 
 
-def _served(domain: Domain, regions: Sequence[Region], names: Mapping[Any, Any]) -> list[Any]:
-    """For each region the shapes of the domain in it."""
+def _served_formulas(domain: Domain, regions: Sequence[Region], names: Mapping[Any, Any]) -> list[Any]:
+    """For each region, the formula of the shapes of the domain that lie in it."""
     return [sympy.And(*domain.conditions(), region.formula).xreplace(dict(names)) for region in regions]
 
 
-def _only_in(one: Sequence[Any], other: Sequence[Any], domain: Domain, rlimit: int) -> tuple[Point | None] | None:
-    """(a shape that lies in one and not in the other,), (None,) if there is none, None if nobody knows."""
+def _find_difference(one: Sequence[Any], other: Sequence[Any], domain: Domain, rlimit: int) -> tuple[Point | None] | None:
+    """(shape,) for a shape that lies in `one` and not in `other`; (None,) if there is none; None if the solver does not know."""
     unknown = False
     for part in one:
-        for limit in (rlimit, HARDER * rlimit):
-            answer = solver.satisfy([part], misses=other, rlimit=limit)
+        for limit in (rlimit, RETRY_FACTOR * rlimit):
+            answer = solver.satisfy([part], none_of=other, rlimit=limit)
             if answer.status == "sat" and answer.values is not None:
-                return ({each.symbol: answer.values.get(each.symbol, each.first) for each in domain.variables},)
+                return ({each.symbol: answer.values.get(each.symbol, each.smallest) for each in domain.variables},)
             if answer.status == "unsat":
                 break
         else:

@@ -1,4 +1,5 @@
-"""`precompile` and `coverage`: entries for every shape of a domain, and the proof that there are, or a shape that has none."""
+"""`precompile` and `coverage`: entries for every shape of a domain, and a proof that none is missing, or a shape without an
+entry."""
 
 from __future__ import annotations
 
@@ -6,15 +7,15 @@ import copy
 import dataclasses
 import sys
 import time
-import types
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
 from shapes import solver
-from shapes.domain import Domain, Point, at
-from shapes.regions import HARDER, Region, Uncovered, nearest, uncovered
+from shapes.domain import Domain, Point, point_text
+from shapes.regions import RETRY_FACTOR, Region, SearchResult, find_uncovered, nearest
 from shapes.solver.problem import RLIMIT
 from tracer import _C, metrics
 from tracer.errors import CompileTimeout, InternalTracerError, UserError
@@ -22,12 +23,12 @@ from tracer.runtime import upkeep
 from tracer.runtime.shape_spec import ShapeSpec
 from tracer.runtime.tracing_lock import TRACING
 from tracer.serving.calls import Calls, TooLarge
-from tracer.serving.regions import UNKNOWN, Served, refusal, served
-from tracer.serving.size_one_strides import of_ones
+from tracer.serving.regions import UNKNOWN, Served, failing_guard, served
+from tracer.serving.size_one_strides import calls_with_any_strides_of_one
 from tracer.serving.target import Target, target_of
 
-CHECKED = 256  # sampled shapes at which a proof is held against the check functions
-SHARE = 1000  # sampled shapes from which the covered share of a domain is told
+CHECKED = 256  # number of sampled shapes for which a proof is compared with the check functions
+SHARE = 1000  # number of sampled shapes from which the covered share of a domain is estimated
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -54,7 +55,7 @@ class Coverage:
 
     @property
     def stands(self) -> bool:
-        """Whether all that covered a shape when this was proved is still there."""
+        """Whether all entries of this result are still valid."""
         return all(each.entry.valid for each in self.covering)
 
     @property
@@ -82,22 +83,22 @@ class Coverage:
         return nearest(self.domain, [each.region for each in self.covering], point)
 
     def __str__(self) -> str:
-        told = f"{self.domain}: {self.status}"
-        told += f" ({len(self.covering)} entries, {100 * self.share():.0f}% of the shapes, {self.seconds:.1f} s)"
+        text = f"{self.domain}: {self.status}"
+        text += f" ({len(self.covering)} entries, {100 * self.share():.0f}% of the shapes, {self.seconds:.1f} s)"
         if self.witness is not None:
-            told += f"\n  at {at(self.witness)}"
+            text += f"\n  at {point_text(self.witness)}"
         lines = [f"\n  {self.reason}"] if self.reason else []
         for number, each in enumerate(self.covering):
             kind = "" if each.kind == "graph" else f"  ({each.kind})"
             lines.append(f"\n  {number}: {each.region.text(self.domain)}{kind}")
-            lines += [f"\n       {line}" for line in _provenance(each.region, self.domain)]
-        return told + "".join(lines)
+            lines += [f"\n       {line}" for line in _guard_lines(each.region, self.domain)]
+        return text + "".join(lines)
 
     __repr__ = __str__
 
 
-def _provenance(region: Region, domain: Domain) -> list[str]:
-    places = [condition.where for condition in region.beside(domain) if condition.where is not None]
+def _guard_lines(region: Region, domain: Domain) -> list[str]:
+    places = [condition.where for condition in region.conditions_beyond(domain) if condition.where is not None]
     return [where.with_code() for where in dict.fromkeys(places)]
 
 
@@ -123,7 +124,7 @@ def coverage(
     ```
     """
     search = _Search(fn, spec, example, kwargs, rlimit)
-    return search.with_ones(_Search.look) if strides_of_one else search.look()
+    return search.with_any_strides_of_one(_Search.check) if strides_of_one else search.check()
 
 
 def precompile(
@@ -140,7 +141,7 @@ def precompile(
 ) -> Coverage:
     """Traces until every shape of a domain has an entry; see `coverage` for the arguments.
 
-    Ends with a proof ("certified"), or, when `max_entries` or `max_seconds` are spent, or something cannot be traced or told,
+    Ends with a proof ("certified"), or, when `max_entries` or `max_seconds` are spent, or something cannot be traced or proved,
     with what holds instead. `progress` is called with the coverage before each trace; True prints it to stderr. What `spec`
     says is from now on what is declared of `fn`, and its entries are pinned.
     `max_seconds` are seconds. Raises UserError where spec and example do not fit.
@@ -156,17 +157,18 @@ def precompile(
     with search.declared():
         if not strides_of_one:
             return search.fill(max_entries, max_seconds, report)
-        filled = search.with_ones(lambda part: part.fill(max_entries, max_seconds, report))
-        return search.with_ones(_Search.look) if filled.certified else filled  # entries were merged meanwhile
+        filled = search.with_any_strides_of_one(lambda part: part.fill(max_entries, max_seconds, report))
+        # Once more, since entries may have been merged in between.
+        return search.with_any_strides_of_one(_Search.check) if filled.certified else filled
 
 
 def _print(now: Coverage) -> None:
-    shown = "" if now.witness is None else f", next {at(now.witness)}"
+    shown = "" if now.witness is None else f", next {point_text(now.witness)}"
     print(f"precompile: {len(now.covering)} entries, {100 * now.share():.0f}% of the shapes{shown}", file=sys.stderr)
 
 
 class _Search:
-    """The entries of one function, and the question whether they leave out a shape of a domain."""
+    """Searches a domain for shapes that no entry of a function serves."""
 
     def __init__(self, fn: Any, spec: Any, example: Any, kwargs: Mapping[str, Any] | None, rlimit: int) -> None:
         self.started = time.perf_counter()
@@ -184,20 +186,21 @@ class _Search:
     def domain(self) -> Domain:
         return self.calls.domain
 
-    def with_ones(self, ask: Callable[[_Search], Coverage]) -> Coverage:
-        """What is found of these calls, and of those with other strides at dims of size 1: the first that is not certified."""
-        found = ask(self)
-        for calls in of_ones(self.calls):
+    def with_any_strides_of_one(self, check: Callable[[_Search], Coverage]) -> Coverage:
+        """The result of `check` for these calls, and for calls with other strides at dims of size 1: the first that is not
+        certified, if any."""
+        found = check(self)
+        for calls in calls_with_any_strides_of_one(self.calls):
             part = copy.copy(self)
             part.calls, part._served = calls, {}
-            if found.certified and not (here := ask(part)).certified:
+            if found.certified and not (here := check(part)).certified:
                 found = self.result(here.status, here.witness, here.reason)
         return self.result("certified") if found.certified else found
 
-    # -- asking --------------------------------------------------------------------------------------------------
+    # -- checking ------------------------------------------------------------------------------------------------
 
     def entries(self) -> list[Served]:
-        """What the live entries serve, the first made first."""
+        """What each live entry serves, the oldest first."""
         live = {id(entry): entry for entry in self.target.entries()}
         self._served = {key: known for key, known in self._served.items() if key in live and known.entry is live[key]}
         for key, entry in reversed(list(live.items())):  # the last made stands first
@@ -205,57 +208,58 @@ class _Search:
                 self._served[key] = served(entry, self.calls)
         return list(self._served.values())
 
-    def ask(self) -> Uncovered:
-        """A broken graph proves nothing of what is behind the break."""
+    def find_uncovered(self) -> SearchResult:
+        """A shape that no entry serves. An entry with a graph break serves none: what follows the break is not known."""
         regions = [each.region for each in self.entries() if each.refused is None and each.kind != "broken"]
-        return uncovered(self.domain, regions, rlimit=self.rlimit)
+        return find_uncovered(self.domain, regions, rlimit=self.rlimit)
 
-    def look(self) -> Coverage:
-        found = self.ask()
+    def check(self) -> Coverage:
+        found = self.find_uncovered()
         if found.status == "unsat":
             self.verify()
-            unlike = self.unlike_example()
+            unlike = self.example_mismatch()
             return self.result("certified") if unlike is None else self.result("refused", self.calls.example, unlike)
         if found.status == "sat" and found.witness is not None:
             broken = [each for each in self.entries() if each.refused is None and each.kind == "broken"]
             at_break = next((each for each in broken if each.region.check(found.witness)), None)
             if at_break is not None:
-                return self.result("broken", found.witness, _of_break(at_break))
+                return self.result("broken", found.witness, _explain_break(at_break))
             return self.result("uncovered", found.witness)
-        steps = HARDER * self.rlimit
+        steps = RETRY_FACTOR * self.rlimit
         return self.result("unknown", reason=f"the solver cannot tell, with {steps} steps, whether a shape is left out")
 
-    def unlike_example(self) -> str | None:
-        """Why calls with tensors of their own say nothing of calls like the example, if it finds no entry itself."""
-        told = []
+    def example_mismatch(self) -> str | None:
+        """The reason why no entry serves the example itself, though one serves its shape; None if the example is served. Other
+        calls are like hypothetical ones, with new tensors, and unlike the example then."""
+        failures = []
         for each in self.entries() if self.calls.include_example else ():
             if each.refused is None and each.kind != "broken" and each.region.check(self.calls.example):
-                told.append(refusal(each.entry, self.calls, None))
-        if not told or None in told:
+                failures.append(failing_guard(each.entry, self.calls, None))
+        if not failures or None in failures:
             return None
-        return _UNLIKE_EXAMPLE.format(told=told[0])
+        return _UNLIKE_EXAMPLE.format(text=failures[0])
 
     def verify(self) -> None:
-        """Holds a proof against the check functions themselves. Raises InternalTracerError where they differ."""
+        """Compares a proof with the check functions, at sampled shapes. Raises InternalTracerError if they contradict it."""
         covering = [each for each in self.entries() if each.refused is None and each.kind != "broken"]
         for point in filter(self.calls.is_small, self.domain.samples(CHECKED)):
             claimed = [each for each in covering if each.region.check(point)]
-            refused = [refusal(each.entry, self.calls, point) for each in claimed]
+            refused = [failing_guard(each.entry, self.calls, point) for each in claimed]
             if not claimed or any(refused):
-                told = refused or "none claims it"
-                raise InternalTracerError(f"{at(point)} was proved to have an entry, but the check functions say: {told}")
+                text = refused or "none claims it"
+                raise InternalTracerError(f"{point_text(point)} was proved to have an entry, but the check functions say: {text}")
 
     def result(self, status: str, witness: Point | None = None, reason: str = "") -> Coverage:
         seconds = time.perf_counter() - self.started
         found = Coverage(self.domain, status, tuple(self.entries()), witness, reason, seconds)
-        self.target.state.coverage = found
+        self.target.state.keep_coverage(found)
         return found
 
     # -- filling -------------------------------------------------------------------------------------------------
 
-    def declared(self) -> Any:
-        """Within, and from then on unless it raises, the spec is what is declared of the function."""
-        return _Declaring(self.target, self.spec)
+    def declared(self) -> AbstractContextManager[None]:
+        """Within, and from then on unless the block raises, the function is declared to have these shapes."""
+        return self.target.state.declaring(self.spec)
 
     def fill(self, max_entries: int, max_seconds: float | None, report: Callable[[Coverage], None] | None) -> Coverage:
         ends = float("inf") if max_seconds is None else self.started + max_seconds
@@ -269,11 +273,11 @@ class _Search:
         while True:
             if max_seconds is not None and time.perf_counter() - self.started > max_seconds:
                 return self.result("budget", reason=f"{max_seconds} seconds are spent")
-            now = self.look()
+            now = self.check()
             if report is not None:
                 report(now)
             if now.status == "certified":
-                return self.compacted(now)
+                return self.after_compaction(now)
             if now.status != "uncovered" or now.witness is None:
                 return now
             if not upkeep.has_room(self.target.state, self.target.entries()) and self.target.state.capacity is not None:
@@ -285,59 +289,58 @@ class _Search:
                 return problem
             made += 1
 
-    def compacted(self, now: Coverage) -> Coverage:
-        """As it is once entries with the same graph are merged; proved anew."""
+    def after_compaction(self, now: Coverage) -> Coverage:
+        """The result after entries with the same graph were merged, proved anew."""
         for each in now.covering:
             each.entry.guarded_code.pinned = True
-        return self.look() if upkeep.compact(self.target.state) else now
+        return self.check() if upkeep.compact(self.target.state) else now
 
     def trace(self, point: Point) -> Coverage | None:
-        """Makes the entry for a shape; says what is wrong if that does not help."""
+        """Makes the entry for a shape. Returns None, or the final result if the entry does not serve the shape."""
         state, function = self.target.state, self.target.function
         breaks: list[Any] = []
-        before, state.on_break = state.on_break, breaks.append
         try:
-            entry = state.entry_for(function, self.calls.at(point))
+            with state.reporting_breaks_to(breaks.append):
+                entry = state.compile_entry_ahead(function, self.calls.at(point))
         except TooLarge as error:
             return self.result("refused", point, error.message)
         except CompileTimeout as error:
             return self.result("budget", point, error.message)
-        finally:
-            state.on_break = before
         metrics.counters["serving"]["precompiled"] += 1
         reason = str(breaks[-1]) if breaks else ""
         if entry is _C.SKIP:
             return self.result("refused", point, reason or "the frame has nothing to trace")
-        with TRACING:  # no other thread takes it away before it is looked at
+        with TRACING:  # so that no other thread evicts the entry before it was looked at
             entry.guarded_code.pinned = True
             state.region.install(function.__code__, function.__globals__, entry)
-            upkeep.settle(state, function, entry)
+            upkeep.retire_and_evict(state, function, entry)
             made = next((each for each in self.entries() if each.entry is entry), None)
         if made is None:  # another thread has reset the region since
             return None
         if made.kind == "broken":
-            return self.result("broken", point, _of_break(made))
+            return self.result("broken", point, _explain_break(made))
         if made.refused == UNKNOWN:
             return self.result("unknown", point, f"{made.refused}: {made.entry.guarded_code.guards_text.splitlines()[-1]}")
         if made.refused is not None and self.calls.copies_objects:
             return self.result("refused", point, f"not every call is like one with copies of the objects: {made.refused}")
         if made.refused is not None or not made.region.check(point):
             raise InternalTracerError(
-                f"the entry traced for {at(point)} does not serve it: {made.refused or made.region.text(self.domain)}"
+                f"the entry traced for {point_text(point)} does not serve it: {made.refused or made.region.text(self.domain)}"
             )
         return None
 
 
-def _of_break(entry: Served) -> str:
-    """Why the graph breaks, what is not known for that, and what can be done."""
+def _explain_break(entry: Served) -> str:
+    """Why the graph breaks, what is therefore not known, and what the user can do."""
     guarded = entry.entry.guarded_code
-    behind = [cell.cell_contents.function.__qualname__ for cell in entry.entry.extras if _is_dispatcher(cell)]
-    told = f" ({', '.join(behind)})" if behind else ""
-    return f"{guarded.reason}\n  {_BEHIND_A_BREAK.format(told=told)}"
+    contents = [cell.cell_contents for cell in entry.entry.extras]
+    behind = [each.function.__qualname__ for each in contents if isinstance(each, _C.Dispatcher)]
+    text = f" ({', '.join(behind)})" if behind else ""
+    return f"{guarded.reason}\n  {_BEHIND_A_BREAK.format(text=text)}"
 
 
 _BEHIND_A_BREAK = """\
-What runs behind the break{told} is compiled when it is first reached, for what it is then given: which that is shows
+What runs behind the break{text} is compiled when it is first reached, for what it is then given: which that is shows
   only in a call. So nothing is claimed of it, and shapes that come here are not covered. To have them certified, take what breaks
   out of the function: write what is before and what is behind it as functions of their own, each compiled and certified. Else
   send each shape once before the first request, and seal with on_miss="eager" or "background": "error" would end a call half
@@ -345,26 +348,9 @@ What runs behind the break{told} is compiled when it is first reached, for what 
 
 
 _UNLIKE_EXAMPLE = """\
-The example itself finds no entry, though each shape has one: {told}
+The example itself finds no entry, though each shape has one: {text}
   Entries are made for tensors of their own: new ones, that share no memory, lie at the beginning of it and have no gaps. Give an
   example like that, and have calls like that; with strides_of_one=True the strides of dims of size 1 may be whatever they are."""
-
-
-def _is_dispatcher(cell: types.CellType) -> bool:
-    return isinstance(cell.cell_contents, _C.Dispatcher)
-
-
-class _Declaring:
-    def __init__(self, target: Target, spec: ShapeSpec) -> None:
-        self.state, self.spec = target.state, spec
-        self.before = target.state.shapes
-
-    def __enter__(self) -> None:
-        self.state.shapes = self.spec
-
-    def __exit__(self, kind: Any, *rest: Any) -> None:
-        if kind is not None:
-            self.state.shapes = self.before
 
 
 def _arguments(example: Any, kwargs: Mapping[str, Any] | None) -> tuple[Sequence[Any], Mapping[str, Any]]:

@@ -36,7 +36,7 @@ def unpin(fn: Any, *args: Any, **kwargs: Any) -> None:
 
 def _set_pinned(fn: Any, pinned: bool, args: Any, kwargs: Any) -> None:
     target = target_of(fn)
-    with TRACING:  # what is found is not evicted before it is pinned
+    with TRACING:  # so that the entry is not evicted before it is pinned
         entry = target.lookup(args, kwargs)
         if entry is not None:
             entry.guarded_code.pinned = pinned

@@ -1,6 +1,6 @@
 """The region that an entry serves: its shape guards, static sizes and strides over the variables of a domain.
 
-What an entry guards beside shapes is asked of its check_fn, at one shape of the region; see docs/decisions/shape_domains.md.
+Guards on other things than shapes are tested by running check_fn at one shape of the region; see docs/decisions/shape_domains.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 
 from shapes.guards import Why
-from shapes.regions import Condition, Region, member, over
+from shapes.regions import Condition, Region, find_member, substituted
 from tracer import _C
 from tracer.graph.same_graph import sizes_of_outputs
 from tracer.guards import CheckFunctionManager, EqualsMatch, ShapeGuards, ShapeLine, TensorMatch, TypeMatch
@@ -29,13 +29,13 @@ UNKNOWN = "the solver does not know whether its guards can hold"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Served:
-    """An entry, its region, and, if it serves no call like the example, why."""
+    """An entry and its region. `refused`: why it serves no call like the example; None if it does."""
 
     entry: _C.Entry
     region: Region
     refused: str | None = None
-    outputs: tuple[tuple[Any, ...], ...] = ()  # the sizes of each tensor that its graph gives, over the domain's variables
-    places: Mapping[Any, Any] = dataclasses.field(default_factory=dict)  # symbols of its trace, over the domain's variables
+    outputs: tuple[tuple[Any, ...], ...] = ()  # sizes of each output of its graph, over the domain's variables
+    places: Mapping[Any, Any] = dataclasses.field(default_factory=dict)  # symbol of its trace -> expression over these
 
     @property
     def kind(self) -> str:
@@ -45,48 +45,52 @@ class Served:
 
 
 def served(entry: _C.Entry, calls: Calls) -> Served:
-    """What an entry serves of these calls."""
-    region, outputs, places = _region(entry, calls)
-    found = member(calls.domain, region)
+    """Which of these calls an entry serves."""
+    region, outputs, places = _region_of_entry(entry, calls)
+    found = find_member(calls.domain, region)
     if found.status == "unsat":
         return Served(entry, region, "its shapes lie outside of the domain", outputs, places)
     if found.witness is None:
         return Served(entry, region, UNKNOWN, outputs, places)
-    failure = _unread(entry, calls) or refusal(entry, calls, found.witness) or _of_twins(entry, calls)
+    failure = (
+        _guard_not_understood(entry, calls)
+        or failing_guard(entry, calls, found.witness)
+        or _guard_failing_for_originals(entry, calls)
+    )
     return Served(entry, region, failure, outputs, places)
 
 
-def _unread(entry: _C.Entry, calls: Calls) -> str | None:
-    """A guard that says of a declared int what is no part of the region."""
+def _guard_not_understood(entry: _C.Entry, calls: Calls) -> str | None:
+    """A guard on a declared int of a kind that cannot be expressed in the region, in words."""
     read = (TypeMatch, EqualsMatch, ShapeLine, ShapeGuards)
     for guard in entry.guarded_code.manager.guards:
-        if not isinstance(guard, read) and any(_through(source, calls.ints) for source in guard.sources()):
+        if not isinstance(guard, read) and any(_leads_through(source, calls.ints) for source in guard.sources()):
             return f"what it guards of an int that was declared is not looked into: {guard.lines()[0]}"
     return None
 
 
-def _through(source: Source | None, places: Container[Source]) -> bool:
-    """Whether a path leads to one of the places, or through it."""
+def _leads_through(source: Source | None, places: Container[Source]) -> bool:
+    """Whether a source is one of the places or is read through one."""
     while source is not None and source not in places:
         source = source.base
     return source is not None
 
 
-def _of_twins(entry: _C.Entry, calls: Calls) -> str | None:
-    """Where calls have twins of the example's objects: a guard, shapes apart, that does not hold for the objects themselves."""
+def _guard_failing_for_originals(entry: _C.Entry, calls: Calls) -> str | None:
+    """If calls have copies of the example's objects: a guard on something else than shapes that fails for the originals."""
     if not calls.copies_objects:
         return None
     manager, function = entry.guarded_code.manager, calls.function
     declared = {layout.tensor.source for layout in calls.layouts.values()}
-    kept = [guard for guard in manager.guards if not _is_of_shapes(guard, declared, calls)]
-    beside = CheckFunctionManager(kept, manager.code, manager.globals, fetched=manager.fetched)
+    kept = [guard for guard in manager.guards if not _is_shape_guard(guard, declared, calls)]
+    other_guards = CheckFunctionManager(kept, manager.code, manager.globals, fetched=manager.fetched)
     slots = (*calls.slots, function.__closure__) if function.__code__.co_freevars else calls.slots
-    if beside.holds(beside.check_fn(*slots)):
+    if other_guards.holds(other_guards.check_fn(*slots)):
         return None
-    return str(beside.explain(calls.slots, function.__closure__) or "its guards do not hold for the objects of the example")
+    return str(other_guards.explain(calls.slots, function.__closure__) or "its guards do not hold for the objects of the example")
 
 
-def _is_of_shapes(guard: Guard, declared: set[Source], calls: Calls) -> bool:
+def _is_shape_guard(guard: Guard, declared: set[Source], calls: Calls) -> bool:
     if isinstance(guard, (ShapeLine, ShapeGuards)):
         return True
     if isinstance(guard, TensorMatch):
@@ -94,8 +98,8 @@ def _is_of_shapes(guard: Guard, declared: set[Source], calls: Calls) -> bool:
     return isinstance(guard, EqualsMatch) and guard.source in calls.ints
 
 
-def refusal(entry: _C.Entry, calls: Calls, point: dict[Any, int] | None) -> str | None:
-    """The guard that a call at a point, or the example itself, does not meet; None if the entry serves it."""
+def failing_guard(entry: _C.Entry, calls: Calls, point: dict[Any, int] | None) -> str | None:
+    """The guard of an entry that fails for the call at a point, or for the example itself; None if the entry serves it."""
     manager = entry.guarded_code.manager
     if manager.holds(entry.guarded_code.check_fn(*calls.positional(point))):
         return None
@@ -103,14 +107,14 @@ def refusal(entry: _C.Entry, calls: Calls, point: dict[Any, int] | None) -> str 
     return "its check function does not hold" if failure is None else str(failure)
 
 
-def _region(entry: _C.Entry, calls: Calls) -> tuple[Region, tuple[tuple[Any, ...], ...], dict[Any, Any]]:
-    """And the sizes of what the graph gives, and what the symbols of its trace are in the domain."""
+def _region_of_entry(entry: _C.Entry, calls: Calls) -> tuple[Region, tuple[tuple[Any, ...], ...], dict[Any, Any]]:
+    """The region of an entry, the sizes of its graph's outputs, and the expression of each symbol of its trace."""
     manager = entry.guarded_code.manager
     layouts = {layout.tensor.source: layout for layout in calls.layouts.values()}
     conditions = []
     for guard in manager.guards:
         if isinstance(guard, TensorMatch) and guard.source in layouts:
-            conditions += _static(guard, layouts[guard.source])
+            conditions += _static_conditions(guard, layouts[guard.source])
         if isinstance(guard, EqualsMatch) and guard.source in calls.ints:
             same = sympy.Eq(calls.ints[guard.source], guard.value) if type(guard.value) is int else sympy.false
             conditions.append(Condition(same, Why.SPECIALIZED, guard.where, guard.lines()[0]))
@@ -118,21 +122,21 @@ def _region(entry: _C.Entry, calls: Calls) -> tuple[Region, tuple[tuple[Any, ...
     if record is None:
         return Region(tuple(conditions)), (), {}
     values = manager.frame_values(calls.slots, calls.function.__closure__)
-    found = {symbol: _value(label, layouts, calls.ints, values) for symbol, label in record.places.items()}
+    found = {symbol: _value_of_label(label, layouts, calls.ints, values) for symbol, label in record.places.items()}
     outputs = tuple(output_sizes(entry.guarded_code, found))
-    return Region((*conditions, *over(record.conditions, found).conditions)), outputs, found
+    return Region((*conditions, *substituted(record.conditions, found).conditions)), outputs, found
 
 
 def output_sizes(guarded: GuardedCode, found: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:
-    """The sizes of each tensor that the graph gives, in terms of what the symbols of its trace are found to be."""
+    """The sizes of each output of the graph. `found`: symbol of the trace -> expression to replace it by."""
     known = guarded.outputs
     if known is None:
         known = () if guarded.graph is None else sizes_of_outputs(guarded.graph)
     yield from (tuple([size.xreplace(found) for size in sizes]) for sizes in known)
 
 
-def _static(guard: TensorMatch, layout: Layout) -> list[Condition]:
-    """The sizes and strides that are compared with constants."""
+def _static_conditions(guard: TensorMatch, layout: Layout) -> list[Condition]:
+    """The conditions that a guard puts on sizes and strides by comparing them with constants."""
     found = []
     for seen, now in ((guard.spec.sizes, layout.sizes), (guard.spec.strides, layout.strides)):
         if seen is None:
@@ -145,8 +149,8 @@ def _static(guard: TensorMatch, layout: Layout) -> list[Condition]:
     return [condition for condition in found if condition.expr is not sympy.true]
 
 
-def _value(label: Any, layouts: dict[Source, Layout], ints: Mapping[Source, Any], values: Any) -> Any:
-    """What is found at a label in the calls: an expression over the domain's variables, or the example's number."""
+def _value_of_label(label: Any, layouts: dict[Source, Layout], ints: Mapping[Source, Any], values: Any) -> Any:
+    """The value of a label in the calls: an expression over the domain's variables, or the number in the example."""
     if label in ints:
         return ints[label]
     of_tensor = isinstance(label, (TensorSizeSource, TensorStrideSource, StorageOffsetSource))

@@ -1,7 +1,7 @@
-"""Calls whose tensors have strides of their own at dims of size 1, as slices and transposed tensors have.
+"""Calls whose tensors have unusual strides at dims of size 1, as slices and transposed tensors have.
 
-No element lies by such a stride, and torch calls a tensor contiguous whatever they are; but what the program gives may have them,
-too, so that they are symbols of a trace as sizes are. Here they are variables of a domain.
+Such a stride is multiplied by index 0 only, and torch calls a tensor contiguous whatever it is. But results of the program may
+inherit it, so in a trace it is a symbol, as a size is. Here it is a variable of a domain.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ import sympy
 from shapes.domain import Variable
 from shapes.solver.bounds import Bounds
 from tracer.errors import UserError
-from tracer.runtime.argument_paths import shown
+from tracer.runtime.argument_paths import path_text
 from tracer.serving.calls import Calls
 from tracer.sources.tensors import TensorStrideSource
 
-MOST_SIZES = 4  # that may be 1: there are calls of a kind of their own for each choice of them
+MOST_SIZES = 4  # that can be 1: each subset of them is a case of its own
 LARGEST_STRIDE = 1 << 48
 
 
-def of_ones(calls: Calls) -> Iterator[Calls]:
-    """For each choice of sizes that can be 1 at once: the calls in which they are, and the strides there are whatever they are.
+def calls_with_any_strides_of_one(calls: Calls) -> Iterator[Calls]:
+    """For each subset of the sizes that can be 1: the calls in which these sizes are 1 and their strides are arbitrary.
 
-    Raises UserError where these are too many.
+    Raises UserError if there are too many such sizes.
     """
     bounds = Bounds(calls.domain.conditions())
     sizes = {size: None for layout in calls.layouts.values() for size in layout.sizes}
-    may_be = [size for size in sizes if not size.is_Integer and bounds.interval(size)[0] <= 1 <= bounds.interval(size)[1]]
-    if len(may_be) > MOST_SIZES:
+    can_be_one = [size for size in sizes if not size.is_Integer and bounds.interval(size)[0] <= 1 <= bounds.interval(size)[1]]
+    if len(can_be_one) > MOST_SIZES:
         raise UserError(
-            f"{len(may_be)} sizes may be 1: {', '.join(map(str, may_be))}",
+            f"{len(can_be_one)} sizes may be 1: {', '.join(map(str, can_be_one))}",
             hint=f"declare all but {MOST_SIZES} of them as 2 or more, or leave strides_of_one out.",
         )
-    for count in range(len(may_be) + 1):
-        for chosen in itertools.combinations(may_be, count):
-            found = _with_ones(calls, {*chosen, sympy.Integer(1)})
+    for count in range(len(can_be_one) + 1):
+        for chosen in itertools.combinations(can_be_one, count):
+            found = _calls_where_ones_are(calls, {*chosen, sympy.Integer(1)})
             if found is not None:
                 yield found
 
 
-def _with_ones(calls: Calls, ones: set[Any]) -> Calls | None:
-    """None if no stride is free there, or no call is so."""
+def _calls_where_ones_are(calls: Calls, ones: set[Any]) -> Calls | None:
+    """The calls in which the sizes `ones` are 1. None if no stride is arbitrary then, or there is no such call."""
     variables = list(calls.domain.variables)
     places = dict(calls.domain.places)
     found = copy.copy(calls)
@@ -56,7 +56,7 @@ def _with_ones(calls: Calls, ones: set[Any]) -> Calls | None:
         strides = list(layout.strides)
         for dim in range(len(strides)):
             if layout.sizes[dim] in ones:
-                free = Variable(_name(f"{shown(path)}_stride_{dim}", variables), min=0, max=LARGEST_STRIDE)
+                free = Variable(_name(f"{path_text(path)}_stride_{dim}", variables), min=0, max=LARGEST_STRIDE)
                 variables.append(free)
                 strides[dim] = places[TensorStrideSource(layout.tensor.source, dim).name] = free.symbol
         found.layouts[path] = dataclasses.replace(layout, strides=tuple(strides))
@@ -74,7 +74,7 @@ def _with_ones(calls: Calls, ones: set[Any]) -> Calls | None:
 
 
 def _name(text: str, taken: list[Variable]) -> str:
-    """As an identifier that no other variable has."""
+    """The text as an identifier that no other variable has."""
     name = re.sub(r"\W+", "_", text)
     while any(each.name == name for each in taken):
         name += "_"

@@ -1,4 +1,4 @@
-"""What a compiled object's calls are calls of: the dispatcher, and the arguments that it puts in front."""
+"""The dispatcher behind a compiled object, and the arguments that the object adds in front of the caller's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Target:
 
     dispatcher: Any  # a _C.Dispatcher
     state: RegionState
-    first: tuple[Any, ...] = ()
+    leading_args: tuple[Any, ...] = ()
     keywords: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
@@ -37,8 +37,8 @@ class Target:
         return entries_of(self.state.region, self.function.__code__, self.function.__globals__)
 
     def slots(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The arguments as the frame has them. Raises TypeError as the call would."""
-        slots: tuple[Any, ...] = self.dispatcher.bind(*self.first, *args, **self.keywords, **kwargs)
+        """The argument slots of the frame. Raises TypeError as the call would."""
+        slots: tuple[Any, ...] = self.dispatcher.bind(*self.leading_args, *args, **self.keywords, **kwargs)
         if slots is None:
             raise UserError(
                 f"{self.function.__qualname__} cannot be called with {len(args)} arguments and {sorted(kwargs) or 'no keywords'}",
@@ -48,7 +48,7 @@ class Target:
 
     def lookup(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _C.Entry | None:
         """The entry that would serve a call."""
-        entry: _C.Entry | None = self.dispatcher.lookup(*self.first, *args, **self.keywords, **kwargs)
+        entry: _C.Entry | None = self.dispatcher.lookup(*self.leading_args, *args, **self.keywords, **kwargs)
         return entry
 
 
@@ -57,9 +57,9 @@ def target_of(compiled: Any) -> Target:
     if isinstance(compiled, functools.partial):
         inner = target_of(compiled.func)
         keywords = {**inner.keywords, **compiled.keywords}
-        return dataclasses.replace(inner, first=(*inner.first, *compiled.args), keywords=keywords)
+        return dataclasses.replace(inner, leading_args=(*inner.leading_args, *compiled.args), keywords=keywords)
     if isinstance(compiled, types.MethodType) and isinstance(compiled.__func__, _C.Dispatcher):
-        return dataclasses.replace(target_of(compiled.__func__), first=(compiled.__self__,))
+        return dataclasses.replace(target_of(compiled.__func__), leading_args=(compiled.__self__,))
     state = compiled_region(compiled)
     if isinstance(compiled, _C.Dispatcher):
         return Target(compiled, state)

@@ -1,11 +1,11 @@
-"""`why` and `stats`: which entry serves a call, or what keeps each from it; and how often what happened."""
+"""`why` and `stats`: which entry serves a call, or which guard fails in each; and counts of events."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
-from shapes.domain import Domain, Point, at
+from shapes.domain import Domain, Point, point_text
 from shapes.regions import nearest
 from tracer import _C
 from tracer.api.settings import compiled_region
@@ -49,7 +49,7 @@ class Why:
         return self.hit
 
     def __str__(self) -> str:
-        where = "" if self.point is None else f" at {at(self.point)}"
+        where = "" if self.point is None else f" at {point_text(self.point)}"
         if self.entry is not None:
             kind = "" if self.entry.code is not None else ", which leaves it to CPython"
             guards = "".join(f"\n    {line}" for line in self.entry.guarded_code.guards_text.splitlines())
@@ -62,7 +62,7 @@ class Why:
         lines += [f"  entry {number}: {miss}" for number, miss in enumerate(self.misses)]
         if self.nearest is not None:
             same = self.nearest == self.point
-            near = f"nearest covered shape: {at(self.nearest)}"
+            near = f"nearest covered shape: {point_text(self.nearest)}"
             lines.append("  its shape is covered: what differs is no size" if same else f"  {near}")
         return "\n".join(lines)
 
@@ -92,7 +92,7 @@ def why(fn: Any, *args: Any, **kwargs: Any) -> Why:
         try:
             calls = Calls(target.state.shapes, target.function, slots)
             domain, point = calls.domain, calls.example
-            near = None if entry is not None else _nearest(target, calls)
+            near = None if entry is not None else _nearest_covered(target, calls)
         except UserError as error:
             outside = error.message
     misses = () if entry is not None else tuple(_misses(target, slots))
@@ -108,8 +108,8 @@ def _misses(target: Target, slots: tuple[Any, ...]) -> list[Miss]:
     return found
 
 
-def _nearest(target: Target, calls: Calls) -> Point | None:
-    """Of the shapes that the entries cover, whatever else keeps them from this call."""
+def _nearest_covered(target: Target, calls: Calls) -> Point | None:
+    """The nearest shape that an entry covers, whatever other guards fail for this call."""
     regions = [served(entry, calls).region for entry in target.entries()]
     return nearest(calls.domain, regions, calls.example) if regions else None
 
@@ -137,13 +137,13 @@ def stats(fn: Any) -> dict[str, Any]:
         "skips": state.stats["skip"],
         "sealed_misses": state.stats["sealed miss"],
         "undeclared": state.stats["undeclared"],
-        "seconds_compiling": state.seconds,
+        "seconds_compiling": state.compile_seconds,
         "certified": state.coverage is not None and state.coverage.certified and state.coverage.stands,
-        "entries": list(map(_entry, entries)),
+        "entries": list(map(_entry_record, entries)),
     }
 
 
-def _entry(entry: _C.Entry) -> dict[str, Any]:
+def _entry_record(entry: _C.Entry) -> dict[str, Any]:
     guarded = entry.guarded_code
     return {
         "function": entry.qualname,

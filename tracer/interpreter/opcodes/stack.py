@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer.bytecode import Instruction, is_resume_code, is_stack_argument
-from tracer.effects.lifetimes import ends_with_code
+from tracer.effects.lifetimes import has_finalizer
 from tracer.graph_breaks import unsupported
 from tracer.guards import EndsQuietly, argument_slots
 from tracer.guards.lifetimes import may_run_code
@@ -27,7 +27,7 @@ def nothing(tx: Frame, inst: Instruction) -> None:
 def pop_top(tx: Frame, inst: Instruction) -> None:
     """value ->"""
     value = tx.stack.pop()
-    if isinstance(value.source, LocalSource) and is_stack_argument(value.source.local_name) and ends_with_code(value):
+    if isinstance(value.source, LocalSource) and is_stack_argument(value.source.local_name) and has_finalizer(value):
         unsupported("abandoned-generator", value=value.describe())
 
 
@@ -61,7 +61,7 @@ def drop_contents(tx: Frame, name: str) -> None:
     value = tx.cells[name].contents
     if value is None or value.source is None:
         return
-    if may_run_code(value.value) if isinstance(value, Unwrapped) else ends_with_code(value):
+    if may_run_code(value.value) if isinstance(value, Unwrapped) else has_finalizer(value):
         unsupported("abandoned-generator", value=f"the local {name!r}")
 
 

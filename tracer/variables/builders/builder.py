@@ -196,7 +196,7 @@ def _by_identity(builder: VariableBuilder, tx: Tracer, value: Any, source: Sourc
 
 @tracks(*guards.LIBRARY_VALUES)
 def _library_value(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    if not guards.is_guardable_constant(value) or not builder.trace.policy.value_is_known(source, value):
+    if not guards.is_guardable_constant(value) or not builder.trace.policy.value_is_constant(source, value):
         return opaque(builder, value, source)
     builder.guard(guards.EqualsMatch(source, value))
     return LibraryValueVariable(value, source)

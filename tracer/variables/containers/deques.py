@@ -6,7 +6,7 @@ import collections
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tracer.effects.lifetimes import give_up
+from tracer.effects.lifetimes import check_release
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lazy import Unwrapped
 from tracer.protocol.lookups import type_name
@@ -142,13 +142,13 @@ class DequeVariable(SequenceVariable):
 
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         index = self.position(tx, key, "")
-        give_up((self._items[index],), "an item of a deque")
+        check_release((self._items[index],), "an item of a deque")
         tx.effects.mutate(self)  # iterators do not mind
         self._items[index] = value
 
     def del_item(self, tx: Tracer, key: VariableTracker) -> None:
         index = self.position(tx, key, "")
-        give_up((self._items[index],), "an item of a deque")
+        check_release((self._items[index],), "an item of a deque")
         self._change(tx)
         del self._items[index]
 
@@ -266,7 +266,7 @@ def _extendleft(tx: Tracer, self: DequeVariable, other: VariableTracker, /) -> V
 def _popped(tx: Tracer, self: DequeVariable, index: int) -> VariableTracker:
     if not self._items:
         tx.raise_error(IndexError, "pop from an empty deque")
-    give_up((self._items[index],), "an item of a deque")
+    check_release((self._items[index],), "an item of a deque")
     item = self.item(tx, index)
     self._change(tx)
     del self._items[index]
@@ -312,7 +312,7 @@ def _remove(tx: Tracer, self: DequeVariable, item: VariableTracker, /) -> Variab
     position = self._find(tx, item, 0, len(self._items))
     if position is None:
         unsupported("exception-in-trace", error="deque.remove(x): x not in deque")
-    give_up((self._items[position],), "an item of a deque")
+    check_release((self._items[position],), "an item of a deque")
     self._change(tx)
     del self._items[position]
     return NONE

@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tracer.effects.lifetimes import give_up
+from tracer.effects.lifetimes import check_release
 from tracer.graph_breaks import unsupported
 from tracer.guards import can_be_key
 from tracer.protocol.lazy import Unwrapped
@@ -202,19 +202,19 @@ class DictVariable(BuiltinVariable):
             self._mutate(tx, keys=old is None)
             self.entries[hashed] = pair if old is None else (old[0], pair[1])
         if old is not None:
-            give_up((old[1],), "an item of a dict")
+            check_release((old[1],), "an item of a dict")
         return old
 
     def del_item(self, tx: Tracer, key: VariableTracker) -> None:
         hashed = self.key_of(tx, key)
         if hashed not in self.entries:
             self.missing(tx, key)
-        give_up(self.entries[hashed], "an item of a dict")
+        check_release(self.entries[hashed], "an item of a dict")
         self._mutate(tx, keys=True)
         del self.entries[hashed]
 
     def clear(self, tx: Tracer) -> None:
-        give_up(self.holdings(), "the items of a dict")
+        check_release(self.holdings(), "the items of a dict")
         self._mutate(tx, keys=True)
         self.entries.clear()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from tracer.effects.lifetimes import give_up
+from tracer.effects.lifetimes import check_release
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import defines, type_name
 from tracer.protocol.models import Models
@@ -76,13 +76,13 @@ class ListVariable(SequenceVariable):
             self.keep_only(items)
             self.replace(tx, items)
             return
-        give_up((self._items[index],), "an item of a list")
+        check_release((self._items[index],), "an item of a list")
         tx.effects.mutate(self)
         self._items[index] = value
 
     def del_item(self, tx: Tracer, key: VariableTracker) -> None:
         index = self.position(tx, key, "assignment index")
-        give_up(self._items[index] if isinstance(index, slice) else (self._items[index],), "an item of a list")
+        check_release(self._items[index] if isinstance(index, slice) else (self._items[index],), "an item of a list")
         tx.effects.mutate(self)
         del self._items[index]
 
@@ -187,7 +187,7 @@ def _pop(tx: Tracer, self: ListVariable, position: VariableTracker = LAST, /) ->
         tx.raise_error(IndexError, "pop from empty list")
     if not -len(self._items) <= index < len(self._items):
         tx.raise_error(IndexError, "pop index out of range")
-    give_up((self._items[index],), "an item of a list")
+    check_release((self._items[index],), "an item of a list")
     item = self.item(tx, index % len(self._items))
     tx.effects.mutate(self)
     del self._items[index]
@@ -199,7 +199,7 @@ def _remove(tx: Tracer, self: ListVariable, item: VariableTracker, /) -> Variabl
     position = self._find(tx, item, 0, len(self._items))
     if position is None:
         tx.raise_error(ValueError, "list.remove(x): x not in list")
-    give_up((self._items[position],), "an item of a list")
+    check_release((self._items[position],), "an item of a list")
     tx.effects.mutate(self)
     del self._items[position]
     return NONE

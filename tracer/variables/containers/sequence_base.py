@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tracer.effects.lifetimes import give_up
+from tracer.effects.lifetimes import check_release
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lazy import Unwrapped, realize
 from tracer.protocol.lookups import defines, type_name
@@ -62,7 +62,7 @@ class SequenceVariable(BuiltinVariable):
     def keep_only(self, items: Iterable[Item]) -> None:
         """All others are about to be given up."""
         kept = set(map(id, items))
-        give_up((item for item in self._items if id(item) not in kept), f"an item of a {self._error_name()}")
+        check_release((item for item in self._items if id(item) not in kept), f"an item of a {self._error_name()}")
 
     def graph_arg(self) -> Any:
         args = [item.graph_arg() for item in self._realized()]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tracer import guards
-from tracer.effects.lifetimes import give_up
+from tracer.effects.lifetimes import check_release
 from tracer.graph_breaks import unsupported
 from tracer.protocol.lookups import rely_on_process
 from tracer.protocol.models import Models
@@ -190,7 +190,7 @@ class SetVariable(BuiltinVariable):
 
     def discard(self, tx: Tracer, key: Any) -> None:
         if key in self.entries:
-            give_up((self.entries[key],), "an element of a set")
+            check_release((self.entries[key],), "an element of a set")
             self.changed(tx, "discard", self.entries[key])
             del self.entries[key]
             if self.twin is not None:
@@ -201,7 +201,7 @@ class SetVariable(BuiltinVariable):
         if len(self.entries) > 1 and self.source is not None:
             unsupported("set-order", value=self.describe())
         item = self.ordered(tx)[0]
-        give_up((item,), "an element of a set")
+        check_release((item,), "an element of a set")
         self.changed(tx, "pop")
         del self.entries[item.hash_key(tx)]
         if self.twin is not None:
@@ -209,7 +209,7 @@ class SetVariable(BuiltinVariable):
         return item
 
     def clear(self, tx: Tracer) -> None:
-        give_up(self.entries.values(), "the elements of a set")
+        check_release(self.entries.values(), "the elements of a set")
         self.changed(tx, "clear")
         self.entries.clear()
         if self.twin is None and self.source is None:

@@ -61,7 +61,7 @@ class InstanceDictVariable(VariableTracker):
         if self.value is not None:
             assert self.owner.source is not None
             tx.guard(guards.DictKeysMatch(InstanceDictSource(self.owner.source), tuple(existing)))
-        unmoved = [name for name in existing if not tx.effects.is_set_again(self.owner, name)]
+        unmoved = [name for name in existing if not tx.effects.was_deleted_and_set(self.owner, name)]
         stored = [name for name in tx.effects.attributes(self.owner) if not self._is_slot(name)]
         names = dict.fromkeys([*unmoved, *stored])
         entries: dict[Any, Any] = {}

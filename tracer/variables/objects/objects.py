@@ -198,7 +198,7 @@ class UserObjectVariable(InstanceVariable):
         if static is None:
             tx.raise_error(TypeError, f"unhashable type: {self.cls.__name__!r}")
         if owner in (object, torch.nn.Module) and lookup(self.cls, "__eq__")[0] is object:
-            if self in tx.effects.kept.parts:
+            if self in tx.effects.cached.parts:
                 unsupported("identity-of-a-cached-result", left=self.describe(), right="a key")
             return tx.trace.hashed.by_identity(self)
         builtin = isinstance(lookup(self.cls, "__eq__")[1], types.WrapperDescriptorType)

@@ -123,7 +123,7 @@ class OverrideState:
     def emit(self, cg: ValueCodegen) -> None:
         """Emits code that brings overriding to where the program left it."""
         if self.modes or self.switches:
-            cg.start_over = None
+            cg.fallback = None
         for mode in self.modes:
             cg.call_object(torch._C._push_on_torch_function_stack, functools.partial(cg.load, mode))
             cg.asm.pop()
