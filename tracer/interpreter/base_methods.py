@@ -25,7 +25,7 @@ from tracer.variables.values.constant import NONE, ConstantIterator, ConstantVar
 _NAMED = ("__repr__", "__str__", "__reduce__", "__reduce_ex__")
 _OF_ENTRIES = ("copy", "__copy__", "__or__", "__ror__")
 _COPYING = (*_OF_ENTRIES, "fromkeys", *_NAMED)
-# Methods that see what class the object is of: they call its constructor, or name it, or tell it from the plain one.
+# Methods whose result depends on the object's class: they call its constructor, name it, or tell it from the plain class.
 _BY_CLASS: dict[type, tuple[str, ...]] = {
     dict: ("fromkeys",),
     collections.OrderedDict: (*_COPYING, "update", "__ior__", "__eq__", "__ne__"),
@@ -36,7 +36,7 @@ _BY_CLASS: dict[type, tuple[str, ...]] = {
     str: ("format", "format_map", "partition", "rpartition"),
     bytes: ("partition", "rpartition"),
 }
-_OF_SEQUENCES = ("__add__", "__mul__", "__rmul__", "__mod__")  # these take anything, or raise, but give no NotImplemented
+_OF_SEQUENCES = ("__add__", "__mul__", "__rmul__", "__mod__")  # these take any operand, or raise, but never return NotImplemented
 _TAKEN = {"__setattr__": 2, "__getattribute__": 1, "__delattr__": 1, "__eq__": 1, "__ne__": 1}
 
 
@@ -184,7 +184,7 @@ def _storage_method(
     if name == "__init__":
         if storage.python_type() is collections.defaultdict:
             unsupported("unsupported-method", value=owner.describe(), name=name)
-        filled = not isinstance(storage, DictVariable) and (kwargs or storage.truth(tx))  # which empties it first
+        filled = not isinstance(storage, DictVariable) and (kwargs or storage.truth(tx))  # __init__ empties it first
         if len(args) > 1 or filled:
             unsupported("unsupported-method", value=owner.describe(), name=name)
         if isinstance(storage, (DictVariable, SetVariable)):

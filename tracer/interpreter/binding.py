@@ -1,4 +1,4 @@
-"""Arguments of a call to the locals of a frame, by the rules of CPython (Python/ceval.c, initialize_locals)."""
+"""Binds the arguments of a call to the locals of a frame, by the rules of CPython (Python/ceval.c, initialize_locals)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who called: frames further out by number, as `stacklevel` counts them, whether they are traced or run by CPython."""
+"""Finds the callers of a frame by number, as `stacklevel` counts them, whether they are traced or run by CPython."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Place = tuple[str, int, dict[str, Any], str]  # file, line, globals, name of the
 
 
 class Callers:
-    """Of a traced frame: where it and those further out stand; above them are the frames of CPython."""
+    """The places of a traced frame and of the traced frames that called it. Above these are the frames of CPython."""
 
     def __init__(self, frame: InstructionTranslator) -> None:
         self._traced: list[Place] = []
@@ -25,7 +25,8 @@ class Callers:
             self._traced.append((at.filename, at.lineno, each.globals, at.function))
 
     def traced(self, level: int, skipped: str) -> Place | None:
-        """`level` frames up, 1 being the frame itself, not counting those of the file `skipped`."""
+        """The place of the traced frame `level` frames up, or None. 1 is the frame itself; frames of the file `skipped` do not
+        count."""
         return self._climb(level, skipped)[0]
 
     def _climb(self, level: int, skipped: str) -> tuple[Place | None, int]:
@@ -37,7 +38,7 @@ class Callers:
         return None, level
 
     def place(self, level: int, skipped: str) -> Place:
-        """The same, also of frames of CPython, for a function that the output code calls."""
+        """Like `traced`, but goes on to frames of CPython. To be called from a function that the output code calls."""
         place, level = self._climb(level, skipped)
         if place is not None:
             return place

@@ -77,7 +77,7 @@ def inline(
     cells = dict(zip(code.co_freevars, function.closure(tx)))
     for name in code.co_cellvars:
         cells[name] = CellVariable(locals_.pop(name, None))
-    if code.co_flags & inspect.CO_GENERATOR:  # whoever resumes it does more than pass on what it returns
+    if code.co_flags & inspect.CO_GENERATOR:  # not `direct`: whoever resumes it does more than push its result
         return GeneratorVariable(tx.inner_frame(function, locals_, cells))
     return tx.inner_frame(function, locals_, cells, direct).run()
 
@@ -123,7 +123,7 @@ def call_library(
 def call_unbound_model(
     tx: Tracer, descriptor: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker:
-    """The model of a method of a class that is written in C."""
+    """Calls the model of a method of a class that is written in C."""
     return call_library(tx, CallableVariable(descriptor), args, kwargs)
 
 
@@ -140,7 +140,7 @@ def call_now(tx: Tracer, function: Any, args: list[VariableTracker], kwargs: dic
 def call_unbound(
     tx: Tracer, owner: type, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker:
-    """`dict.get(d, key)`: the method of the built-in class, whatever a subclass made of it."""
+    """`dict.get(d, key)`: calls the method of the built-in class, even if a subclass overrides it."""
     if isinstance(args[0], UserObjectVariable):
         return tx.call_base_method(owner, name, args[0], args[1:], kwargs)
     return base_method(tx, args[0], name, args[1:], kwargs)
@@ -176,6 +176,6 @@ def as_graph_arg(tx: Tracer, value: VariableTracker) -> Any:
 
 
 def _is_of_torch(function: Any) -> bool:
-    """Also of what nobody knows where it is from."""
+    """Whether a function is torch's, or comes from a module that is not known."""
     module = getattr(getattr(function, "__objclass__", function), "__module__", None)
     return not isinstance(module, str) or module.partition(".")[0] == "torch"

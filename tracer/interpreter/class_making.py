@@ -1,7 +1,7 @@
-"""Making classes: class statements, `type(name, bases, namespace)`, and the `type.__new__` that metaclasses come to.
+"""Making classes: class statements, `type(name, bases, namespace)`, and the `type.__new__` that metaclasses call in the end.
 
-What the program wrote of it (the body, `__prepare__`, `__new__` and `__init__` of a metaclass, `__set_name__`,
-`__init_subclass__`) is traced in CPython's order; a prototype stands for the class meanwhile (`variables.made_classes`).
+The program's own code in it (the body, `__prepare__`, `__new__` and `__init__` of a metaclass, `__set_name__`,
+`__init_subclass__`) is traced in CPython's order. Meanwhile a prototype stands for the class (`variables.classes.made_classes`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def build_class(tx: Tracer, body: VariableTracker, name: VariableTracker, given:
 
 
 def _resolved(tx: Tracer, given: Values) -> Values:
-    """The bases, where those that are no classes say for themselves what stands for them."""
+    """The bases, with those that are no classes replaced by what their `__mro_entries__` returns."""
     bases: Values = []
     for base in given:
         if isinstance(base, ClassVariable):

@@ -1,4 +1,4 @@
-"""How values of Python become tracked ones, and how one family of tracked values makes another that it may not import."""
+"""Makes tracked values from Python values, and lets one family of tracked values make those of another that it may not import."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def array_of(tx: Tracer, tensor: TensorVariable) -> VariableTracker:
 
 
 def as_mapping(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTracker, VariableTracker]] | None:
-    """The pairs of something with `keys()`, None for other values."""
+    """The pairs of an object with `keys()`; None for other values."""
     if isinstance(value, UserObjectVariable) and isinstance(value.storage, DictVariable):
         if entries_are_copied(value.cls):
             return value.storage.pairs(tx)

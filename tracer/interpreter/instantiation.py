@@ -81,7 +81,7 @@ def instantiate(
 def _enum_member(
     tx: Tracer, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker:
-    """cls(value); with more arguments, or of an enum without members, a class is made."""
+    """cls(value). With more arguments, or for an enum without members, the call makes a class and breaks the graph."""
     enumeration: Any = cls.value
     if len(args) + len(kwargs) != 1 or kwargs.keys() - {"value"} or not enumeration._member_map_:
         unsupported("makes-a-class", function=enumeration.__qualname__)
@@ -170,7 +170,7 @@ def _new_object(
 
 
 def _refuse_abstract(tx: Tracer, cls: type) -> None:
-    """As object.__new__ does."""
+    """Raises the TypeError that object.__new__ raises for an abstract class."""
     owner, methods = lookup(cls, "__abstractmethods__")
     if owner is cls and methods and storage_base(cls) is object:
         names = sorted(methods)

@@ -1,8 +1,8 @@
-"""Where a trace ends that meets a graph break in a loop, or in the first function that a frame calls.
+"""Chooses where a trace ends if the graph breaks in a loop, or in the first function that a frame calls.
 
-A loop is left to CPython where the break is in a function that it calls: that function is a frame of its own at every turn
-then, and one entry serves them all, while the loop itself would be traced anew for each place that it goes on from. A loop over
-the rows of a tensor is left, too: it cannot go on without fixing how many there are. The trace ends before the loop begins."""
+If the break is in a function that a loop calls, the trace ends before the loop, and CPython runs the loop. The function is then
+a frame of its own in every iteration, and one cache entry serves them all; the loop itself would be traced anew for each place
+at which it resumes. A loop over the rows of a tensor is left to CPython too: resuming it would specialise the number of rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def step_before_loop(frame: InstructionTranslator | None) -> int | None:
-    """The step to end the trace at, given the innermost frame at a graph break; None where no loop is to be left."""
+    """The step to end the trace at, given the innermost frame at a graph break; None if no loop is left to CPython."""
     if frame is None:
         return None
     frames = frame.resumable()
@@ -28,8 +28,8 @@ def step_before_loop(frame: InstructionTranslator | None) -> int | None:
 
 
 def step_of_first_call(frame: InstructionTranslator | None) -> int | None:
-    """The step at which the root frame made the call that it is in, if there was no operation before: made by CPython, the
-    callee is a frame of its own, whose entries do not depend on what else the root frame was given."""
+    """The step of the call that the root frame is in, if the graph has no operation before it. If CPython makes the call, the
+    callee is a frame of its own, and its cache entries do not depend on other inputs of the root frame."""
     frames = [] if frame is None else frame.resumable()
     if len(frames) < 2:
         return None
@@ -38,7 +38,7 @@ def step_of_first_call(frame: InstructionTranslator | None) -> int | None:
 
 
 def _outermost_loop(frame: InstructionTranslator) -> int | None:
-    """The step at which the frame began the outermost of the loops that it is in."""
+    """The step at which the frame began the outermost loop that it is in; None if it is in none."""
     if frame.code.co_flags & inspect.CO_GENERATOR:
         return None
     return min((step for index, step in frame.loops.items() if _is_in_loop(frame, index)), default=None)
@@ -50,7 +50,7 @@ def _is_in_loop(frame: InstructionTranslator, index: int) -> bool:
 
 
 def _first_rows(frame: InstructionTranslator) -> int | None:
-    """The step at which the frame began to iterate over a tensor, in whose loop it is."""
+    """For a frame in a loop, the first step at which it made an iterator over a tensor that is still on its stack."""
     if _outermost_loop(frame) is None:
         return None
     made = frame.trace.row_iterators

@@ -50,8 +50,8 @@ def module_call(tx: Tracer, module: UserObjectVariable) -> VariableTracker | Non
 
 
 def refuse_backward_hooks(tx: Tracer, module: VariableTracker, args: list[VariableTracker]) -> None:
-    """The nodes of autograd on which torch sets backward hooks of a module do not exist while tracing: CPython makes the
-    call, of which the module's `forward` is a frame of its own."""
+    """Refuses calls of modules with backward hooks: the autograd nodes on which torch sets them do not exist while tracing.
+    CPython makes the call, and the module's `forward` is then a frame of its own."""
     real: Any = getattr(module, "value", None)
     if not isinstance(module, UserObjectVariable) or not is_a(real, torch.nn.Module) or not torch.is_grad_enabled():
         return
@@ -68,12 +68,12 @@ def refuse_backward_hooks(tx: Tracer, module: VariableTracker, args: list[Variab
 
 
 def _hooks_of_all(tx: Tracer, table: str) -> VariableTracker:
-    """Those of all modules."""
+    """A table of hooks that torch runs for all modules."""
     return tx.wrap(getattr(torch.nn.modules.module, table), ModuleGlobalsSource(_MODULE_FILE, table))
 
 
 def _call_stood_for(tx: Tracer, made: UserObjectVariable) -> VariableTracker:
-    """What the user wrote, of an object that the tracer's decorators made of it."""
+    """The user's own function or module, given the object that a decorator of the tracer made from it."""
     first, *rest = made.value._tracer_stands_for()
     found = made.instance_attr(tx, first) or made.get_attr(tx, first)
     for name in rest:

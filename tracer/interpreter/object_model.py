@@ -41,13 +41,13 @@ _PARTS = {"__func__": lambda raw: raw.__func__, "fget": lambda raw: raw.fget, "f
 
 
 def class_variable(tx: Tracer, cls: type, of: VariableTracker | None = None) -> ClassVariable:
-    """The class `cls`; when it was not met yet, reached through `of`, an instance of it."""
+    """The tracked class `cls`. If it was not met yet, its source is the type of `of`, an instance of it."""
     found = tx.trace.builder.known(cls)
     if found is None and of is not None and of.source is not None and of.python_type() is cls:
         found = tx.wrap(cls, TypeSource(of.source))
     if found is None:
         return tx.trace.builder.remember(cls, ClassVariable(cls))
-    if not isinstance(found, ClassVariable):  # its own mro() runs
+    if not isinstance(found, ClassVariable):  # its own mro() is running
         unsupported("unknown-type", value=found.describe())
     return found
 
@@ -94,15 +94,15 @@ def class_attr(tx: Tracer, owner: type | None, name: str, of: VariableTracker | 
 
 
 def class_text(tx: Tracer, of: ClassVariable, name: str) -> VariableTracker:
-    """One of the names of a class, or its docstring: guarded, but where nobody is expected to change it. Classes have no new
-    version when their name is assigned."""
+    """One of the names of a class, or its docstring, guarded unless nobody is expected to change it. The guard is needed because
+    assigning a name gives a class no new version."""
     text = type.__getattribute__(of.value, name)
     source = None if id(of.value) in tx.trace.findings.made or lasts(of.value) else class_source(tx, of.value, of)
     return from_python(text) if source is None else tx.wrap(text, GenericAttrSource(source, name))
 
 
 def _sourceless(value: Any) -> VariableTracker:
-    """A class attribute of a class that no guard can reach, which is fixed as long as the code is."""
+    """An attribute of a class that no guard can reach. The class is taken to be fixed as long as the code is."""
     if is_a(value, types.FunctionType):
         return UserFunctionVariable(value, None)
     if is_a(value, type):
@@ -143,7 +143,7 @@ def named_tuple_attr(tx: Tracer, owner: NamedTupleVariable, name: str) -> Variab
 
 
 def instance_attr(tx: Tracer, owner: VariableTracker, value: Any, name: str) -> VariableTracker:
-    """A plain attribute that the user hung on an existing object of a built-in class (a tensor)."""
+    """A plain attribute that the user has set on an existing object of a built-in class (a tensor)."""
     assert owner.source is not None
     attributes = getattr(value, "__dict__", {})
     if name in attributes:
@@ -153,13 +153,13 @@ def instance_attr(tx: Tracer, owner: VariableTracker, value: Any, name: str) -> 
 
 
 def guard_absent(tx: Tracer, owner: VariableTracker, name: str) -> None:
-    """The instance dict of an existing object has no entry `name`."""
+    """Guards that the instance dict of an existing object has no entry `name`."""
     if owner.source is not None:
         tx.guard(guards.HasAttr(owner.source, name, False))
 
 
 def guard_globals(tx: Tracer, function: UserFunctionVariable) -> None:
-    """What names mean in a function that is guarded by its code: in others of the same code they may be other globals."""
+    """Guards the globals of a function that is guarded only by its code: another function with that code may have others."""
     namespace = namespace_source(function.globals, tx.frames()[0].globals)
     if namespace is not None and function.source is not None:
         tx.guard(guards.SameObject(namespace, FunctionNamespaceSource(function.source)))

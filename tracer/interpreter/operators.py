@@ -78,7 +78,7 @@ def same_or_equal(tx: Tracer, left: VariableTracker, right: VariableTracker) -> 
 
 
 def _is_one(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
-    """Whether both are one object now, which stays so."""
+    """Whether both are the same object, with a guard that this stays so."""
     if left is right:
         return True
     for side in (left, right):
@@ -113,7 +113,7 @@ def is_same(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
         return constants_are_one(tx, left, right)
     if _is_one(tx, left, right):
         return True
-    if left.is_constant() and right.is_constant():  # of which no object is at hand
+    if left.is_constant() and right.is_constant():  # the objects themselves are not at hand
         mine, theirs = left.constant(), right.constant()
         if type(mine) is type(theirs) and isinstance(mine, COPIED) and not isinstance(mine, bool) and mine == theirs:
             unsupported("identity-of-a-value", left=left.describe(), right=right.describe())
@@ -134,7 +134,7 @@ def dunder(tx: Tracer, op: str, prefix: str = "") -> str:
 def sort_values(
     tx: Tracer, items: list[VariableTracker], key: VariableTracker, reverse: VariableTracker
 ) -> list[VariableTracker]:
-    """The items in the order that CPython's own sort finds, by the comparisons that it makes."""
+    """The items as CPython's own sort orders them, so that the program's comparisons are traced in CPython's order."""
     plain = key.is_none()
     keys = items if plain else [key.call(tx, [item], {}) for item in items]
     rows = [_SortKey(tx, key, item) for key, item in zip(keys, items)]
@@ -160,7 +160,7 @@ def _asks_right_first(op: str, left: VariableTracker, right: VariableTracker) ->
 
 
 def _is_repeated(left: VariableTracker, right: VariableTracker) -> bool:
-    """Whether a sequence, which is repeated only where no number answers, is multiplied with one that answers."""
+    """Whether a sequence is multiplied with an object whose `__rmul__` CPython asks before it repeats the sequence."""
     if not isinstance(right, UserObjectVariable):
         return False
     answers = isinstance(lookup(right.python_type(), "__rmul__")[1], types.FunctionType)
@@ -168,14 +168,14 @@ def _is_repeated(left: VariableTracker, right: VariableTracker) -> bool:
 
 
 def _is_reflected_anew(op: str, left: VariableTracker, right: VariableTracker) -> bool:
-    """Whether the right operand's class has a reflected method other than that of the left's, its base."""
+    """Whether the right operand's class has another reflected method than the left operand's class, its base."""
     name = f"__r{DUNDER[op]}__"
     return lookup(left.python_type(), name)[1] is not lookup(right.python_type(), name)[1]
 
 
 def _has_equality_of_its_own(left: VariableTracker, right: VariableTracker) -> bool:
     """Whether C code compares the two in a way that is not modelled, as it does bound methods and cells."""
-    for side in (left, right):  # what is not looked into
+    for side in (left, right):  # objects that are not modelled
         if isinstance(side, OpaqueVariable) and lookup(side.python_type(), "__eq__")[0] is not object:
             return True
     cls = left.python_type()

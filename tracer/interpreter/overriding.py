@@ -1,4 +1,4 @@
-"""Calls of torch that `__torch_function__` has a say in: of tensor subclasses, of other classes, of modes."""
+"""Calls of torch that a `__torch_function__` may override: that of a tensor subclass, of another class, or of a mode."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _OF_TENSORS = (torch.Tensor, torch._C.TensorBase)
 def overridden(
     tx: Tracer, function: Callable[..., Any], args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker | None:
-    """What the overrides of the arguments, or of a mode, make of a call of torch; None where they have no say."""
+    """The result that the overrides of the arguments, or of a mode, give for a call of torch; None if no override applies."""
     state = tx.trace.overrides
     under_mode = state.asks_modes()
     if not under_mode and not any(state.is_overriding(value) for value in _parts([*args, *kwargs.values()])):
@@ -57,7 +57,7 @@ def overridden(
         unsupported("tensor-subclass", cls=", ".join(stand_ins.class_names()), source=f"{_name(function)}: {error}")
     if call is None:
         return None
-    if isinstance(function, types.FunctionType) and call[0] is not function:  # something that it calls
+    if isinstance(function, types.FunctionType) and call[0] is not function:  # a function that it calls asks the overrides
         return tx.inline(as_written(function), args, kwargs)
     return _ask(tx, call, stand_ins)
 
@@ -93,7 +93,7 @@ def ask_overrides(
 def _ask_mode(
     tx: Tracer, mode: VariableTracker, function: VariableTracker, kinds: VariableTracker, arguments: list[VariableTracker]
 ) -> VariableTracker:
-    if mode.python_type() is DeviceContext:  # as its __torch_function__ does, which would be traced again and again
+    if mode.python_type() is DeviceContext:  # does what its __torch_function__ does, without tracing it each time
         args, kwargs = arguments[0].unpack(tx), _keywords(tx, arguments[1:])
         device = kwargs.get("device")
         if function.identity() in _device_constructors() and (device is None or device.is_none()):
@@ -117,7 +117,7 @@ def override_of(tx: Tracer, value: VariableTracker, name: str) -> VariableTracke
 def overridden_method(
     tx: Tracer, tensor: VariableTracker, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker | None:
-    """As `overridden`, of `tensor.name(*args, **kwargs)`, a method of torch's own classes."""
+    """Like `overridden`, for `tensor.name(*args, **kwargs)`, a method of torch's own classes."""
     static = lookup(torch.Tensor, name)[1]
     if is_a(static, types.FunctionType):
         return overridden(tx, static, [tensor, *args], kwargs)
@@ -142,7 +142,7 @@ def tensor_as_subclass(tx: Tracer, tensor: VariableTracker, cls: VariableTracker
 
 
 def new_tensor(tx: Tracer, cls: type, args: list[VariableTracker]) -> VariableTracker:
-    """cls(*args), as the old constructor of tensors makes it."""
+    """cls(*args), as the legacy constructor of tensors makes it."""
     if torch._C._len_torch_function_stack() or tx.trace.overrides.modes:
         unsupported("tensor-subclass", cls=cls.__qualname__, source="a constructor call under a mode")
     if len(args) == 1 and isinstance(args[0], TensorVariable):
@@ -168,7 +168,7 @@ def is_overridable(function: Any) -> bool:
 
 
 class _StandIns:
-    """The arguments of one call, exchanged for what torch can be called with, and back."""
+    """Replaces the arguments of one call by stand-ins that torch can be called with, and maps stand-ins back."""
 
     def __init__(self, tx: Tracer) -> None:
         self.tx = tx
@@ -239,7 +239,7 @@ def _parts(values: list[VariableTracker]) -> Iterator[VariableTracker]:
 
 
 def _has_overrides(value: VariableTracker) -> bool:
-    """Whether a value of a class of the program's own has overrides."""
+    """Whether a value is an object of the program's own class that has a `__torch_function__`."""
     if not isinstance(value, UserObjectVariable):
         return False
     return lookup(value.cls, "__torch_function__")[1] is not MISSING

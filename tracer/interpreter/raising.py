@@ -28,7 +28,7 @@ def raise_value(tx: Tracer, value: VariableTracker) -> NoReturn:
 
 
 def link_to_handled(tx: Tracer, value: VariableTracker) -> None:
-    """The context of an exception that is about to be raised."""
+    """Sets the `__context__` of an exception that is about to be raised."""
     assert isinstance(value, ExceptionVariable)
     if value.value is None and isinstance(tx.trace.handled, HandledOutsideVariable):
         value.set_field(tx, "__context__", tx.trace.handled)
@@ -52,7 +52,7 @@ def raise_attribute_error(tx: Tracer, owner: VariableTracker, name: VariableTrac
 
 
 def read_attribute(tx: Tracer, owner: VariableTracker, name: str) -> VariableTracker:
-    """owner.name; an AttributeError that comes out of it says so, as CPython's PyObject_GetAttr makes it."""
+    """owner.name. An AttributeError gets its `name` and `obj` set here, as in CPython's PyObject_GetAttr."""
     try:
         return owner.get_attr(tx, name)
     except ObservedException as raised:
@@ -74,7 +74,7 @@ def handled_exception(tx: Tracer) -> VariableTracker | None:
 
 
 def exception_instance(tx: Tracer, value: VariableTracker) -> VariableTracker:
-    """`raise value`: a class is called, an instance stands for itself."""
+    """The exception that `raise value` raises: a class is called, an instance is raised itself."""
     cls = value.identity()
     if is_a(cls, type) and issubclass(cls, BaseException):
         return value.call(tx, [], {})

@@ -1,4 +1,4 @@
-"""The values that tracked ones have in the call that is traced: what a function gets that is called while tracing."""
+"""The real values that tracked values have in the traced call. Functions that are called while tracing get them as arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def real_value(tx: Tracer, value: VariableTracker, what: str) -> Any:
-    """The value itself; tensors that the graph computes are computed. `what` says whose it is, where it has none yet."""
+    """The real value; tensors that the graph computes are computed now. `what` describes it in the error if there is none yet."""
     if value.is_constant():
         return value.constant()
     if isinstance(value, TensorVariable):
@@ -48,7 +48,7 @@ def _tensor(tx: Tracer, value: TensorVariable, what: str) -> Any:
 
 
 def _computed(output: OutputGraph, node: fx.Node, known: dict[fx.Node, Any]) -> Any:
-    """The value of a node; its inputs' are worked out first."""
+    """The value of a node; the values of its inputs are computed first."""
     if not known:
         known.update({item.node: item.real for item in output.inputs.values()})
     todo = [node]

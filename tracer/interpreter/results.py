@@ -1,4 +1,4 @@
-"""From what an operation gave on fake tensors to tracked values."""
+"""Makes tracked values from the result of an operation on fake tensors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def wrap_result(output: OutputGraph, node: fx.Node, example: Any) -> VariableTra
             return wrapper
         if type(example).__name__ not in ("FakeTensor", "Parameter") and not _is_wrapped(example):
             unsupported("tensor-subclass", cls=type(example).__qualname__, source=f"a result of {node.target}")
-        if example.dtype in _QUANTISED or example.is_nested:  # fakes forget what they hold
+        if example.dtype in _QUANTISED or example.is_nested:  # fakes lose the quantiser or the nested sizes
             unsupported("unsupported-tensor", value=f"a result of {node.target}")
         variable = TensorVariable(node, example)
         output.track(example, variable)

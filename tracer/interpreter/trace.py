@@ -1,4 +1,4 @@
-"""What all frames of one trace share: the graph, the effects, the builder, and where the trace is to be cut."""
+"""The state that all frames of one trace share: graph, side effects, builder, and the step at which the trace is to stop."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class BreakHere(Exception):
-    """The instruction that is about to run is where the graph is broken."""
+    """Raised before the instruction at which the graph is to break."""
 
     def __init__(self, frame: InstructionTranslator) -> None:
         super().__init__(frame)
@@ -77,38 +77,38 @@ class Trace:
         self.frame: InstructionTranslator | None = None  # the innermost one
         self.handled_at_entry = sys.exception()
         self.handled: VariableTracker = HandledOutsideVariable()  # sys.exception()
-        self.generators: list[tuple[GeneratorVariable, int]] = []  # those started, with the step of the call behind it
-        self.row_iterators: dict[VariableTracker, tuple[Tracer, int]] = {}  # over tensors: the frame, and the step
-        self.torch_calls = 0  # of functions of torch's that are no Python code
+        self.generators: list[tuple[GeneratorVariable, int]] = []  # those started, with the step of the call that led to it
+        self.row_iterators: dict[VariableTracker, tuple[Tracer, int]] = {}  # over tensors: which frame made it, and when
+        self.torch_calls = 0  # of torch's functions that are not written in Python
         self.enumerating = 0  # how many enumerates that existed before are taking an item
         self.input_tensors: list[TensorVariable] = []
-        self.computed_inputs: list[TensorVariable] = []  # those of them that autograd has a history of
-        self.retaining: list[TensorVariable] = []  # gradients, though they are no leaves
-        self.locations: dict[UserLocation, UserLocation] = {}  # those that something was noted of
+        self.computed_inputs: list[TensorVariable] = []  # those inputs that have an autograd history
+        self.retaining: list[TensorVariable] = []  # tensors that retain their gradients, though they are no leaves
+        self.locations: dict[UserLocation, UserLocation] = {}  # so that equal places are one object
         self.modules: set[Source] = set()  # where nn.Modules were met
-        self.marks: dict[Source, dict[int, user_marks.DimMark]] = {}  # of each of them
+        self.marks: dict[Source, dict[int, user_marks.DimMark]] = {}  # dims that the user marked, by tensor
         self.findings = Findings()
-        self.stand_ins: dict[int, tuple[Any, VariableTracker]] = {}  # what prototypes of classes hold, by its id
+        self.stand_ins: dict[int, tuple[Any, VariableTracker]] = {}  # the values that prototypes of classes hold, by id
         self.hashed = HashedKeys()
-        self.weak_references: dict[VariableTracker, VariableTracker] = {}  # those made, by what they are to
-        self.read_late: list[tuple[CellVariable, VariableTracker, int]] = []  # by hooks, as known at the step that set them
+        self.weak_references: dict[VariableTracker, VariableTracker] = {}  # those that the trace made, by referent
+        self.read_late: list[tuple[CellVariable, VariableTracker, int]] = []  # by hooks: the cell, its contents, the step
         self.ids_are_keys = False  # whether id() was called
         self.marks_counted = user_marks.changes.count
 
-    # -- where the trace stands ------------------------------------------------------------------------------------
+    # -- the position of the trace ---------------------------------------------------------------------------------
 
     def enter(self, frame: InstructionTranslator | None) -> InstructionTranslator | None:
-        """The innermost frame is `frame` from now on. -> which it was before"""
+        """Makes `frame` the innermost frame. -> the one that was it before"""
         before, self.frame = self.frame, frame
         return before
 
     def next_step(self) -> int:
-        """Counts an instruction, which is about to run."""
+        """Counts the instruction that is about to run."""
         step = self.steps = self.steps + 1
         return step
 
     def go_back_to(self, frame: InstructionTranslator) -> None:
-        """The trace stands in an outer frame, at the instruction that this one is in."""
+        """Puts the trace back into an outer frame, at the instruction which that frame is executing."""
         self.frame, self.steps = frame, frame.step
 
     def handle(self, value: VariableTracker) -> None:
@@ -117,7 +117,7 @@ class Trace:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """Within, code of the program is traced that the frame does not run here: the trace stands then where it stood."""
+        """Within, code of the program is traced that the frame does not run here. The trace's position is restored at the end."""
         before = self.frame, self.handled, self.steps, self.break_at
         self.break_at = None
         try:
@@ -127,7 +127,7 @@ class Trace:
 
     @contextlib.contextmanager
     def trial(self, refusal: Refusal) -> Iterator[None]:
-        """Within, code of the program can be run to see what it would do: an effect, or an operation of the graph, breaks."""
+        """Within, code of the program is traced to see what it would do: a side effect or an operation in the graph breaks."""
 
         def refuse(target: VariableTracker | None) -> None:
             self.output.refuse_on_trial()
@@ -135,10 +135,10 @@ class Trace:
         with self.aside(), self.effects.observed_by(refuse), self.output.trial(refusal):
             yield
 
-    # -- what was met ----------------------------------------------------------------------------------------------
+    # -- notes on the program --------------------------------------------------------------------------------------
 
     def count_torch_call(self) -> None:
-        """A function of torch's is called that is no Python code."""
+        """Counts a call of a torch function that is not written in Python."""
         self.torch_calls += 1
 
     def note_id_read(self) -> None:
@@ -157,8 +157,8 @@ class Trace:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def close(self, root: InstructionTranslator) -> None:
-        """Lets go of the frame's values at once: what stays of a trace, the graph's fakes above all, must not lead to
-        them, and they are not to wait for the garbage collector."""
+        """Drops the references to the frame's values. Whatever outlives the trace, above all the graph's fakes, must not keep
+        them alive, and they must not wait for the garbage collector."""
         open_frames = [] if self.frame is None else self.frame.frames()
         for frame in (root, *open_frames, *(generator.frame for generator, _ in self.generators)):
             frame.forget()
@@ -181,13 +181,13 @@ class Trace:
         self.output.close()
 
     def abandons_generator(self) -> int | None:
-        """The step of the call (0: of the root frame) that left a generator suspended where closing it has an effect. It is
-        closed when the last reference goes, so that the whole call has to run in CPython."""
+        """The step of the call (0: of the root frame) that left a generator suspended whose closing has a side effect, or None.
+        Python closes it when the last reference goes, so CPython has to run the whole call."""
         return next((step for generator, step in self.generators if not generator.closes_quietly()), None)
 
     def refuse_results(self, results: list[fx.Node], inputs: list[GraphInput]) -> None:
-        """What a compiler, which differentiates the graph as a whole, would return another way: a leaf that the program makes,
-        which keeps its gradient only outside of the graph, and a view that has a rule of its own for gradients."""
+        """Refuses results that a compiler, which differentiates the graph as a whole, would return differently: a leaf that the
+        program makes, which keeps its gradient only outside of the graph, and a view with a rule of its own for gradients."""
         step = self.output.leaf_that_shows(results, inputs)
         if step is not None:
             if not self.options.holds_leaves:
@@ -200,7 +200,7 @@ class Trace:
                 unsupported("autograd-in-trace", break_step=step, name=why)
 
     def refuse_late_changes(self) -> None:
-        """What hooks read when gradients come has to be what it was when they were set, in the code behind a break, too."""
+        """Refuses hooks that read a cell which has changed since they were set, or may change in the code after a graph break."""
         for cell, value, step in self.read_late:
             if self.break_at is not None or cell.contents is not value:
                 unsupported("autograd-in-trace", break_step=step, name="a hook on a tensor that reads what may change")
@@ -214,7 +214,7 @@ class Trace:
             guards[guard] = None
 
     def _is_module_state(self, guard: Guard) -> bool:
-        """Whether a guard is on something that hangs on a module; tensors are checked in any case."""
+        """Whether a guard is on the state of a module. Guards on tensors do not count: they are checked in any case."""
         return not isinstance(guard, TensorMatch) and any(map(self._below_a_module, guard.sources()))
 
     def _below_a_module(self, source: Source) -> bool:
@@ -224,7 +224,7 @@ class Trace:
         return base is not None
 
     def memory_guards(self) -> list[Guard]:
-        """What the graph writes to overlaps what it overlapped, and nothing else."""
+        """Guards on aliasing: what the graph writes to shares memory with the same inputs as while tracing, and no others."""
         memory = self.output.memory
         if memory is None:
             return []
@@ -239,7 +239,7 @@ class Trace:
                 found.append(MemoryShared.of(sources, tuple([item.real for item in group])))
         return found
 
-    # -- what the graph asks of it (Recorder) ------------------------------------------------------------------------
+    # -- the Recorder of the graph -----------------------------------------------------------------------------------
 
     def wrap_result(self, node: fx.Node, example: Any) -> VariableTracker:
         return wrap_result(self.output, node, example)

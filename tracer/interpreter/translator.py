@@ -56,7 +56,7 @@ class InstructionTranslator:
     `direct` says that the parent's current instruction does nothing but push this frame's result, so that a graph break
     in here can resume in here.
 
-    It is the `variables.protocol.Tracer` of its frame: what that promises beyond the frame are the functions bound here."""
+    It implements `tracer.protocol.tracer.Tracer` for its frame; functions of other modules are bound here as its methods."""
 
     wrap = constructors.wrap
     literal = constructors.literal
@@ -148,7 +148,7 @@ class InstructionTranslator:
         self.keyword_names: tuple[str, ...] = ()
         self.result: VariableTracker | None = None
         self.yielded = False
-        self.handled_outside: VariableTracker | None = None  # by whoever resumed this frame, a generator's
+        self.handled_outside: VariableTracker | None = None  # the exception handled where this generator's frame was resumed
         self.namespace = namespace  # of a class body
         self._module_stack: dict[str, tuple[str, type]] | None = None
         self.is_polyfill: bool = is_polyfill_module(globals_.get("__name__"))
@@ -157,7 +157,7 @@ class InstructionTranslator:
             unsupported("inline-depth", function=code.co_qualname)
 
     def module_stack(self) -> dict[str, tuple[str, type]]:
-        """The modules whose code runs here, with those of the callers: told by the first arguments."""
+        """The modules whose code runs here and in the callers, recognised by the first argument of each frame."""
         if self._module_stack is None:
             outer = {} if self.parent is None else self.parent.module_stack()
             first = self.locals.get(self.code.co_varnames[0]) if self.code.co_argcount else None
@@ -170,8 +170,8 @@ class InstructionTranslator:
     # -- the loop ------------------------------------------------------------------------------------------------
 
     def run(self, thrown: ObservedException | None = None) -> VariableTracker:
-        """Runs until the frame returns (or, for a generator, yields) and gives the value. `thrown` is raised where the
-        frame stands."""
+        """Runs until the frame returns (or, for a generator, yields) and gives the value. `thrown` is raised at the
+        frame's current instruction."""
         trace = self.trace
         outer = trace.enter(self)
         handlers = _handlers()
@@ -221,7 +221,7 @@ class InstructionTranslator:
         self.pc = handler.target
 
     def _standing(self) -> int:
-        """Index of the instruction that the frame stands at when one has raised: RERAISE may go back to one before."""
+        """Index of the instruction that has raised. RERAISE may set it back to an earlier one, which raised first."""
         if self.inst.opname == "RERAISE" and self.inst.arg:
             return self.program.index_at(2 * self.stack[-self.inst.arg].constant())
         return self.inst.index
@@ -272,10 +272,11 @@ class InstructionTranslator:
         assert value is not None
         return value
 
-    # -- where we are --------------------------------------------------------------------------------------------
+    # -- position and frames -------------------------------------------------------------------------------------
 
     def location(self) -> UserLocation:
-        """One object for one place: most guards and nodes come from few lines, and several from one instruction."""
+        """The current place. Equal places are one object: most guards and nodes come from few lines, and several from one
+        instruction."""
         inst, location = self._located
         if location is None or inst is not self.inst:
             line = self.inst.positions.lineno or self.code.co_firstlineno
@@ -288,7 +289,7 @@ class InstructionTranslator:
         return Callers(self)
 
     def frames(self) -> list[InstructionTranslator]:
-        """From the root frame to this one."""
+        """The frames from the root frame to this one."""
         frames: list[InstructionTranslator] = []
         frame: InstructionTranslator | None = self
         while frame is not None:
@@ -310,19 +311,19 @@ class InstructionTranslator:
         )
 
     def resumed_by(self, caller: Tracer, handled: VariableTracker) -> None:
-        """Of a generator: who asks for its next item, and the exception that is handled there."""
+        """For the frame of a generator: notes the frame that asks for its next item, and the exception that is handled there."""
         assert isinstance(caller, InstructionTranslator)
         self.parent, self.depth = caller, caller.depth + 1
         self.handled_outside = handled
 
     def double(self) -> InstructionTranslator:
-        """A frame that stands where this one does, to be run on trial."""
+        """A copy of this frame at its current position, to be run on trial."""
         double = copy.copy(self)
         double.stack, double.locals = list(self.stack), dict(self.locals)
         return double
 
     def forget(self) -> None:
-        """Lets go of its values: generators among them lead back to the frame that made them."""
+        """Drops the frame's values, because generators among them refer back to the frame that made them."""
         self.stack, self.locals, self.cells, self.parent = [], {}, {}, None
 
     def break_step(self) -> int:
@@ -331,7 +332,7 @@ class InstructionTranslator:
         return self.resumable()[-1].step
 
     def resumable(self) -> list[InstructionTranslator]:
-        """The frames, from the root on, that can resume behind the instruction that they stand at."""
+        """The frames, from the root on, that can resume after the instruction that they are executing."""
         frames = self.frames()
         inner = next((depth for depth, frame in enumerate(frames) if depth and not frame.direct), len(frames))
         return frames[:inner]

@@ -1,8 +1,8 @@
-"""The `__torch_dispatch__` of wrappers, where torch's dispatcher comes to it with an operator on fakes: it is traced, to know
-what the operator gives, and what it recorded is dropped.
+"""Traces the `__torch_dispatch__` of a wrapper subclass when torch's dispatcher calls it with an operator on fakes. The trace
+shows what the operator returns; the nodes that it records are dropped.
 
-The graph has the operation on the wrapper, and runs the program's `__torch_dispatch__` there, once. So that must do nothing but
-compute, and must see what it would see in CPython: no change that is still to be made when the graph has run.
+The graph keeps the operation on the wrapper, and runs the program's `__torch_dispatch__` there, once. So that method must only
+compute, and must see what it would see in CPython: no side effect may be pending that the output code repeats after the graph.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def dispatched(tx: Tracer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: list[WrapperFake]) -> Any:
-    """What `func` gives on fakes, some of which (`met`) are of wrappers."""
+    """The result of `func` on fakes; `met` are the fakes of wrappers among its arguments."""
     name = f"{met[0].wrapper.__qualname__}.__torch_dispatch__ of {func}"
     if not isinstance(func, torch._ops.OpOverload):
         unsupported("tensor-subclass", cls=met[0].wrapper.__qualname__, source=f"{func}")
@@ -82,7 +82,7 @@ def _stand_in(tx: Tracer, example: Any) -> fx.Node:
 
 
 def refuse_pending_changes(trace: Trace, name: str) -> None:
-    """The program has changed what existed before, and the graph would run before that is repeated."""
+    """Refuses if the program has changed objects that existed before: the graph would run before the changes are repeated."""
     effects = trace.effects
     changed = [target for target in effects.mutated if target.source is not None and not _is_unchanged(target)]
     if not changed and not effects.calls and not any(effects.stored_globals()):
@@ -96,8 +96,8 @@ def _is_unchanged(target: VariableTracker) -> bool:
 
 @contextlib.contextmanager
 def looked_at(tx: Tracer, name: str, wrappers: Sequence[WrapperFake] = ()) -> Iterator[None]:
-    """Within, code of the program is traced that the graph will run as a whole: what it records is dropped, and it may change
-    nothing but tensors."""
+    """Within, code of the program is traced that the graph will run as one operation. The nodes that it records are dropped, and
+    it may change nothing but tensors."""
     trace = tx.trace
     output, env = trace.output, trace.output.world.env
     _refuse_surroundings(trace, name, wrappers)
@@ -120,7 +120,7 @@ def looked_at(tx: Tracer, name: str, wrappers: Sequence[WrapperFake] = ()) -> It
 
 def _refuse_surroundings(trace: Trace, name: str, wrappers: Sequence[WrapperFake]) -> None:
     overrides, output = trace.overrides, trace.output
-    if any(torch.is_autocast_enabled(fake.device.type) for fake in wrappers):  # which is off there
+    if any(torch.is_autocast_enabled(fake.device.type) for fake in wrappers):  # it is off in __torch_dispatch__
         unsupported("effect-in-subgraph", name=name, value="it is called under autocast")
     if overrides.modes or torch._C._are_functorch_transforms_active():
         unsupported("effect-in-subgraph", name=name, value="a mode or a transform is active")
@@ -129,7 +129,7 @@ def _refuse_surroundings(trace: Trace, name: str, wrappers: Sequence[WrapperFake
 
 
 def _keep_parts(trace: Trace, part: Part, name: str) -> None:
-    """What the wrappers that were made hold; and the log forgets what was done to objects that are gone now."""
+    """Keeps the attributes of the wrappers that were made. The log forgets the changes to objects that are dropped now."""
     effects, kept, before = trace.effects, trace.output.parts, set(part.known)
     for target in part.changed:
         if target is None or target.source is not None or target in before:
@@ -143,7 +143,7 @@ def _keep_parts(trace: Trace, part: Part, name: str) -> None:
 
 
 def _refuse_new_symbols(part: Part, name: str) -> None:
-    """Sizes that depend on data: what is dropped cannot compute them."""
+    """Refuses sizes that depend on data: the nodes that would compute them are dropped."""
     for node in part.nodes():
         if any(str(symbol).startswith(("u", "zuf")) for symbol in symbols_in(node.meta.get("example_value"))):
             unsupported("effect-in-subgraph", name=name, value="it makes a size that depends on data")
@@ -173,7 +173,8 @@ def made_wrapper(
 
 
 def _argument(tx: Tracer, cls: type, value: VariableTracker) -> Any:
-    """What a constructor may keep: a list would be another one in the graph."""
+    """The node's argument for an argument of a constructor. A list is refused: the constructor may keep it, and the graph would
+    pass another one."""
     if isinstance(value, SequenceVariable) and value.cls in (tuple, torch.Size):
         return tuple(_argument(tx, cls, item) for item in value.items(tx))
     if not isinstance(value, (TensorVariable, SymNodeVariable)) and not value.is_constant():

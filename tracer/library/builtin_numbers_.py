@@ -65,7 +65,7 @@ def _complex(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
 
 
 def converted(tx: Tracer, function: Any, specials: tuple[str, ...], args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
-    """A number made of constants, or by the special method of a user's object."""
+    """`function(*args, **kwargs)`: folded for constants; for a user's object or a tensor, by its special method."""
     if all(arg.is_constant() for arg in (*args, *kwargs.values())):
         return fold(tx, function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
     if len(args) == 1 and not kwargs and isinstance(args[0], UserObjectVariable):
@@ -154,7 +154,7 @@ def _hash(tx: Tracer, value: Value, /) -> Value:
             tx.raise_error(TypeError, "__hash__ method should return an integer")
         if result is not None:
             return result
-    value.hash_key(tx)  # raises TypeError for what has no hash
+    value.hash_key(tx)  # raises TypeError if the value is unhashable
     if value.is_constant():
         if not isinstance(value.constant(), (int, float, complex)):
             rely_on_process("hashes of texts and objects differ between processes")

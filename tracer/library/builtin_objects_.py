@@ -91,7 +91,7 @@ def _delattr(tx: Tracer, obj: Value, name: Value, /) -> Value:
 def _id(tx: Tracer, value: Value, /) -> Value:
     if value in tx.effects.cached.parts:
         unsupported("identity-of-a-cached-result", left=value.describe(), right="another object")
-    tx.trace.note_id_read()  # from here on dicts and sets take care of ints
+    tx.trace.note_id_read()  # from here on dicts and sets check int keys, which may equal an id
     return IdVariable(value)
 
 
@@ -168,7 +168,7 @@ def _new(base: type) -> Any:
     def model(tx: Tracer, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
         if not isinstance(cls, ClassVariable) or not issubclass(cls.value, base) or cls.value is base:
             unsupported("unsupported-builtin", function=f"{base.__name__}.__new__")
-        if storage_base(cls.value) is not base and not issubclass(base, BaseException):  # CPython finds that not safe
+        if storage_base(cls.value) is not base and not issubclass(base, BaseException):  # CPython refuses such a call as unsafe
             unsupported("unsupported-builtin", function=f"{base.__name__}.__new__")
         if base is tuple and hasattr(cls.value, "_fields") and acts_as_tuple(cls.value):
             return NamedTupleVariable(args[0].unpack(tx), cls.value)

@@ -1,5 +1,5 @@
-"""Models of the builtins that make and walk containers. Numbers and text are in `builtin_numbers_`, what asks about
-objects in `builtin_objects_`."""
+"""Models of the builtins that make and walk containers. Builtins for numbers and text are in `builtin_numbers_`, those that
+ask about objects in `builtin_objects_`."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ _SYMBOLIC_EXTREMES = {">": torch.sym_max, "<": torch.sym_min}
 
 
 def _are_symbolic_ints(left: Value, right: Value) -> bool:
-    """Then the extreme is a symbolic int too, and no guard says which it is."""
+    """Whether both are ints and one is symbolic: the extreme is then symbolic too, and no guard says which of them it is."""
     if not any(isinstance(value, SymNodeVariable) for value in (left, right)):
         return False
     return all(symbolic.is_number(value) and value.python_type() is int for value in (left, right))

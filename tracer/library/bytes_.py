@@ -1,4 +1,4 @@
-"""What the standard library computes of bytes, texts and complex numbers, in C."""
+"""Functions of the standard library, written in C, that compute on bytes, text and complex numbers: folded on constants."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Functions with a cache (functools.lru_cache, functools.cache).
 
-The function itself is traced through. Where it only computes (no effect, no operation on tensors, no random number), that
-is what the cache gives or comes to hold. The output code asks the cache before the graph, compares what it gets with what was
-traced, and runs the original code where they differ: somebody may have changed a list that the cache holds, or have filled it
-while a global was another one. (The cache counts such a call twice.)"""
+The wrapped function is traced through. If it only computes (no side effect, no operation on tensors, no random number), its
+result is the memoised one, or becomes it. The output code calls the cache before the graph, compares the result with the traced
+one, and falls back to the original code if they differ: somebody may have changed a list that the cache holds, or have filled
+the cache while a global had another value. (The cache counts such a call twice.)"""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def _refuse(callee: Value, reason: str) -> NoReturn:
 
 
 def _refuse_small(tx: Tracer, callee: CallableVariable) -> None:
-    """A cache that cannot keep all that this trace asks it for gives a new object the next time."""
+    """Refuses a cache that cannot hold every result that this trace asks for: it would return a new object the next time."""
     room = callee.value.cache_parameters()["maxsize"]
     if room is not None and sum(function == id(callee.value) for function, *_ in tx.effects.cached.results) >= room:
         _refuse(callee, "a cache that forgets what it was asked for before")
 
 
 def _traced_through(tx: Tracer, callee: CallableVariable, key: _Key, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
-    """What the function itself gives. The caches that it asks are filled when it is called."""
+    """The result of the wrapped function. Caches that it calls in turn are not recorded: they are filled when it is called."""
     assert callee.source is not None
     if _has_changes(tx.effects) and not is_closed_call(tx, callee, key):
         _refuse(callee, _CHANGED)
@@ -97,14 +97,14 @@ def _traced_through(tx: Tracer, callee: CallableVariable, key: _Key, args: tuple
 
 
 def _has_changes(effects: Effects) -> bool:
-    """Whether something was changed that is seen outside. The caches are asked before that."""
+    """Whether the trace has changed something visible outside. The output code calls the caches before it makes the changes."""
     changed = any(target.source is not None for target in effects.mutated)
     return changed or bool(effects.calls) or next(effects.stored_globals(), None) is not None
 
 
 @contextlib.contextmanager
 def _changes_noted(effects: Effects) -> Iterator[list[Any]]:
-    """Gathers what is changed meanwhile and is seen outside."""
+    """Within, collects the changes that are visible outside of the trace."""
     changes: list[Any] = []
     outer = effects.observer
 
@@ -127,17 +127,17 @@ def _is_arithmetic(node: Any) -> bool:
 
 
 class _Symbolic(NamedTuple):
-    """A number of the graph, in a key."""
+    """A symbolic number as part of a key."""
 
     expression: Any
 
 
 class _Key(NamedTuple):
-    """What a cache is asked for. `known_by` is equal for two calls that CPython finds to have the same key."""
+    """The arguments of a call of a cache. `known_by` is equal for two calls to which CPython gives the same key."""
 
     args: list[Any]
     kwargs: dict[str, Any]
-    is_plain: bool  # all of it are the values themselves, at each call that the entry serves
+    is_plain: bool  # each part is the value itself, and the same at every call that the entry serves
     known_by: Any
 
     @classmethod
@@ -152,7 +152,7 @@ class _Key(NamedTuple):
 
 
 def is_closed_call(tx: Tracer, callee: CallableVariable, key: _Key) -> bool:
-    """Whether nothing that the program has changed can reach the function."""
+    """Whether the result cannot depend on anything that the program has changed: function and arguments are closed."""
     parts = [*key.args, *key.kwargs.values()]
     return is_closed(tx, callee.value) and all(isinstance(part, _Symbolic) or is_closed(tx, part) for part in parts)
 
@@ -162,7 +162,8 @@ def _is_of_this_call(part: Any) -> bool:
 
 
 def _key_part(tx: Tracer, value: Value) -> Any:
-    """The value as the cache has it in its keys, or what stands for it."""
+    """The value as the cache has it in its keys; an expression stands for a symbolic int, the tracked value for an object
+    that is part of a cached result."""
     if isinstance(value, SymNodeVariable) and value.python_type() is int:
         return _Symbolic(_backed(value))
     if type(value) in (TupleVariable, SizeVariable) and not value.is_constant():
@@ -172,7 +173,7 @@ def _key_part(tx: Tracer, value: Value) -> Any:
         return value
     hashed = value.hash_key(tx)
     if value.is_constant():
-        if _has_nan(value.constant()):  # which is found again by its identity
+        if _has_nan(value.constant()):  # a dict finds a NaN only by its identity
             unsupported("unsupported-call", value=f"a cache that is asked for {value.describe()}")
         return value.constant()
     real = value.identity()
@@ -188,7 +189,7 @@ def _has_nan(constant: Any) -> bool:
 
 
 def _backed(value: SymNodeVariable) -> Any:
-    """The expression of a number that is known before the graph runs."""
+    """The expression of a symbolic number, which must be known before the graph runs."""
     if value.depends_on_data():
         unsupported("unsupported-call", value="a cache that is asked for a number that the graph computes")
     return expr_of(value.example)
@@ -203,7 +204,8 @@ def _is_hashed_by_identity(value: Value) -> bool:
 
 
 def _keep(tx: Tracer, callee: Value, result: Value) -> None:
-    """Notes the objects that a result consists of. They are the cache's: what changes one, or asks which one it is, breaks."""
+    """Records the objects that a result consists of. They belong to the cache: changing one, or testing its identity, breaks
+    the graph."""
     kept = tx.effects.cached
     todo: list[tuple[Value, Part]] = [(result, Part(None))]
     while todo:
@@ -217,7 +219,7 @@ def _keep(tx: Tracer, callee: Value, result: Value) -> None:
 
 
 def _is_any_copy(value: Value) -> bool:
-    """Whether it does not matter which object a value is."""
+    """Whether any equal copy of a value will do, because its identity does not matter."""
     return value.is_constant() and type(value) is not TupleVariable
 
 
@@ -240,15 +242,15 @@ def _parts(tx: Tracer, callee: Value, value: Value) -> Iterator[tuple[Any, Value
 
 
 def _refuse_out_of_date(callee: CallableVariable, key: _Key, result: Any) -> None:
-    """What the result depends on may change, and the cache keeps it nevertheless: it must be what the cache has."""
+    """Refuses a call whose memoised result differs from the traced one: what the result depends on has changed since."""
     kept = kept_results(callee.value, key.args, key.kwargs)
     if any(type(old) is not type(result) or old != result for old in kept):
         _refuse(callee, "a cache whose result is out of date")
 
 
 def kept_results(function: Any, args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
-    """What a cache has for these arguments: one result or none. Read from what the garbage collector sees of it, which runs
-    nothing: for each link its key, its result and its type, then the table (Modules/_functoolsmodule.c)."""
+    """The memoised result for these arguments, or an empty list. It is read from what the garbage collector traverses, which
+    runs no code: for each link its key, its result and its type, then the table (Modules/_functoolsmodule.c)."""
     referents = gc.get_referents(function)
     place = next(i for i, part in enumerate(referents) if type(part) is dict and part is not vars(function))
     table, mark = referents[place], next(part for part in referents if type(part) is object)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Value = VariableTracker
 
-# Checks that look at the class of the object alone, or, of a tensor, at one of these attributes as well.
+# Instance checks that use only the class of the object and, for a tensor, one of these attributes.
 _FLAGS = {id(torch.nn.Parameter): "_is_param", id(torch.nn.Buffer): "_is_buffer"}
 _BY_CLASS = frozenset(
     (type.__instancecheck__, abc.ABCMeta.__instancecheck__)
@@ -74,7 +74,7 @@ def is_instance(tx: Tracer, value: Value, cls: ClassVariable) -> bool:
 
 
 def is_of(value: Value, kinds: type | tuple[type, ...]) -> bool:
-    """isinstance with classes that look at the class of the object alone."""
+    """isinstance, for `kinds` whose instance check uses only the class of the object."""
     kind = value.python_type()
     if issubclass(kind, kinds):
         return True
@@ -88,7 +88,7 @@ def _refuse_own_class(value: Value, kind: type) -> None:
 
 
 def _says_its_class(kind: type) -> bool:
-    """Whether code of the program would answer for `__class__`, which isinstance asks where the type is another one."""
+    """Whether reading `__class__` may run code of the program. isinstance reads it if the type itself does not match."""
     return lookup(kind, "__class__")[0] is not object or isinstance(lookup(kind, "__getattribute__")[1], types.FunctionType)
 
 
@@ -106,7 +106,7 @@ def is_subclass(tx: Tracer, cls: ClassVariable, base: ClassVariable) -> bool:
 
 
 def _is_registered(tx: Tracer, cls: type, base: type) -> bool:
-    """What abc finds; nobody is to be registered later on."""
+    """The answer of issubclass for an abstract base class, guarded against later registrations."""
     rely_on_bases(cls)
     tx.guard(guards.AbcRegistryMatch())
     hook = lookup(base, "__subclasshook__")[1]
@@ -120,7 +120,7 @@ def _is_registered(tx: Tracer, cls: type, base: type) -> bool:
             unsupported("unsupported-builtin", function=f"issubclass of {cls.__qualname__}, which was registered")
         rely_on_answer(cls, base, answer)
         return answer
-    except TypeError as error:  # a protocol that is no runtime protocol
+    except TypeError as error:  # the protocol is not @runtime_checkable
         tx.raise_error(TypeError, *error.args)
 
 
@@ -152,7 +152,7 @@ def _has_protocol(tx: Tracer, value: Value, kind: type, cls: ClassVariable) -> b
 
 
 def find_attr(tx: Tracer, obj: Value, name: str) -> Value | None:
-    """getattr(obj, name), None where that raises AttributeError."""
+    """getattr(obj, name), or None if that raises AttributeError."""
     try:
         return obj.get_attr(tx, name)
     except ObservedException as raised:

@@ -1,5 +1,5 @@
-"""Functions whose result depends on their arguments alone, whatever the program has changed: all that their code can reach are
-constants, functions of this kind or marked as constant, and modules and classes that nobody changes."""
+"""Closed functions: their result depends on their arguments alone, whatever the program has changed. Their code can reach only
+constants, functions that are closed or marked as constant, and modules and classes that nobody changes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def is_closed(tx: Tracer, value: Any) -> bool:
 
 
 class _Reach:
-    """What is found on the way from a value."""
+    """A walk over the objects that a value can reach."""
 
     def __init__(self, tx: Tracer) -> None:
         self.effects = tx.effects
@@ -48,7 +48,7 @@ class _Reach:
             return True
         self.seen.add(id(value))
         if isinstance(value, functools._lru_cache_wrapper):
-            return all(map(self.is_closed, _attributes(value)))  # __wrapped__ among them
+            return all(map(self.is_closed, _attributes(value)))  # these include __wrapped__
         if type(value) is types.FunctionType:
             reached = self._reached(value)
             return reached is not None and all(map(self.is_closed, reached))
@@ -57,7 +57,7 @@ class _Reach:
         return type(value) is types.ModuleType and value in _MODULES
 
     def _reached(self, function: types.FunctionType) -> list[Any] | None:
-        """What a function leads to; None if that may be anything, or something that was stored."""
+        """The objects that a function's code can reach; None if they may be anything, or the trace has stored one of them."""
         names: set[str] = set()
         for code in codes_in(function.__code__):
             if any(each.opname == "IMPORT_NAME" for each in dis.get_instructions(code)):

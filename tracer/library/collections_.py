@@ -84,7 +84,7 @@ def _existing_deque(builder: VariableBuilder, tx: Tracer, value: Any, source: So
 
 @models(types.MappingProxyType)
 def _mapping_proxy(tx: Tracer, mapping: Value, /) -> Value:
-    if not isinstance(mapping, DictVariable):  # of an instance of a subclass, it calls the methods
+    if not isinstance(mapping, DictVariable):  # for an instance of a subclass, it calls the methods of that class
         unsupported("unsupported-call", value=f"types.MappingProxyType of {mapping.describe()}")
     return MappingProxyVariable(mapping.underlying if isinstance(mapping, MappingProxyVariable) else mapping)
 
@@ -94,7 +94,7 @@ _make_class: Any = collections.namedtuple
 
 @models(collections.namedtuple)
 def _namedtuple(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
-    """A new class at each call, in the trace as in the output code."""
+    """Makes a new class at each call, in the trace and in the output code."""
     try:
         plain_args = [arg.constant() if arg.is_constant() else plain_form(tx, arg) for arg in args]
         plain = {key: plain_form(tx, value) for key, value in kwargs.items()}

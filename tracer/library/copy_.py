@@ -1,4 +1,4 @@
-"""Models of `copy`: what of it is not traced through."""
+"""Models of `copy.copy` and `copy.deepcopy`. Apart from what is special to tensors, they are traced through."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def _copy(tx: Tracer, value: VariableTracker, /) -> VariableTracker:
 
 @models.of_plain_tensors(copy.deepcopy)
 def _deepcopy(tx: Tracer, value: VariableTracker, memo: VariableTracker = NONE) -> VariableTracker:
-    """A break in it is one of the whole: CPython, going on with the memo, would miss the storages that the graph copied."""
+    """A graph break inside breaks at the whole call: CPython's memo would not have the storages that the graph copied."""
     return tx.inline(_DEEP_COPY, [value, MemoVariable({}) if memo.is_none() else memo], {})

@@ -1,5 +1,5 @@
-"""`@dataclass` of a class that the trace made: the library does its work on the prototype while tracing, and on the class itself
-in the output code. Nothing of the program may run in it: no descriptor, no `__repr__` of a default."""
+"""`@dataclass` of a class that the trace made: the library processes the prototype while tracing, and the class itself in the
+output code. No code of the program may run in it: no descriptor, no `__repr__` of a default."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DataclassDecorator(VariableTracker):
 
 
 class SlottedDataclassVariable(MadeClassVariable):
-    """The class that `dataclass(slots=True)` makes anew of another."""
+    """The new class that `dataclass(slots=True)` makes from the class `of`."""
 
     def __init__(self, made: type, of: MadeClassVariable, options: Options) -> None:
         super().__init__(made, of.metaclass, of.bases, of.namespace)
@@ -100,7 +100,7 @@ def _processed(tx: Tracer, cls: Value, options: Options) -> Value:
 
 
 class DoneFieldVariable(UserObjectVariable):
-    """What `field()` gave, after the library has written to it, which only the output code sees."""
+    """The result of `field()` after the library has written to it. Only the output code has what was written."""
 
     def find_attr(self, tx: Tracer, name: str) -> VariableTracker | None:
         unsupported("unsupported-attribute", value=self.describe(), name=name)
@@ -148,7 +148,7 @@ def _refuse_default(name: str, value: Value) -> None:
 
 
 def _has_python(value: Value, *names: str) -> bool:
-    """Whether the class of a value has one of these methods from Python code."""
+    """Whether the class of a value has one of these methods written in Python."""
     return any(has_from_python(value.python_type(), name) for name in names)
 
 

@@ -1,4 +1,4 @@
-"""`datetime`: its values are made and computed while tracing. What reads the clock has no model."""
+"""`datetime`: its values are made and computed while tracing. Functions that read the clock have no model."""
 
 from __future__ import annotations
 

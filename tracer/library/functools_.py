@@ -1,4 +1,4 @@
-"""Models of functools. Caches are in `caches`, what can be written in Python in `polyfills.functools_`."""
+"""Models of functools. Caches are in `caches`; functions that can be written in Python are in `polyfills.functools_`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _partial(tx: Tracer, function: Value, /, *args: Value, **kwargs: Value) -> V
 
 
 class KeyWrapperVariable(VariableTracker):
-    """functools.cmp_to_key(function), and what that makes of an object."""
+    """functools.cmp_to_key(function) or, with `obj`, the key that it makes for that object."""
 
     def __init__(self, function: Value, obj: Value | None = None) -> None:
         self.function = function

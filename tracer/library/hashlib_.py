@@ -19,7 +19,7 @@ _READ = ("name", "digest_size", "block_size")
 
 
 class HashVariable(VariableTracker):
-    """A hash object that the trace made: `function`, which made it, and all that went into it."""
+    """A hash object that the trace made, kept as its constructor (`function`) and all the data that was fed to it."""
 
     def __init__(self, function: Any, options: dict[str, Any], data: bytes) -> None:
         self.function = function
@@ -72,7 +72,7 @@ def _model_of(function: Any) -> Any:
         made = HashVariable(function, options, b"" if string is None else _known(string))
         try:
             made.real()
-        except ValueError:  # the machine does not allow it
+        except ValueError:  # this machine forbids the algorithm
             unsupported("unsupported-builtin", function=f"hashlib.{function.__name__}")
         return made
 

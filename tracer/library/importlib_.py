@@ -1,5 +1,5 @@
-"""Models of importlib: modules that are imported already, and whether a module could be. What is installed is taken not to
-change while the process runs."""
+"""Models of importlib: they return modules that are imported already, and say whether a module can be imported. Installed
+packages are assumed not to change while the process runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _find_spec(tx: Tracer, name: Value, package: Value = NONE) -> Value:
             tx.raise_error(ValueError, f"{path}.__spec__ is None")
         return tx.wrap(module.__spec__, GenericAttrSource(ModuleSource(path), "__spec__"))
     parent = path.rpartition(".")[0]
-    if parent and parent not in sys.modules:  # it would be imported
+    if parent and parent not in sys.modules:  # find_spec would import it
         unsupported("import-effect", module=parent)
     spec = importlib.util.find_spec(path)
     return NONE if spec is None else OpaqueVariable(importlib.machinery.ModuleSpec, ObjectSource(spec, f"find_spec({path!r})"))

@@ -1,4 +1,4 @@
-"""Models of `inspect`: signatures of functions, which are fixed as long as the function is; others are traced through."""
+"""Models of `inspect`: the signature of a plain function is made while tracing, and guarded; other calls are traced through."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ASKED = ("__signature__", "__wrapped__", "_partialmethod")
 
 
 def _is_plain(function: UserFunctionVariable) -> bool:
-    """Whether a few guards can say all that the signature of a function comes from."""
+    """Whether a few guards can cover everything that the signature of a function depends on."""
     value, notes = function.value, function.value.__annotations__
     if function.source is None or value.__kwdefaults__ is not None or any(name in vars(value) for name in _ASKED):
         return False
@@ -64,7 +64,7 @@ def signature_of(function: Any, bound: bool) -> inspect.Signature:
 def _of_text(
     tx: Tracer, cls: VariableTracker, obj: VariableTracker, text: VariableTracker, *how: VariableTracker
 ) -> VariableTracker:
-    """The signature that the docstring of something written in C begins with."""
+    """The signature at the start of the docstring of a callable that is written in C."""
     value = obj.identity()
     if cls.identity() is not inspect.Signature or isinstance(value, VariableTracker) or not text.is_constant():
         unsupported("unsupported-builtin", function=f"inspect.signature of {obj.describe()}")

@@ -67,7 +67,7 @@ def _count(tx: Tracer, start: Value = ZERO, step: Value = ONE) -> Value:
     for value in (start, step):
         if not issubclass(value.python_type(), numbers.Number):
             unsupported("unsupported-builtin", function=f"itertools.count of {value.describe()}")
-    if start.python_type() is bool and step.is_constant() and step.constant() == 1:  # counted in C, from the number
+    if start.python_type() is bool and step.is_constant() and step.constant() == 1:  # C counts from the int that the bool equals
         start = tx.unary("+", start)
     return CountIterator(start, step)
 

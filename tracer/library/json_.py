@@ -1,4 +1,4 @@
-"""Models of `json`: text of plain values, and the values of a text, both known while tracing. All else is left to CPython."""
+"""Models of `json`: dumps of plain values and loads of text, if known while tracing. Everything else is left to CPython."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DEEPEST = 100
 def _plain(tx: Tracer, value: VariableTracker, depth: int = 0) -> Any:
     if type(value) is ConstantVariable and type(value.value) in _PLAIN:
         return value.value
-    if depth < _DEEPEST:  # it may hold itself
+    if depth < _DEEPEST:  # a value that contains itself never ends
         if type(value) in (ListVariable, TupleVariable):
             return [_plain(tx, item, depth + 1) for item in value.unpack(tx)]
         if isinstance(value, DictVariable) and value.cls is dict:
@@ -37,7 +37,7 @@ def _dumps(tx: Tracer, value: VariableTracker, /, **options: VariableTracker) ->
         unsupported("unsupported-builtin", function="json.dumps with these options")
     try:
         return ConstantVariable(json.dumps(_plain(tx, value), **{name: option.constant() for name, option in options.items()}))
-    except (TypeError, ValueError):  # raised by CPython, then
+    except (TypeError, ValueError):  # CPython raises it instead
         unsupported("unsupported-builtin", function="json.dumps, which fails,")
 
 

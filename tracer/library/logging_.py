@@ -1,5 +1,5 @@
-"""Models of `logging` and `warnings`: what is given out is given out after the graph, once a call, with the user's line.
-Whether it is given out at all is found while tracing, and guarded."""
+"""Models of `logging` and `warnings`: a message is emitted after the graph, at each run of the output code, with the user's line.
+Whether it is emitted at all is decided while tracing, and guarded."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _user_place(callers: Any, stacklevel: Value, skipped: str, instead: tuple[An
 
 @models(logging.getLogger)
 def _get_logger(tx: Tracer, name: Value = NONE) -> Value:
-    """One that is there already: to make one is CPython's business."""
+    """Finds a logger that exists already. For any other the graph breaks, and CPython makes it."""
     if not name.is_constant() or type(name.constant()) not in (str, type(None)):
         unsupported("side-effect-call", name="logging.getLogger", value=name.describe())
     module = tx.wrap(logging, ModuleSource("logging"))
@@ -72,8 +72,8 @@ transparent(*[vars(warnings.catch_warnings)[name] for name in ("__init__", "__en
 
 @models(warnings.catch_warnings)
 def _catch_warnings(tx: Tracer, **options: Value) -> Value:
-    """Traced through: the filters are a list of the module, which is put back at the end. What operations of the graph warn of
-    by themselves comes when it runs: a list of all warnings would lack it, and no error could be made of it."""
+    """Traced through: it saves and restores the list of filters of the module. Recording breaks the graph: operations of a graph
+    warn only when it runs, so the recorded list would lack their warnings."""
     record = options.get("record", NONE)
     if not record.is_constant() or record.constant():
         unsupported("with-block", value="catch_warnings, which records them,")
@@ -138,7 +138,7 @@ def _warn(tx: Tracer, message: Value, category: Value = NONE, stacklevel: Value 
 
 
 def _warns_from(callers: Any) -> Callable[..., None]:
-    """warnings.warn that knows its callers"""
+    """A warnings.warn that takes the place of its caller from `callers`."""
 
     def warn(message: Any, category: Any = None, stacklevel: int = 1, source: Any = None) -> None:
         filename, line, namespace, _ = callers.place(stacklevel, "")
@@ -152,7 +152,8 @@ def _warns_from(callers: Any) -> Callable[..., None]:
 
 
 def _is_told_at_once(tx: Tracer) -> bool:
-    """What the program shows warnings with is to run where they are given out, and so is what it reads of a list of them."""
+    """Whether a warning must be shown at its place in the program, which has a `showwarning` of its own or reads the list in
+    which warnings are recorded."""
     shown = tx.wrap(warnings, ModuleSource("warnings")).get_attr(tx, "showwarning")
     replaced = shown.identity() is not warnings._showwarning_orig  # type: ignore[attr-defined]  # private in the library
     recorded = tx.trace.builder.known(deferred_calls.list_of_warnings())
@@ -160,7 +161,7 @@ def _is_told_at_once(tx: Tracer) -> bool:
 
 
 def _action(filters: list[tuple[Any, ...]], text: str, category: type[Warning], module: str, line: int) -> str:
-    """What the filters say is done with a warning."""
+    """The action that the filters choose for a warning."""
     for action, message, kind, pattern, number in filters:
         fits = message is None or _matches(message, text)
         if fits and issubclass(category, kind) and (pattern is None or _matches(pattern, module)) and number in (0, line):
@@ -179,7 +180,7 @@ transparent(*(getattr(logging.Logger, name) for name in (*_METHODS, "exception",
 
 @models(logging.Logger.isEnabledFor)
 def _is_enabled_for(tx: Tracer, logger: Value, level: Value) -> Value:
-    """Without the cache that the logger keeps: levels are read, and guarded, where they are set."""
+    """Does not use the cache that the logger keeps: the levels are read, and guarded, where they are set."""
     manager = logger.get_attr(tx, "manager")
     off = logger.get_attr(tx, "disabled").truth(tx) or tx.binary_truth(">=", manager.get_attr(tx, "_disable"), level)
     if config.skip_messages or off:
@@ -205,7 +206,7 @@ def _log(tx: Tracer, logger: Value, level: Value, message: Value, args: Value, *
 
 
 def _logs_from(callers: Any) -> Callable[..., None]:
-    """logging.Logger._log that knows its callers"""
+    """A logging.Logger._log that takes the place of its caller from `callers`."""
 
     def log(
         self: logging.Logger,
@@ -236,7 +237,8 @@ _WRITERS = (
 
 
 def _runs_the_programs_code(tx: Tracer, logger: Value) -> bool:
-    """Whether a record meets code of the program's own, or is kept where the program reads it: it is to meet them at once."""
+    """Whether logging a record runs code of the program, or keeps the record where the program can read it. Such a record must
+    be logged at once, not after the graph."""
     cls = logger.python_type()
     made = tx.wrap(logging, ModuleSource("logging")).get_attr(tx, "_logRecordFactory")
     changed = any(getattr(cls, name) is not getattr(logging.Logger, name) for name in _STEPS)
@@ -257,7 +259,7 @@ def _has_filters(tx: Tracer, filterer: Value) -> bool:
 
 
 def _only_writes(tx: Tracer, handler: Value) -> bool:
-    """Whether a handler is one of the library that writes to a file of C."""
+    """Whether a handler is one of the library's own, and its stream's `write` is no Python function."""
     cls = handler.python_type()
     if cls not in _WRITERS or _has_filters(tx, handler):
         return False

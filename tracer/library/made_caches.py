@@ -1,4 +1,5 @@
-"""Caches that the traced program makes (`functools.lru_cache` inside of it): what they keep is known. They are not given out."""
+"""Caches that the traced program makes itself with `functools.lru_cache`. The trace knows their contents, but output code cannot
+reconstruct them."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _METHODS = ("__call__", "cache_info", "cache_clear")
 
 
 class MadeCacheVariable(VariableTracker):
-    """What `functools.lru_cache` makes of a function; its methods are functions of `polyfills.functools_`."""
+    """A function that `functools.lru_cache` has wrapped; its methods are functions of `polyfills.functools_`."""
 
     def __init__(self, methods: list[Value], made_at: int) -> None:
         self.methods = dict(zip(_METHODS, methods, strict=True))
@@ -68,6 +69,6 @@ class MadeCacheVariable(VariableTracker):
 
 @models(functools._lru_cache_wrapper)
 def _lru_cache_wrapper(tx: Tracer, function: Value, maxsize: Value, typed: Value, info: Value) -> Value:
-    """Where it is given out, CPython runs the whole call of lru_cache."""
+    """If the cache has to be reconstructed, the graph breaks at the call of lru_cache, and CPython runs that call."""
     made_at = next(frame for frame in reversed(tx.frames()) if frame.globals is not vars(functools)).break_step()
     return MadeCacheVariable(tx.inline(_CACHE_OF, [function, maxsize, typed, info], {}).unpack(tx), made_at)

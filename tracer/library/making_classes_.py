@@ -1,5 +1,5 @@
-"""Class statements, staticmethod, classmethod and property. What else makes classes breaks the graph where the program calls
-it, so that CPython makes the class."""
+"""Class statements, staticmethod, classmethod and property. Other functions that make classes break the graph where the program
+calls them, so that CPython makes the class."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _build_class(tx: Tracer, body: Value, name: Value, /, *bases: Value, **kwarg
 
 @models(_abc._abc_init)
 def _abc_init(tx: Tracer, cls: Value, /) -> Value:
-    """Which names are abstract is told from the prototype: the functions of the class itself may get their marks later on."""
+    """The abstract names are found on the prototype: the functions of the class itself may get their marks later on."""
     if not isinstance(cls, MadeClassVariable):
         unsupported("makes-a-class", function="_abc_init")
     for value in cls.namespace.values():
@@ -58,7 +58,7 @@ def _abc_init(tx: Tracer, cls: Value, /) -> Value:
 
 
 def _refuse_own_abstractness(tx: Tracer, value: Value) -> None:
-    """`__isabstractmethod__` of what is no function that the trace made: it must have none."""
+    """Refuses a value that has an `__isabstractmethod__`, unless it is a function that the trace made."""
     if isinstance(value, UserFunctionVariable) and value.source is not None:
         found = find_attr(tx, value, "__isabstractmethod__")
     elif isinstance(value, UserObjectVariable):
@@ -82,10 +82,10 @@ def _init_protocol(tx: Tracer, cls: Value, /, *args: Value, **kwargs: Value) -> 
 
 
 def _init_by_typing(tx: Tracer, of: Any, cls: Value, *args: Value, **kwargs: Value) -> Value:
-    """What typing notes in a new class."""
+    """Runs typing's own `__init_subclass__` on a new class."""
     if not isinstance(cls, MadeClassVariable) or args:
         unsupported("makes-a-class", function=f"{of.__name__}.__init_subclass__ with {cls.describe()}")
-    if lookup(cls.value, "__init_subclass__", typing.Generic)[0] is not object:  # which it calls in turn
+    if lookup(cls.value, "__init_subclass__", typing.Generic)[0] is not object:  # typing's calls this one in turn
         unsupported("makes-a-class", function=f"A class statement with a base behind {of.__name__} that has __init_subclass__")
     if kwargs:
         tx.raise_error(TypeError, f"{cls.value.__qualname__}.__init_subclass__() takes no keyword arguments")

@@ -1,4 +1,5 @@
-"""Models of math. Constants are folded; of symbolic numbers the graph computes what torch can, the rest specialises."""
+"""Models of math. Constants are folded. The graph computes those functions of symbolic numbers that torch has; others specialise
+them."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ _IN_GRAPH = {
     math.atan: torch._sym_atan,
     math.tanh: torch._sym_tanh,
 }
-_DOMAIN = {math.sqrt: ">=", math.log2: ">"}  # compared with 0; elsewhere Python raises, and compiled code gives nan
+_DOMAIN = {math.sqrt: ">=", math.log2: ">"}  # how it compares with 0, or else Python raises, and compiled code gives nan
 _SPECIAL = {math.floor: "__floor__", math.ceil: "__ceil__", math.trunc: "__trunc__"}
 _INTEGERS = (math.gcd, math.lcm, math.isqrt, math.factorial, math.comb, math.perm)
 
@@ -94,7 +95,7 @@ def _prod(tx: Tracer, iterable: Value, /, *, start: Value = ONE) -> Value:
 
 @models(math.pow)
 def _pow(tx: Tracer, base: Value, exponent: Value, /) -> Value:
-    """On positive numbers `**` of floats is the same; on others it gives complex numbers, or other errors."""
+    """For a positive base `**` of floats is the same; for others it gives complex numbers, or raises other errors."""
     is_symbolic = any(isinstance(value, SymNodeVariable) for value in (base, exponent))
     if is_symbolic and all(map(symbolic.is_number, (base, exponent))) and tx.binary_truth(">", base, ZERO):
         left, right = (symbolic.apply(tx, torch.sym_float, value) for value in (base, exponent))

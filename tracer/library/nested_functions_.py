@@ -1,5 +1,5 @@
 """Models of functions that functions of the standard library make: the wrapper of a dataclass' repr, the dispatcher of a
-generic function. They are known by their code."""
+generic function. They are recognised by their code objects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _repr_wrappers() -> list[Any]:
 
 @code_models(*_repr_wrappers())
 def _repr_once(tx: Tracer, callee: CallableVariable, obj: Value) -> Value:
-    """The function itself: an object that holds itself would be traced for ever, which breaks the graph."""
+    """Calls the wrapped function without the check for recursion: tracing an object that contains itself breaks the graph."""
     if callee.source is None:
         unsupported("unsupported-call", value=callee.describe())
     function = tx.wrap(callee.value.__wrapped__, GenericAttrSource(callee.source, "__wrapped__"))
@@ -47,7 +47,7 @@ def _generic(value: Any) -> None: ...
 
 @code_models(_generic.dispatch.__code__)
 def _dispatch(tx: Tracer, callee: CallableVariable, cls: Value) -> Value:
-    """functools.singledispatch: the implementation for a class, by what is registered now."""
+    """`dispatch` of functools.singledispatch: the implementation for a class, among those that are registered now."""
     function = callee.value
     names = function.__code__.co_freevars
     if callee.source is None or not isinstance(cls, ClassVariable):
@@ -59,7 +59,7 @@ def _dispatch(tx: Tracer, callee: CallableVariable, cls: Value) -> Value:
     tx.guard(guards.AbcRegistryMatch())
     rely_on_process("functools.singledispatch chose by what is registered with abstract base classes")
     cache = function.__closure__[names.index("dispatch_cache")].cell_contents
-    if type(cache) is not weakref.WeakKeyDictionary:  # which could see that it is not asked
+    if type(cache) is not weakref.WeakKeyDictionary:  # another mapping could notice that it is not asked
         unsupported("unsupported-call", value=callee.describe())
     try:
         found = functools._find_impl(cls.value, registry)  # type: ignore[attr-defined]  # private in functools

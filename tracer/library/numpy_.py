@@ -1,7 +1,7 @@
 """Models of NumPy's functions: operations of the graph where `torch._numpy` has the function too; the rest breaks the graph.
 
-What has effects has no form in `torch._numpy` that would keep NumPy's own state, and is left to CPython; numbers drawn by
-`np.random` are the business of `random_`.
+Functions with side effects are left to CPython, because `torch._numpy` does not keep NumPy's own state. `random_` models
+`np.random`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Models of operator: each function is the operator that it names; attrgetter, itemgetter and methodcaller objects."""
+"""Models of operator: functions that apply the operator they name, and attrgetter, itemgetter and methodcaller objects."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ for _table, _make in ((BINARY, _binary), (INPLACE, _inplace), (COMPARE, _compare
 
 
 for _name in ("getitem", "setitem", "delitem"):
-    _slot: Any = SLOTS[f"__{_name}__"].call  # none of the three gives NotImplemented
+    _slot: Any = SLOTS[f"__{_name}__"].call  # none of the three returns NotImplemented
     models(getattr(operator, _name))(_slot)
 
 
@@ -219,7 +219,7 @@ def _methodcaller(tx: Tracer, name: Value, /, *args: Value, **kwargs: Value) -> 
 
 @tracks(operator.attrgetter, operator.itemgetter, operator.methodcaller)
 def _existing_getter(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    """One that existed before the frame: its parts are constants, or it is left to CPython."""
+    """A getter that existed before the frame. Unless all its parts are constants, it is left to CPython."""
     builder.guard(guards.IdMatch(source, value))
     cls, parts = value.__reduce__()
     kwargs: dict[str, Any] = {}

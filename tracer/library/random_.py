@@ -1,6 +1,6 @@
-"""Models of the generators of random numbers of Python and NumPy: what is drawn becomes an input of the graph.
+"""Models of the random number generators of Python and NumPy: the numbers drawn become inputs of the graph.
 
-Whatever gives something else than numbers of one kind or an array of them (a shuffled list of texts) is left to CPython."""
+A draw of anything but numbers of one kind or an array of them (a shuffled list of strings, say) is left to CPython."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ METHODS: dict[type, str] = {
     ),
 }
 _OWN_MODULES = ("torch", "tracer", "math", "builtins", "operator", "_operator")
-_LARGEST = 2**62  # so that what is drawn fits the integers of a tensor
+_LARGEST = 2**62  # so that drawn ints fit into an int64 tensor
 
 
-_MOST_ITEMS = 200  # of a list: each is a number of its own in the graph
+_MOST_ITEMS = 200  # of a drawn list: each item is a number of its own in the graph
 
 
 def _draws(cls: type, function: Any) -> Any:
@@ -74,7 +74,7 @@ def _draw(tx: Tracer, cls: type, function: Any, generator: Value, args: tuple[An
 
 
 def _may_draw(target: Any) -> bool:
-    """Whether a call in the graph runs code of the program, which may draw, too: no later draw must come before it."""
+    """Whether a call in the graph runs code of the program, which may draw as well. No later draw may move before it."""
     if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         return target.__module__ not in ("torch._ops.aten", "torch._ops.prims")
     module = getattr(target, "__module__", None) or "builtins"
@@ -82,7 +82,7 @@ def _may_draw(target: Any) -> bool:
 
 
 def _sample(cls: type, draw: Draw) -> Any:
-    """What another generator gives: its type is that of what the program will get. An error is left to CPython."""
+    """The same draw from another generator: the program will get a value of the same type. An error is left to CPython."""
     given = [item for arg in (*draw.args, *draw.kwargs.values()) for item in _parts(arg)]
     large = any(type(arg) is int and abs(arg) >= _LARGEST for arg in given)
     too_many_bits = draw.function.__name__ == "getrandbits" and not all(type(arg) is int and arg < 63 for arg in given)
@@ -107,7 +107,7 @@ def _parts(arg: Any) -> tuple[Any, ...]:
 
 
 def _bounds(draw: Draw) -> tuple[int, int] | None:
-    """Between which ints the ints lie that are drawn, where that is plain."""
+    """The least and the greatest int that can be drawn, or None if that is not known."""
     name, args = draw.function.__name__, draw.args
     if name in ("randint", "randrange", "getrandbits") and (draw.kwargs or not all(type(arg) is int for arg in args[:2])):
         return None
@@ -150,7 +150,7 @@ def _drawn(tx: Tracer, number: int, sample: Any, bounds: tuple[int, int] | None)
 
 
 class DrawnNumberVariable(SymNodeVariable):
-    """A number in the graph that was taken out of a tensor; where the output code needs it, it is what was drawn itself."""
+    """A drawn number, which the graph takes out of an input tensor. The output code loads the number that was drawn."""
 
     def __init__(self, node: fx.Node, example: Any, number: int, index: int | None = None) -> None:
         super().__init__(node, example)
@@ -181,7 +181,7 @@ class DrawnStateVariable(VariableTracker):
 
 
 class DrawnGeneratorVariable(UserObjectVariable):
-    """random.Random(seed), made in the trace: the output code makes it where it draws. It has methods alone."""
+    """random.Random(seed), made in the trace: the output code makes it among its draws. Only its methods can be used."""
 
     def __init__(self, number: int) -> None:
         super().__init__(random.Random)
@@ -202,11 +202,11 @@ class DrawnGeneratorVariable(UserObjectVariable):
         cg.load_drawn(self.number)
 
     def fill(self, cg: ValueCodegen) -> None:
-        """It is whole."""
+        """Does nothing: the object is complete."""
 
 
 def _numbers(seq: Value, tx: Tracer, name: str) -> ConstantVariable:
-    """Several ints or several floats, to choose from. What else is chosen is an object that the trace would have to know."""
+    """The ints or the floats to choose from. Other items are refused: the trace would have to know which object is chosen."""
     if seq.is_constant() and isinstance(seq.constant(), range):
         return ConstantVariable(seq.constant())
     items = seq.unpack(tx) if seq.python_type() in (list, tuple, range) else []
@@ -229,7 +229,7 @@ def _draws_from(function: Any) -> Any:
 
 
 def _tuple_of(tx: Tracer, value: Value) -> Value:
-    """A list of weights as a constant."""
+    """A list of constants, such as weights, as one constant tuple. Other values are returned as they are."""
     if value.python_type() is not list:
         return value
     items = value.unpack(tx)
@@ -263,7 +263,7 @@ def _setstate(tx: Tracer, generator: Value, state: Value) -> Value:
 
 @models(random.Random)
 def _generator(tx: Tracer, *seed: Value) -> Value:
-    """Of a number or text: the generator draws the same at each call, but like any other it is left to the output code."""
+    """The seed must be a number or text. Such a generator draws the same at each call, but the output code makes the draws."""
     if len(seed) != 1 or not seed[0].is_constant() or type(seed[0].constant()) not in (int, float, str, bytes):
         unsupported("random-state", name="random.Random of something else than a number or text")
     return DrawnGeneratorVariable(tx.effects.draw(Draw(random.Random, None, (seed[0].constant(),), {})))

@@ -31,7 +31,7 @@ def _compile(tx: Tracer, pattern: Value, flags: Value) -> Value:
 
 
 def _tells(pattern: Any, flags: Any) -> bool:
-    """Whether compiling has an effect. The cache of `re` is left as it is: what it holds is told of no more."""
+    """Whether compiling warns or prints. The cache of `re` is not filled here: a pattern in it would cause no warning later."""
     if flags & (re.DEBUG | re.TEMPLATE):  # `re._compile` itself warns of the latter
         return True
     with warnings.catch_warnings(record=True) as told:

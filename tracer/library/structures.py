@@ -1,4 +1,4 @@
-"""Arguments and results of tracked calls as `torch.utils._pytree` takes them apart: containers of Python, with tracked leaves."""
+"""Arguments and results of traced calls as Python containers with tracked leaves, which `torch.utils._pytree` can flatten."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def containers_of(tx: Tracer, value: VariableTracker) -> Any:
 
 
 def tracked(tx: Tracer, structure: Any, leaf: Callable[[Any], VariableTracker]) -> VariableTracker:
-    """The tracked form of containers, whose leaves `leaf` gives."""
+    """The tracked form of containers; `leaf` makes the tracked form of each leaf."""
     kind = type(structure)
     if kind is list:
         return ListVariable([tracked(tx, item, leaf) for item in structure])
@@ -54,7 +54,7 @@ def tracked(tx: Tracer, structure: Any, leaf: Callable[[Any], VariableTracker]) 
 
 
 def example_of_leaf(leaf: VariableTracker) -> Any:
-    """What operations on fakes are given for a leaf; what is no value for a graph stands for itself."""
+    """The value that operations on fakes get for a leaf; a leaf that cannot be a value of a graph is returned itself."""
     if isinstance(leaf, TensorVariable):
         return leaf.fake
     if isinstance(leaf, SymNodeVariable):
@@ -63,7 +63,7 @@ def example_of_leaf(leaf: VariableTracker) -> Any:
 
 
 def fakes_of(structure: Any) -> Any:
-    """What operations on fakes are given for containers with tracked leaves."""
+    """Containers with tracked leaves as operations on fakes get them."""
     if isinstance(structure, (list, tuple)):
         return type(structure)(fakes_of(item) for item in structure)
     if isinstance(structure, dict):
@@ -75,7 +75,7 @@ def fakes_of(structure: Any) -> Any:
 
 
 def argument_of_leaf(leaf: VariableTracker) -> Any:
-    """The argument of a node in place of a leaf; what is no value for a graph is None."""
+    """The argument of a node for a leaf; None for a leaf that cannot be a value of a graph."""
     if isinstance(leaf, (TensorVariable, SymNodeVariable)):
         return leaf.node
     if not leaf.is_constant():

@@ -1,7 +1,7 @@
 """Parts of a trace that become graphs of their own: the body of an autograd.Function, a branch of `torch.cond`.
 
-A part is recorded where it stands, as any other code, and is then cut out: what it reads of the graph around it becomes its
-inputs. It must not change anything that the program could see, because it may run at another time, or not at all.
+A part is recorded in place, like any other code, and is then cut out: the values that it reads from the surrounding graph become
+its inputs. It must not change anything that the program could see, because it may run at another time, or not at all.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass
 class Subgraph:
-    """A graph that was cut out; `read` are the nodes of the graph around it that its placeholders stand for, in order."""
+    """A graph that was cut out; `read` lists the nodes of the surrounding graph that its placeholders stand for, in order."""
 
     read: list[fx.Node]
     module: fx.GraphModule
 
 
 def argument_of_function() -> None:
-    """Stands, while a function is traced, for a tensor that it will be called with."""
+    """Target of a node that stands, while a function is traced, for an argument that the function will be called with."""
 
 
 def rearranged(subgraph: Subgraph, read: Sequence[fx.Node], *, single: bool = False) -> fx.GraphModule:
-    """The subgraph with an input for each of `read`, in this order: what it reads is among them. `single`: it gives its one
-    result by itself."""
+    """The subgraph with one input for each node of `read`, in this order; `read` must contain all that it reads. With `single`
+    it returns its only result, not a tuple."""
     graph = fx.Graph()
     inputs = {node: graph.placeholder(node.name) for node in read}
     for node, copy in inputs.items():
@@ -55,23 +55,23 @@ def rearranged(subgraph: Subgraph, read: Sequence[fx.Node], *, single: bool = Fa
 
 
 def part_begins() -> None:
-    """Marks the place in the graph behind which a part is recorded."""
+    """Marks the place in the graph after which a part is recorded."""
 
 
 class Part:
-    """The nodes that were recorded since, and the changes that were seen."""
+    """A part that is being recorded: the nodes since its mark, and the changes that were observed."""
 
     def __init__(self, tx: Tracer) -> None:
         self.tx = tx
         self.output: OutputGraph = tx.output
         self.mark = self.output.create_node("call_function", part_begins, (), {}, None, pure=True)
-        self.changed: dict[VariableTracker | None, Any] = {}  # with what a dict held before the part
+        self.changed: dict[VariableTracker | None, Any] = {}  # for a dict, with its entries before the part
         self.writes = set[int]()  # the storages that it writes to, once it is recorded
         stored = [value for _, _, value in tx.effects.stored_globals() if isinstance(value, VariableTracker)]
-        self.known = [*tx.effects.mutated, *stored]  # by which the program may reach what no open frame holds
+        self.known = [*tx.effects.mutated, *stored]  # the program may reach objects through these that no open frame holds
 
     def nodes(self) -> list[fx.Node]:
-        """In order; inputs of the graph, which are added at its top, do not belong to the part."""
+        """The nodes of the part, in order. Inputs of the graph, which are added at its top, do not belong to it."""
         found = []
         for node in reversed(self.output.graph.nodes):
             if node is self.mark:
@@ -86,7 +86,7 @@ class Part:
             self.changed[target] = dict(target.entries) if isinstance(target, DictVariable) else None
 
     def is_undone(self, target: VariableTracker | None) -> bool:
-        """Whether a dict holds again what it held before, in that order."""
+        """Whether a dict has the same entries in the same order as before the part."""
         before = self.changed[target]
         if before is None or not isinstance(target, DictVariable) or list(before) != list(target.entries):
             return False
@@ -95,11 +95,11 @@ class Part:
         return all(new is old or (type(old) is Unwrapped and new is builder.known(old.value)) for old, new in pairs)
 
     def leave(self) -> None:
-        """It stays where it was recorded."""
+        """Leaves the nodes in the graph where they were recorded."""
         self.output.graph.erase_node(self.mark)
 
     def cut(self, results: Sequence[Any], inputs: Sequence[fx.Node] = ()) -> Subgraph:
-        """Takes the nodes out of the graph; `results`, nodes and constants, are what the new graph returns, `inputs` are its
+        """Takes the nodes out of the graph, into a new one. It returns `results`, which are nodes and constants; `inputs` are its
         first placeholders, whether it reads them or not."""
         nodes, graph = self.nodes(), fx.Graph()
         read: list[fx.Node] = []
@@ -125,7 +125,7 @@ class Part:
         return Subgraph(read, module_of(graph, self._attributes(graph)))
 
     def drop(self) -> None:
-        """It was recorded to be looked at."""
+        """Deletes the nodes: they were recorded only to be looked at."""
         self._erase(self.nodes())
 
     def _erase(self, nodes: list[fx.Node]) -> None:
@@ -143,9 +143,9 @@ class Part:
 def recording(
     tx: Tracer, what: str, holders: Sequence[VariableTracker] = (), writable: Sequence[torch.Tensor] | None = ()
 ) -> Iterator[Part]:
-    """Within, code of the program is recorded that `cut` will take out, or `leave` leaves. Effects of it, on what the open
-    frames or `holders` lead to, break the graph; so do writes to tensors, but to what is in the memory of `writable` (None: of
-    any)."""
+    """Within, code of the program is recorded, for `cut`, `leave` or `drop` afterwards. Its side effects on objects that the open
+    frames or `holders` can reach break the graph. So do writes to tensors that existed before, unless they share memory with
+    `writable` (None allows all)."""
     part = Part(tx)
     before, state = tx.effects.observer, read_state()
     mode = tx.output.world.fake_mode
@@ -176,7 +176,7 @@ def _tensors_before(part: Part) -> Iterator[torch.Tensor]:
 
 
 def _refuse_visible_changes(tx: Tracer, part: Part, what: str, holders: Sequence[VariableTracker]) -> None:
-    """A change is seen by nobody if its target was made by the part itself."""
+    """Refuses changes that the program can see; it cannot see those to objects that the part made itself."""
     if not part.changed:
         return
     reachable = reachable_from(tx, (*holders, *part.known, *_held_by_frames(tx)))
@@ -205,7 +205,7 @@ def reachable_from(tx: Tracer, roots: Iterable[VariableTracker]) -> set[Variable
 
 
 def refuse_new_symbols(subgraph: Subgraph, what: str) -> None:
-    """A part that runs elsewhere must not make sizes that depend on data: what follows is written in them."""
+    """Refuses a part that makes sizes that depend on data: the code after it would use symbols that only the part computes."""
     inside = set[Any]()
     outside = {symbol for node in subgraph.read for symbol in symbols_in(node.meta.get(EXAMPLE))}
     for node in subgraph.module.graph.nodes:

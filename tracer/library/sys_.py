@@ -35,8 +35,8 @@ def _exc_info(tx: Tracer) -> VariableTracker:
 
 @models(sys._getframe)
 def _getframe(tx: Tracer, depth: VariableTracker | None = None, /) -> VariableTracker:
-    """The frames that the trace has entered exist only where the graph breaks at the call in the root frame: that call
-    then runs in CPython. Who asks for the root frame itself sees its locals, which output code has others of."""
+    """Breaks the graph at the call that the root frame is in: CPython runs that call, so that the inlined frames exist. If the
+    program asks for the root frame itself, CPython runs all of it, because output code has other locals."""
     frames = tx.frames()
     levels = 0 if depth is None else depth.constant() if depth.is_constant() else len(frames)
     of_root = levels == len(frames) - 1

@@ -1,4 +1,4 @@
-"""Models of `threading`: locks are made in a trace, for what is given one at birth; CPython takes and releases them."""
+"""Models of `threading`: a trace can make a lock, as constructors of objects do. Only CPython takes and releases it."""
 
 from __future__ import annotations
 

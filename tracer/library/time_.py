@@ -1,4 +1,4 @@
-"""Models of `time`: the clock is read, and waited for, by CPython, at the very place in the program."""
+"""Models of `time`: reading a clock and sleeping break the graph, so that CPython does it at that place in the program."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @models(typing.get_type_hints)
 def _get_type_hints(tx: Tracer, obj: VariableTracker) -> VariableTracker:
-    """Of a function or class whose annotations are those of its definition; names in text are looked up now."""
+    """For functions, whose annotations are guarded, and classes. Names in string annotations are looked up while tracing."""
     if not isinstance(obj, (UserFunctionVariable, ClassVariable)):
         unsupported("unsupported-builtin", function=f"typing.get_type_hints of {obj.describe()}")
     if isinstance(obj, UserFunctionVariable):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @models(weakref.ref)
 def _ref(tx: Tracer, target: VariableTracker, /, *callback: VariableTracker) -> VariableTracker:
-    """Without a callback, an object has one reference."""
+    """An object has one weak reference without a callback: every call returns the same."""
     if callback:
         unsupported("unsupported-call", value=f"weakref.ref of {target.describe()}")
     known = tx.trace.weak_references.get(target)

@@ -198,7 +198,7 @@ def unpack_ex(tx: Frame, inst: Instruction) -> None:
 
 
 def unpacked(tx: Frame, value: VariableTracker, most: int | None = None) -> list[VariableTracker]:
-    """The items, of what runs code for each of them no more than `most`."""
+    """The items of a value. If producing an item may run code, no more than `most` are asked for."""
     try:
         if most is None or not isinstance(value, (IteratorVariable, GeneratorVariable, UserObjectVariable, ClassVariable)):
             return value.unpack(tx)

@@ -1,5 +1,5 @@
-"""Raising and handling. The exception being handled is `trace.handled`, and below it on the stack lies what was handled
-before, as in CPython."""
+"""Raising and handling. `trace.handled` is the exception being handled; the one that was handled before lies on the stack, as in
+CPython."""
 
 from __future__ import annotations
 
@@ -108,6 +108,6 @@ def _handle_instead(tx: Frame, match: VariableTracker) -> None:
 
 @handles("PREP_RERAISE_STAR")
 def prep_reraise_star(tx: Frame, inst: Instruction) -> None:
-    """exception, what the except* clauses raised or left -> what is raised behind them, or None"""
+    """exception, list of what the except* clauses raised or did not catch -> the exception to raise after them, or None"""
     raised = tx.pop().unpack(tx)
     tx.push(raised_behind_star(tx, tx.pop(), raised))

@@ -1,4 +1,4 @@
-"""Bodies of generators: a frame that yields is suspended where it stands."""
+"""Bodies of generators: a frame that yields is suspended at that instruction."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def get_yield_from_iter(tx: Frame, inst: Instruction) -> None:
 
 @handles("SEND", until=(3, 12))
 def send(tx: Frame, inst: Instruction) -> None:
-    """iterator, sent -> iterator, item; behind the loop: iterator, sent -> returned"""
+    """iterator, sent -> iterator, item; after the loop: iterator, sent -> returned"""
     sent = tx.pop()
     iterator = tx.stack[-1]
     if isinstance(iterator, GeneratorVariable):

@@ -20,7 +20,7 @@ def get_iter(tx: Frame, inst: Instruction) -> None:
 
 @handles("FOR_ITER", until=(3, 12))
 def for_iter(tx: Frame, inst: Instruction) -> None:
-    """iterator -> iterator, item; behind the loop: iterator ->"""
+    """iterator -> iterator, item; after the loop: iterator ->"""
     item = tx.stack[-1].next(tx)
     if item is None:
         tx.pop()

@@ -32,14 +32,14 @@ def jump_backward(tx: Frame, inst: Instruction) -> None:
 
 
 def _once_more(tx: Frame) -> None:
-    """A loop goes round again: a trace has an end all the same."""
+    """Checks, whenever a loop goes round again, that the trace does not get too long."""
     tx.trace.check_time()
     if tx.trace.steps > config.max_trace_instructions:
         unsupported("trace-too-long", value=config.max_trace_instructions)
 
 
 def _is_false(tx: Frame, value: VariableTracker) -> bool:
-    """Where only a raise stands behind `if tensor:`, that the tensor is false is tested when the graph runs."""
+    """Whether a value is false. If the body of `if tensor:` only raises, the graph tests at run time that the tensor is false."""
     if _is_tested_in_graph(value) and _only_raises(tx):
         _test(tx, value.call_method(tx, "logical_not", [], {}), "the program raises here")
         return True
@@ -66,7 +66,7 @@ def _pop_jump(condition: Callable[[Frame, VariableTracker], bool]) -> Handler:
 
 
 def _holds(tx: Frame, value: VariableTracker) -> bool:
-    """The truth of a value. What an `assert` says of a tensor is tested when the graph runs; a CPU tells of it at once."""
+    """The truth of a value. An `assert` of a tensor on the CPU is tested when the graph runs, where a failure is seen at once."""
     if not _is_tested_in_graph(value):
         return value.truth(tx)
     message = _assertion_of(tx)

@@ -42,5 +42,5 @@ def make_function(tx: Frame, inst: Instruction) -> None:
 
 @handles("LOAD_BUILD_CLASS")
 def load_build_class(tx: Frame, inst: Instruction) -> None:
-    """-> __build_class__, whose call breaks the graph"""
+    """-> __build_class__"""
     tx.push(CallableVariable(builtins.__build_class__, BuiltinSource("__build_class__")))

@@ -54,7 +54,7 @@ def get_len(tx: Frame, inst: Instruction) -> None:
 
 
 def _compared_with(tx: Frame) -> int | None:
-    """The number of keys in a pattern: with that the length is compared next, and nothing else is done with it."""
+    """The number of keys in a pattern, if the next two instructions do no more than compare the length with it."""
     constant, comparison = tx.program.instructions[tx.pc : tx.pc + 2]
     asks = constant.opname == "LOAD_CONST" and comparison.opname == "COMPARE_OP" and comparison.argval == ">="
     return constant.argval if asks else None

@@ -175,14 +175,14 @@ def delete_global(tx: Frame, inst: Instruction) -> None:
 
 
 def _namespace(tx: Frame, inst: Instruction) -> VariableTracker:
-    """The namespace of a class body. Other code works on a dict of the program."""
+    """The namespace of a class body. Other code with these opcodes works on a dict of the program, and breaks the graph."""
     if tx.namespace is None:
         unsupported("unsupported-opcode", opcode=inst.opname)
     return tx.namespace
 
 
 def _find_name(tx: Frame, inst: Instruction) -> VariableTracker | None:
-    """What the namespace has, None where that is nothing."""
+    """The value of a name in the namespace, or None."""
     namespace, key = _namespace(tx, inst), ConstantVariable(inst.argval)
     if isinstance(namespace, DictVariable) and namespace.cls is dict:
         return namespace.find(tx, key)

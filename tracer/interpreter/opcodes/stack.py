@@ -39,8 +39,8 @@ def drop_local(tx: Frame, name: str) -> None:
 
 
 def drop_argument(tx: Frame, value: VariableTracker | Unwrapped, what: str, times: int = 0) -> None:
-    """What frames hold `times` times is let go. If code of the program may run then, because a resume function was handed the
-    last reference, it runs behind a break."""
+    """A value that frames hold `times` times is let go. If this may run code of the program, because a resume function was
+    given the last reference, the graph breaks first."""
     if not isinstance(value.source, LocalSource):
         return
     frames = tx.frames()
@@ -57,7 +57,7 @@ def drop_argument(tx: Frame, value: VariableTracker | Unwrapped, what: str, time
 
 
 def drop_contents(tx: Frame, name: str) -> None:
-    """As `drop_local`, of a cell."""
+    """Like `drop_local`, for the contents of a cell."""
     value = tx.cells[name].contents
     if value is None or value.source is None:
         return

@@ -1,2 +1,2 @@
-"""Functions of the standard library as plain Python, to be traced through. Importing a module of this package registers
-what it replaces."""
+"""Functions of the standard library written in plain Python, so that they can be traced through. Importing a module of this
+package registers its functions as replacements."""

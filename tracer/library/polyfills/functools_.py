@@ -30,7 +30,7 @@ def reduce(function: Callable[[Any, Any], Any], iterable: Iterable[Any], initial
 
 @replaces(functools.cached_property.__get__)
 def get_cached_property(self: Any, instance: Any, owner: type | None = None) -> Any:
-    """Without the lock, which guards against other threads while the value is worked out."""
+    """Takes no lock: CPython's only guards against other threads while the value is computed."""
     if instance is None:
         return self
     if self.attrname is None:
@@ -49,7 +49,7 @@ def get_cached_property(self: Any, instance: Any, owner: type | None = None) -> 
 
 def cache_of(function: Any, maxsize: int | None, typed: bool, info: Any) -> tuple[Callable[..., Any], ...]:
     """The methods __call__, cache_info and cache_clear of functools._lru_cache_wrapper(function, maxsize, typed, info)."""
-    kept: dict[Any, Any] = {}  # what was asked for last comes last
+    kept: dict[Any, Any] = {}  # the most recently used entry comes last
     hits = misses = 0
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -65,7 +65,7 @@ def cache_of(function: Any, maxsize: int | None, typed: bool, info: Any) -> tupl
             return found
         misses += 1
         result = function(*args, **kwargs)
-        if maxsize is None or key not in kept:  # a call that the function made of itself may have kept one
+        if maxsize is None or key not in kept:  # a recursive call may have stored it already
             if maxsize is not None and len(kept) >= maxsize:
                 del kept[next(iter(kept))]
             kept[key] = result
@@ -84,6 +84,6 @@ def cache_of(function: Any, maxsize: int | None, typed: bool, info: Any) -> tupl
 
 def _cache_key(args: tuple[Any, ...], kwargs: dict[str, Any], typed: bool) -> Any:
     if len(args) == 1 and not kwargs and not typed and type(args[0]) in (int, str):
-        return args[0]  # CPython takes it by itself, beside which f(1.0) is another call
+        return args[0]  # CPython uses it as the key, so that f(1) and f(1.0) are different calls
     types = tuple([type(value) for value in (*args, *kwargs.values())]) if typed else ()
     return (len(args), *args, *kwargs, *kwargs.values(), *types)

@@ -1,4 +1,4 @@
-"""heapq and bisect: the functions in C have twins in Python in the same files of the standard library."""
+"""heapq and bisect: the standard library also has their C functions in Python, in the same files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tracer.library.polyfills.replacing import replaces
 
 
 def _in_python(module: ModuleType, accelerator: str) -> ModuleType:
-    """The module as it is where there is no C."""
+    """A copy of the module, imported as if its C accelerator were missing."""
     name = f"{__name__.rpartition('.')[0]}.{module.__name__}_in_python"
     assert module.__file__ is not None
     spec = importlib.util.spec_from_file_location(name, module.__file__)
@@ -42,7 +42,7 @@ for _name in ("bisect_left", "bisect_right", "insort_left", "insort_right"):
 
 
 def _moved(function: Any, *args: Any) -> Any:
-    """A comparison that raises finds the items in other places in C than in Python."""
+    """Breaks the graph if a comparison raises: the items are then in other places than the C function would leave them."""
     try:
         return function(*args)
     except BaseException:

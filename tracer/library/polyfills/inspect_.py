@@ -12,7 +12,7 @@ from tracer.library.polyfills.replacing import replaces
 
 @replaces(inspect.unwrap)
 def unwrap(func: Any, *, stop: Callable[[Any], bool] | None = None) -> Any:
-    """Loops are found at once, not by a memo of ids; how many wrappers there are at most is not asked."""
+    """Finds loops by comparing identities, not by a memo of ids, and does not limit the number of wrappers."""
     met = [func]
     while hasattr(func, "__wrapped__") and not (stop is not None and stop(func)):
         func = func.__wrapped__

@@ -1,1 +1,1 @@
-"""Models of torch: what is not simply an operation of the graph."""
+"""Models of torch's functions that are not simply operations of the graph."""

@@ -1,4 +1,4 @@
-"""Models of what drives autograd: checkpointing is traced through, backward passes are operations of the graph."""
+"""Models of checkpointing, which is traced through, and of backward passes, which are operations of the graph."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _checkpoint(
     early_stop: Value = TRUE,
     **kwargs: Value,
 ) -> Value:
-    """A checkpointed function gives what the function gives; only when tensors are computed again differs."""
+    """The result is that of the function itself: checkpointing only changes when tensors are computed."""
     if use_reentrant.constant() is None or "context_fn" in kwargs or "debug" in kwargs:
         unsupported("autograd-in-trace", name="torch.utils.checkpoint with these options")
     if torch.is_grad_enabled() and not preserve_rng_state.truth(tx):
@@ -62,8 +62,9 @@ def _requires_grad(value: Value) -> bool:
 
 
 def _check_reentrant(tx: Tracer, args: tuple[Value, ...], result: Value) -> None:
-    """The reentrant kind makes an autograd.Function of the call: all that it gives is new, and takes part in autograd. What does
-    so anyway has the same gradients; that `torch.autograd.grad` refuses to go through such a call is not imitated."""
+    """Reentrant checkpointing makes an autograd.Function of the call: all its results are new, and take part in autograd. Results
+    that do so anyway have the same gradients; others are refused. `torch.autograd.grad` refuses to go through such a call, which
+    is not imitated."""
     inputs = [storage_of(tensor.fake) for tensor in tx.trace.input_tensors]
     inputs += [storage_of(arg.fake) for arg in args if isinstance(arg, TensorVariable)]
     for item in result.unpack(tx) if isinstance(result, TupleVariable) else [result]:

@@ -49,7 +49,7 @@ def _apply(tx: Tracer, cls: Value, *args: Value, **kwargs: Value) -> Value:
 
 
 def _refuse_own_rules(function: Any) -> None:
-    """Transforms of torch.func take forward and backward apart, unless the class has other rules for them."""
+    """Under transforms of torch.func, refuses a class that has no setup_context, or has a rule of its own for a transform."""
     levels = torch._C._functorch.get_interpreter_stack() or []
     if not levels:
         return
@@ -63,7 +63,7 @@ def _refuse_own_rules(function: Any) -> None:
 
 
 def _requires_grad(tensor: torch.Tensor) -> bool:
-    """At any of the levels that transforms of torch.func have wrapped it for."""
+    """Whether a tensor requires a gradient at any of the levels for which transforms of torch.func have wrapped it."""
     while not tensor.requires_grad:
         if not torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             return False
@@ -99,7 +99,8 @@ class _Call:
         return TupleVariable(results) if isinstance(output, TupleVariable) else results[0]
 
     def _handed_on(self, output: Value) -> Value:
-        """An input that forward returns comes out as another tensor in its memory, which takes no part in autograd here."""
+        """An output of forward as the call returns it. For an input that is returned, this is a new tensor that shares its
+        memory and takes no part in autograd."""
         if not isinstance(output, TensorVariable) or not self._is_input(output):
             return output
         if output.fake.requires_grad:
@@ -120,7 +121,7 @@ class _Call:
         return output
 
     def _check_outputs(self, output: Value) -> list[Value]:
-        """What C would do more than hand the result on is left to it."""
+        """The outputs of forward. Refuses any for which torch's C code would do more than hand it on."""
         outputs = output.unpack(self.tx) if isinstance(output, TupleVariable) else [output]
         for tensor in outputs:
             if isinstance(tensor, TensorVariable) and tensor.fake.requires_grad and not self._is_of_inputs(tensor):
@@ -128,7 +129,7 @@ class _Call:
         return outputs
 
     def _is_of_inputs(self, output: TensorVariable) -> bool:
-        """Whether it is an input, or a view of one."""
+        """Whether an output is an input, or a view of one."""
         return self._is_input(output) or storage_of(output.fake) in set(map(storage_of, self._fakes()))
 
     def _fakes(self) -> list[torch.Tensor]:
@@ -140,9 +141,9 @@ class _Call:
     # -- where gradients flow ------------------------------------------------------------------------------------
 
     def with_backward(self) -> Value:
-        """Forward and backward become graphs of their own. What backward reads of the program's objects is read now."""
+        """Makes graphs of forward and backward. What backward reads from the program's objects is read now, while tracing."""
         tx, before = self.tx, list(map(_layout_of, self._fakes()))
-        with recording(tx, self.name, writable=self._fakes()) as part, torch.no_grad():  # as PyTorch runs both; no node says so
+        with recording(tx, self.name, writable=self._fakes()) as part, torch.no_grad():  # as in PyTorch; no node sets it
             output = self._forward()
         if before != list(map(_layout_of, self._fakes())):
             self._refuse("which changes the size of an input")
@@ -185,7 +186,7 @@ class _Call:
         return TupleVariable([value if node is None else new for value, node, new in zip(values, outputs, results)])
 
     def _outputs(self, values: list[Value], inside: set[fx.Node]) -> list[fx.Node | None]:
-        """The nodes of forward's results. Those that the graph does not compute are handed on as they are: None."""
+        """The nodes of forward's results; None for a result that the graph does not compute, which is handed on as it is."""
         outputs: list[fx.Node | None] = []
         for value in values:
             if isinstance(value, TensorVariable):
@@ -204,7 +205,7 @@ class _Call:
         return outputs
 
     def _check_context(self, outputs: list[fx.Node | None]) -> None:
-        """What C refuses, or would warn of, is left to it."""
+        """Refuses uses of the context that torch's C code rejects or warns of, so that it can do so."""
         saved = self.context.attributes.get("to_save")
         if saved is not None and not all(isinstance(item, TensorVariable) or item.is_none() for item in saved.unpack(self.tx)):
             self._refuse("which saves something else than tensors")
@@ -215,7 +216,8 @@ class _Call:
             self._refuse("which marks as dirty what is no input that it returns")
 
     def _refuse_inputs_of_the_graph(self, written: list[TensorVariable]) -> None:
-        """A compiler writes to them behind the graph, without the history that the function gives them."""
+        """Refuses writes to inputs of the graph: a compiler makes them after it, without the autograd history that the function
+        gives the tensors."""
         known = {storage_of(tensor.fake) for tensor in self.tx.trace.input_tensors}
         if any(storage_of(tensor.fake) in known for tensor in written):
             self._refuse("which marks as dirty what existed before")
@@ -231,7 +233,8 @@ class _Call:
         return chosen is None or chosen.truth(self.tx)
 
     def _gradients(self, outputs: list[fx.Node | None]) -> list[tuple[bool, ...]]:
-        """For which outputs gradients may come, all at once: more than one possibility where no zeros stand for the others."""
+        """The possible sets of outputs for which backward gets gradients, as one flag for each output. There is one set where
+        zeros are materialised for missing gradients."""
         tensors = [node is not None and isinstance(node.meta[EXAMPLE], torch.Tensor) for node in outputs]
         if self._materializes_gradients():
             return [tuple(tensors)]
@@ -246,7 +249,7 @@ class _Call:
         return list(itertools.product(*may_come))
 
     def _backward(self, outputs: list[fx.Node | None], gradients: tuple[bool, ...]) -> _TracedBackward:
-        """The graph of backward, which gives the gradient of each input that is a tensor, where these gradients come."""
+        """Traces backward for one set of `gradients`. Its graph returns the gradient of each input that is a tensor."""
         tx, what = self.tx, f"the backward of {self.name}"
         nodes = {index: self._gradient(node) for index, node in enumerate(outputs) if node is not None and gradients[index]}
         arguments = [TensorVariable(nodes[n], nodes[n].meta[EXAMPLE]) if n in nodes else NONE for n in range(len(outputs))]
@@ -278,7 +281,7 @@ class _Call:
         return wanted
 
     def _gradient(self, result: fx.Node) -> fx.Node:
-        """A node in place of the gradient of a result."""
+        """A node that stands for the gradient of a result."""
         example = self.tx.output.run_fake(_like, (result.meta[EXAMPLE],), {}, _like)
         return self.tx.output.create_node("call_function", _like, (result,), {}, example)
 
@@ -298,7 +301,7 @@ def _nodes(values: Iterable[Value]) -> list[fx.Node]:
 
 
 class _TracedBackward(NamedTuple):
-    """What backward does where these gradients come. `read`: nodes, and numbers of gradients."""
+    """The graph of backward for one set of gradients. `read`: the nodes that it reads, and negative numbers for gradients."""
 
     gradients: tuple[bool, ...]
     read: tuple[fx.Node | int, ...]
@@ -311,7 +314,7 @@ class _TracedBackward(NamedTuple):
 
 
 def _error(what: str, raised: Value) -> tuple[str, str]:
-    """What a graph can raise."""
+    """The name of the class and the message of an exception; refuses one that a graph cannot raise."""
     cls = raised.python_type()
     args = raised.storage.children() if isinstance(raised, ExceptionVariable) and raised.storage is not None else ()
     args = list(args)
@@ -331,7 +334,7 @@ def _is_differentiable(node: fx.Node) -> bool:
 
 @contextlib.contextmanager
 def _no_grad(tx: Tracer) -> Iterator[None]:
-    """Within, the program runs without grad mode; exceptions of the program pass through, a break ends the trace."""
+    """Within, the program runs without grad mode. An exception of the program restores it; a graph break ends the trace."""
     if not torch.is_grad_enabled():
         yield
         return
@@ -346,7 +349,7 @@ def _no_grad(tx: Tracer) -> Iterator[None]:
 
 
 def _bound(tx: Tracer, forward: Any, args: tuple[Value, ...], kwargs: dict[str, Value]) -> list[Value]:
-    """The arguments in order, with defaults."""
+    """The arguments of a call of forward in order, with defaults filled in."""
     signature = inspect.signature(forward)
     try:
         bound = signature.bind(*args, **kwargs)

@@ -1,7 +1,7 @@
-"""What programs ask and tell compilers: `is_compiling()`, `is_tracing()`, `graph_break()` and their kin.
+"""Models of the functions that programs call to ask or tell a compiler something: `is_compiling()`, `graph_break()` and so on.
 
-Third-party code asks through many doors whether it is being compiled; all say yes here, as under torch.compile, and all that
-ask about TorchScript, FX tracing or export say no.
+Third-party code has several functions to ask whether it is being compiled. All answer yes here, as under torch.compile; those
+that ask about TorchScript, FX tracing or export answer no.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _nothing(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
 def _replaced_by_torch_compile(name: str, behind: str) -> None:
     @named_models.of_plain_tensors(f"torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_{behind}")
     def _original(tx: Tracer, module: Value, *args: Value, **kwargs: Value) -> Value:
-        """torch.compile, once used, replaces the method to count new modules for itself; behind it is the real one."""
+        """torch.compile, once used, replaces the method to count new modules. This calls the original, found in the closure."""
         original = inspect.getclosurevars(getattr(torch.nn.Module, name)).nonlocals[behind]
         return tx.wrap(original, ObjectSource(original, f"torch.nn.Module.{name}")).call(tx, [module, *args], kwargs)
 
@@ -77,7 +77,7 @@ _replaced_by_torch_compile("__setstate__", "setstate")
 
 @models.of_plain_tensors(torch.fx.traceback.annotate)
 def _annotate_nodes(tx: Tracer, annotations: Value) -> Value:
-    """What FX notes beside the nodes that it records; this tracer's nodes are not among them."""
+    """Does nothing: the annotations are for nodes that FX itself records, not for those of this tracer."""
     return tx.wrap(contextlib.nullcontext, ModuleGlobalsSource("contextlib", "nullcontext")).call(tx, [], {})
 
 
@@ -86,7 +86,7 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 
 @named_models.of_plain_tensors("torch._dynamo.eval_frame.OptimizedModule.__call__")
 def _compiled_module(tx: Tracer, module: Value, *args: Value, **kwargs: Value) -> Value:
-    """A call of what torch.compile makes of a module is one of the module, as a compiled function is the function."""
+    """A call of a module that torch.compile has wrapped is a call of the module itself."""
     if any(module.get_attr(tx, name).truth(tx) for name in _HOOKS):
         unsupported("skipped-function", function="a compiled module with hooks", file="torch._dynamo")
     inner = module.get_attr(tx, "_modules").get_item(tx, tx.literal("_orig_mod"))

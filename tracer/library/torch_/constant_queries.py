@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @guard_kind
 class AnswerMatch(Guard):
-    """A function of torch, called without arguments, gives what it gave."""
+    """A function, called without arguments, returns what it returned while tracing."""
 
     question: Callable[[], Any]
     answer: Any

@@ -1,4 +1,4 @@
-"""Models of functions that make tensors from Python values, and of the classes that make tensors of their own kind."""
+"""Models of functions that make tensors from Python values and arrays, and of random functions that take a generator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TAKE_A_GENERATOR: tuple[Any, ...] = (
 
 
 def _without_default_generator(function: Any) -> Any:
-    """torch's parser takes no symbolic sizes beside `generator=None`, which says nothing."""
+    """Drops `generator=None`, which has no effect, because torch's parser takes no symbolic sizes beside it."""
 
     def model(tx: Tracer, *args: Value, generator: Value = NONE, **kwargs: Value) -> Value:
         if not generator.is_none():
@@ -72,7 +72,7 @@ def _shape(tx: Tracer, data: Value) -> list[int]:
 
 
 def _tensor_of_symbols(tx: Tracer, data: Value, leaves: list[Value], kwargs: dict[str, Value]) -> Value:
-    """torch.tensor itself would fix each size: the numbers are made into tensors one by one."""
+    """torch.tensor itself would specialise each size, so the numbers are made into tensors one by one and stacked."""
     kinds = {leaf.python_type() for leaf in leaves}
     if not kinds <= {int, float, bool} or set(kwargs) - {"dtype", "device"} or kinds == {bool}:
         return tx.call_in_graph(torch.tensor, [data], kwargs)

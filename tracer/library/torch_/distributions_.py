@@ -1,4 +1,4 @@
-"""Models of `torch.distributions`: what its classes make of a lazy property that is read through the class."""
+"""Models of `torch.distributions`: the object that reading a lazy property through its class gives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LazyPropertyVariable(UserObjectVariable):
-    """Looked at for its class only."""
+    """A lazy property that was read through its class. Only its type is known."""
 
     def reconstruct(self, cg: ValueCodegen) -> None:
         unsupported("cannot-reconstruct", value=self.describe())

@@ -23,7 +23,7 @@ _FLEX: Any = torch.ops.higher_order.flex_attention
 
 @named_models.of_plain_tensors("torch._dynamo.decorators.mark_static")
 def _mark_static(tx: Tracer, tensor: Value, index: Value = NONE) -> Value:
-    """What torch says here of its own arguments is advice to torch.compile alone."""
+    """Does nothing: torch calls this on its own arguments, only to advise torch.compile."""
     return NONE
 
 
@@ -66,7 +66,7 @@ def _scalar(call: HigherOrderCall, query: TensorVariable, dtype: torch.dtype | N
 
 
 def _likes(query: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The kinds of tensors that the operator gives: the result lies in memory as the query does, but for the last dim."""
+    """Tensors like the results of the operator. The first has the memory layout of the query, but its last dim is dense."""
     *outer, _ = query.shape
     shape, last = (*outer, value.shape[-1]), query.dim() - 1
     order = sorted(range(query.dim()), key=lambda dim: (query.stride(dim), -dim))
@@ -87,7 +87,7 @@ def _filled(shape: tuple[Any, ...], order: list[int]) -> list[Any]:
 
 
 def _index(tensor: Any, index: Any) -> Any:
-    """Indexing inside these functions, which the operator maps over: a scalar tensor does not become a number."""
+    """Indexing inside `score_mod` and `mask_mod`: an index that is a scalar tensor does not become a number."""
     items = index if isinstance(index, tuple) else (index,)
     if isinstance(tensor, torch.Tensor) and all(isinstance(item, torch.Tensor) for item in items):
         return torch.ops.aten.index(tensor, list(items))

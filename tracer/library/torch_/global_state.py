@@ -1,7 +1,7 @@
 """Models of torch's switches: grad and inference mode, autocast, default dtype and device.
 
-Asking is answered now, for GLOBAL_STATE guards the answer. Setting one happens now, so that fakes are worked out under it,
-and in the graph (`tracer.effects.torch_state`).
+A query is answered while tracing, because the GLOBAL_STATE guard covers the answer. A setter runs while tracing, so that fakes
+are computed under the new setting, and again in the graph (`tracer.effects.torch_state`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Value = VariableTracker
 
-# Fixed by the guard on global state, or for good.
+# Their answers are covered by the guard on global state, or never change.
 _QUESTIONS: tuple[Any, ...] = (
     torch.is_grad_enabled,
     torch.is_inference_mode_enabled,
@@ -87,7 +87,7 @@ for _function in _SETTERS:
 @models.of_plain_tensors(torch.use_deterministic_algorithms)
 def _use_deterministic_algorithms(tx: Tracer, mode: Value, *, warn_only: Value = FALSE) -> Value:
     values = mode.constant(), warn_only.constant()
-    compiled = tx.output.memory is not None  # by what leaves such a node out, though kernels ask when they run
+    compiled = tx.output.memory is not None  # compilers drop such a node, though kernels read the setting when they run
     if compiled or any(type(value) is not bool for value in values):
         unsupported("side-effect-call", name="torch.use_deterministic_algorithms", value=mode.describe())
     tx.trace.torch_state.change(set_deterministic, *values)

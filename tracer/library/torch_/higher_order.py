@@ -1,7 +1,7 @@
 """Models of torch's higher-order operators, which take functions: `cond`, `while_loop`, `scan`, `map`, `wrap`, `flex_attention`.
 
-What wraps them in torch (`torch.cond` and so on) is traced through. The functions become graphs, which the operator is given with
-what they read of the graph around them.
+torch's wrappers of them (`torch.cond` and so on) are traced through. The functions become graphs. The operator gets these graphs
+and the values that they read from the surrounding graph.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class HigherOrderCall:
         return tensors
 
     def argument(self, like: torch.Tensor) -> TensorVariable:
-        """A tensor that a function is called with while it is traced: it stands for many."""
+        """A tensor that a function is called with while it is traced. It stands for all tensors of its kind."""
         tx = self.tx
         example = tx.output.run_fake(fresh, (like,), {}, self.name)
         example.requires_grad_(like.requires_grad and torch.is_grad_enabled())
@@ -90,7 +90,7 @@ class HigherOrderCall:
         return tensor
 
     def number(self) -> SymNodeVariable:
-        """An int that a function is called with while it is traced: it stands for all."""
+        """An int that a function is called with while it is traced. It stands for all ints."""
         output = self.tx.output
         example = output.world.torch_env.create_unbacked_symint()
         return SymNodeVariable(output.create_node("call_function", argument_of_function, (), {}, example), example)
@@ -104,8 +104,8 @@ class HigherOrderCall:
         makes: bool = True,
         numbers: bool = False,
     ) -> _Body:
-        """`function(*args)` as a graph. `arguments` are its first inputs. `makes`: it returns tensors that it made. `numbers`: it
-        may give numbers, too, and the graph gives all that it does."""
+        """`function(*args)` as a graph, with `arguments` as its first inputs. With `makes` it must return new tensors only. With
+        `numbers` it may also return numbers, and the graph returns everything that the function returns."""
         tx = self.tx
         with recording(tx, self.name, args) as part:
             result = function.call(tx, list(args), {})
@@ -141,7 +141,8 @@ class HigherOrderCall:
         *,
         single: bool = False,
     ) -> fx.Node:
-        """The graph of a function, which takes `arguments`, then all of `captured`. It gives a tuple, or one value: `single`."""
+        """The node of a function's graph, which takes `arguments`, then all of `captured`. It returns a tuple or, with `single`,
+        one value."""
         if single and len(body.leaves) != 1:
             self.refuse("it does not return one value")
         read = [*(argument.node for argument in arguments), *captured]
@@ -162,8 +163,8 @@ class HigherOrderCall:
         read: Iterable[fx.Node],
         differentiable: int | None = None,
     ) -> list[Value]:
-        """The node of the operator, and its results; `read` are the tensors on which the first `differentiable` depend.
-        A result that is like `int` is one that nobody knows."""
+        """Adds the operator's node and returns its results. The first `differentiable` of them, or all, depend on the tensors in
+        `read`. A result that is like `int` is a new symbol."""
         tx = self.tx
         fakes = [node.meta[EXAMPLE] for node in read]
         tensors = [fake for fake in fakes if isinstance(fake, torch.Tensor)]
@@ -189,7 +190,7 @@ class HigherOrderCall:
 
 
 def _note_operator(module: fx.GraphModule, operator: tuple[str, Any]) -> None:
-    """Nodes say in which operators' functions they stand, outermost first, before what they call themselves."""
+    """Puts the operator first in the `source_fn_stack` of each node, which lists the operators whose functions hold the node."""
     for inner in module.modules():
         for node in inner.graph.nodes if isinstance(inner, fx.GraphModule) else ():
             if "source_fn_stack" in node.meta:
@@ -240,7 +241,7 @@ def _constants(body: _Body) -> list[Any]:
 
 @models.of_plain_tensors(_OPERATORS.while_loop)
 def _while_loop(tx: Tracer, cond_fn: Value, body_fn: Value, carried: Value, additional: Value) -> Value:
-    """Ints that the loop carries are symbols inside of it, and new ones behind it."""
+    """Ints that the loop carries are symbols inside it, and new symbols after it."""
     call = HigherOrderCall(tx, _OPERATORS.while_loop)
     before, others = carried.unpack(tx), additional.unpack(tx)
     arguments = [_carried(call, value) for value in before]
@@ -333,7 +334,7 @@ def _stacked(call: HigherOrderCall, step: torch.Tensor, length: Any) -> torch.Te
 
 @models.of_plain_tensors(_OPERATORS.out_dtype)
 def _out_dtype(tx: Tracer, operator: Value, dtype: Value, *args: Value) -> Value:
-    """An operator of ATen whose result has another dtype: both stand in the graph as they are."""
+    """Runs an ATen operator with another dtype for its result: the graph gets the operator and the dtype as they are."""
     given = operator.identity(), dtype.constant(), *(tx.as_graph_arg(arg) for arg in args)
     example = tx.output.run_fake(_converted, map_arg(given, lambda node: node.meta[EXAMPLE]), {}, _OPERATORS.out_dtype)
     return tx.output.wrap(tx.output.create_node("call_function", _OPERATORS.out_dtype, given, {}, example), example)
@@ -362,7 +363,7 @@ def _wrap(tx: Tracer, function: Value, *args: Value, **kwargs: Value) -> Value:
 
 
 def _replaced(tx: Tracer, node: fx.Node, tensor: TensorVariable) -> TensorVariable:
-    """A tensor that a part made, as another node gives it."""
+    """A tensor that a part made, now as the result of another node."""
     made = TensorVariable(node, tensor.fake, None, tensor.cls)
     tx.output.track(tensor.fake, made)
     return made

@@ -1,4 +1,4 @@
-"""Models of functions that ask about tensors and dtypes, and of torch's small value types: the answer is known now."""
+"""Models of functions that ask about tensors and dtypes, and of torch's small value types: answered while tracing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Models of what modules of torch.nn do beside computing: parameters and buffers that are made, weak references to weights, first
-calls."""
+"""Models of what modules of torch.nn do besides computing: they make parameters and buffers, check whether weights have changed,
+and are initialised by their first call if they are lazy."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def _plain_data(tx: Tracer, cls: type, data: Value) -> TensorVariable:
 
 @models.of_plain_tensors(RNNBase._weights_have_changed)
 def _weights_have_changed(tx: Tracer, module: Value) -> Value:
-    """The flat weights are the parameters themselves, which the guards then demand of every call of a module that existed."""
+    """Tests whether the flat weights are the parameters themselves. For a module that existed before, guards then require the
+    same of every call."""
     if module.source is None:
         return tx.inline(_WEIGHTS_HAVE_CHANGED, [module], {})
     names = module.get_attr(tx, "_flat_weights_names").unpack(tx)
@@ -70,7 +71,7 @@ def _weights_have_changed(tx: Tracer, module: Value) -> Value:
 
 @models.of_plain_tensors(LazyModuleMixin._infer_parameters)
 def _infer_parameters(tx: Tracer, module: Value, *args: Value, **kwargs: Value) -> Value:
-    """The first call of a lazy module makes it another one, which is traced when the next call comes."""
+    """The first call of a lazy module changes the module itself, so it is traced at the next call."""
     raise NotNow("a lazy module is initialised by its first call: call it once before")
 
 

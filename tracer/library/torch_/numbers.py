@@ -51,7 +51,7 @@ def _sym_ite(tx: Tracer, cond: Value, then: Value, other: Value) -> Value:
         unsupported("symbolic-arithmetic", error="sym_ite of something else than a condition and two numbers of one type")
     if cond.is_constant():
         return then if cond.constant() else other
-    if then.is_constant() or other.is_constant():  # which torch's own symbolic numbers refuse: a branch
+    if then.is_constant() or other.is_constant():  # torch's own symbolic numbers refuse constants: branch instead
         return then if cond.truth(tx) else other
     return symbolic.apply(tx, torch.sym_ite, *values)
 
@@ -79,8 +79,8 @@ def _check_with(tx: Tracer, error: Value, cond: Value, message: Value = NONE) ->
 
 @models.of_plain_tensors(torch._check_tensor_all, torch._check_tensor_all_with)
 def _check_tensor_all(tx: Tracer, *args: Value, message: Value = NONE) -> Value:
-    """Tested when the graph runs, where that can tell of it at once: a frame whose graph fails is run by CPython, which
-    raises what the program asked for."""
+    """Tested when the graph runs, and only on the CPU, which reports a failure at once. CPython then runs the frame and raises
+    the error that the program asked for."""
     cond = next((each for each in args if isinstance(each, TensorVariable)), None)
     if cond is None or cond.fake.dtype is not torch.bool or cond.fake.device.type != "cpu":
         unsupported("call-arguments", error="torch._check_tensor_all needs a bool tensor in the memory of the CPU")
@@ -98,7 +98,8 @@ def _check_is_size(tx: Tracer, number: Value, message: Value = NONE, *, max: Val
 
 
 def assume(tx: Tracer, cond: Value) -> None:
-    """What does not hold is raised by CPython, with its own message; what is known only at run time is checked there."""
+    """Assumes a condition from here on. If it does not hold, the graph breaks and CPython raises the error with its message. If
+    it depends on data, it is checked at run time."""
     if isinstance(cond, TensorVariable):
         unsupported("data-dependent-branch", value=cond.describe())
     if isinstance(cond, SymNodeVariable) and cond.depends_on_data():

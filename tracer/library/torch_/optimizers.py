@@ -1,7 +1,7 @@
 """Models for `torch.optim`: steps are traced through, as they run in CPython.
 
-What torch changes there for compilers (counters that stay tensors, graph breaks around a step) would change results in the
-last bit: counters become numbers of the graph.
+torch takes other paths there for compilers (counters that stay tensors, graph breaks around a step). They are not taken, because
+they would change results in the last bit: counters become numbers of the graph.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Value = VariableTracker
 
 @code_models(optimizer._use_grad_for_differentiable(lambda self: None).__code__)
 def _step(tx: Tracer, callee: CallableVariable, instance: Value, *args: Value, **kwargs: Value) -> Value:
-    """The step in the grad mode that the optimizer wants."""
+    """Runs the step in the grad mode that the optimizer asks for."""
     if callee.source is None:
         unsupported("unsupported-call", value=callee.describe())
     index = callee.value.__code__.co_freevars.index("func")
@@ -75,13 +75,13 @@ _zero_grad_itself = inspect.unwrap(_ZERO_GRAD)
 
 @models.of_plain_tensors(_zero_grad_itself)
 def _zero_grad(tx: Tracer, *args: Value, **kwargs: Value) -> Value:
-    """torch tells compilers to leave it alone; tracing through it is what CPython does."""
+    """torch tells compilers not to trace this method. It is traced through all the same, with the result that CPython gives."""
     return tx.inline(as_written(_zero_grad_itself), list(args), kwargs)
 
 
 @models.of_plain_tensors(torch._C._group_tensors_by_device_and_dtype)
 def _groups(tx: Tracer, lists: Value, with_indices: Value = FALSE) -> Value:
-    """torch itself groups stand-ins with the same device and dtype; what it says of their places holds for the tensors."""
+    """torch itself groups empty tensors with the same devices and dtypes. The indices that it returns hold for the tensors."""
     rows = [row.unpack(tx) for row in lists.unpack(tx)]
     firsts = [item for item in rows[0] if isinstance(item, TensorVariable)] if rows else []
     alike = all(len(row) == len(firsts) and all(map(_goes_with, firsts, row)) for row in rows)
@@ -97,7 +97,7 @@ def _groups(tx: Tracer, lists: Value, with_indices: Value = FALSE) -> Value:
 
 
 def _goes_with(first: TensorVariable, other: Value) -> bool:
-    """Whether torch takes a tensor beside the first of its row: alike, or nothing."""
+    """Whether torch accepts a value beside a tensor of the first list: None, or a tensor of the same device and dtype."""
     if not isinstance(other, TensorVariable):
         return other.is_none()
     return (first.fake.device, first.fake.dtype) == (other.fake.device, other.fake.dtype)

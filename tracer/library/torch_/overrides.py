@@ -1,4 +1,4 @@
-"""Models of `torch.overrides`: `__torch_function__` of tensors, modes, and what switches them off."""
+"""Models of `torch.overrides`: `__torch_function__` of tensors, modes, and the switches that disable both."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _nowrap_functions(tx: Tracer) -> Value:
 
 @models(torch.Tensor.__torch_function__.__func__)
 def _default(tx: Tracer, cls: Value, func: Value, types: Value, args: Value = _NO_ARGUMENTS, kwargs: Value = NONE) -> Value:
-    """Runs the function on the tensors as plain ones, and gives results of the subclass."""
+    """Runs the function with the overrides of its arguments disabled, and converts the results to the subclass."""
     if not isinstance(cls, ClassVariable):
         unsupported("call-arguments", error="__torch_function__ of no class")
     if not all(issubclass(cls.value, kind.identity()) for kind in types.unpack(tx)):
@@ -109,7 +109,7 @@ def _converted(tx: Tracer, result: Value, cls: type) -> Value:
 
 @instance_models(types.MethodWrapperType)
 def _descriptor_method(tx: Tracer, callee: CallableVariable, *args: Value) -> Value:
-    """`torch.Tensor.shape.__get__` and the like, which stand for attributes where functions are asked about."""
+    """`torch.Tensor.shape.__get__` and the like, which `__torch_function__` gets as the function when an attribute is read."""
     method = callee.value
     descriptor = method.__self__
     name = getattr(descriptor.fget if isinstance(descriptor, property) else descriptor, "__name__", "")
@@ -165,7 +165,7 @@ def _is_all_disabled(tx: Tracer) -> Value:
 
 
 def _modes_at_entry() -> int:
-    number: int = torch._C._len_torch_function_stack()  # only device contexts, where a frame is traced at all
+    number: int = torch._C._len_torch_function_stack()  # all are device contexts, or no frame is traced
     return number
 
 

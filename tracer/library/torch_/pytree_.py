@@ -1,5 +1,5 @@
-"""Models of functions of `torch.utils._pytree`, where the tree is of lists, tuples and dicts around tensors and constants: what
-kinds of nodes there are is not looked up, and need not be guarded. Elsewhere the functions are traced through."""
+"""Models of functions of `torch.utils._pytree`, for trees of lists, tuples and dicts around tensors and constants. They do not
+read the registry of node types, so it need not be guarded. For other trees the functions are traced through."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Value = VariableTracker
 
 
 def _is_leaf(value: Value) -> bool:
-    """Of classes that nobody registers as kinds of nodes."""
+    """Whether a value is of a class that nobody registers as a node type."""
     kind = value.python_type()
     return (kind in CONSTANT_TYPES or issubclass(kind, torch.Tensor)) and kind not in pytree.SUPPORTED_NODES
 

@@ -1,5 +1,5 @@
-"""Functions that are methods of tensors: what `torch.Tensor` defines in Python, called by class (`torch.Tensor.split(x, 2)`), and
-`torch.narrow`."""
+"""Models of functions that are methods of tensors: the methods that `torch.Tensor` defines in Python, called through the class
+(`torch.Tensor.split(x, 2)`), and `torch.narrow`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A model of `Tensor.register_hook`. On a tensor that the graph makes, the hook becomes a graph of its own; it is traced where it
-is registered and runs when gradients come, perhaps long after: what it reads must be the same then. On a leaf that is one
-outside of the graph, the output code sets the hook as it is.
+"""A model of `Tensor.register_hook`. On a tensor that the graph makes, the hook becomes a graph of its own. It is traced where it
+is registered but runs when gradients come, perhaps much later, so what it reads must still be the same then. On a tensor that is
+a leaf outside of the graph, the output code registers the hook as it is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAME = "a hook on a tensor"
 
 
 class OutsideHandleVariable(VariableTracker):
-    """What takes a hook away again that the output code sets."""
+    """The handle of a hook that the output code registers."""
 
     def __init__(self, break_step: int) -> None:
         self.break_step = break_step
@@ -50,13 +50,13 @@ class OutsideHandleVariable(VariableTracker):
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        """It is real where the graph breaks before the hook is set."""
+        """Breaks the graph before the hook is registered, so that CPython makes the handle."""
         name = f"{_NAME} whose handle is used outside of the graph"
         unsupported("autograd-in-trace", break_step=self.break_step, name=name)
 
 
 class HookHandleVariable(OutsideHandleVariable):
-    """What takes the hook away again. It lives in the graph."""
+    """The handle of a hook in the graph. It exists only in the graph, which can remove the hook."""
 
     def __init__(self, node: fx.Node, break_step: int) -> None:
         super().__init__(break_step)
@@ -78,7 +78,7 @@ class HookHandleVariable(OutsideHandleVariable):
 
 @models.of_plain_tensors(add_hook)
 def _register_hook(tx: Tracer, tensor: Value, hook: Value, name: str) -> Value:
-    """`name`: of the method that registers it."""
+    """`name` is the method of the tensor that registers the hook."""
     known = isinstance(tensor, TensorVariable) and tensor.cls in (torch.Tensor, torch.nn.Parameter)
     nested = tx.effects.observer is not None or torch._C._are_functorch_transforms_active() or tx.trace.overrides.active
     if not isinstance(tensor, TensorVariable) or not known or nested or not tensor.fake.requires_grad:
@@ -100,7 +100,8 @@ def _register_hook(tx: Tracer, tensor: Value, hook: Value, name: str) -> Value:
 
 
 def _set_by_output_code(tx: Tracer, tensor: TensorVariable, hook: Value, function: Any) -> Value:
-    """Gradients come to a leaf after the graph, unless a backward pass is part of it, which has to be refused."""
+    """Registers the hook after the graph. Gradients reach a leaf later still, unless a backward pass is part of the graph, which
+    has to be refused."""
     step = tx.break_step()
     tensor.hooked_at = step if tensor.hooked_at is None else tensor.hooked_at
     tx.effects.defer(DeferredCall(function, (), (tensor, hook)))
@@ -124,8 +125,8 @@ def _traced(tx: Tracer, tensor: TensorVariable, hook: Value) -> Subgraph:
 
 
 def _refuse_what_may_change(tx: Tracer, hook: Value) -> None:
-    """Besides the gradient, a hook may read torch and `math`, and tensors and constants in the cells of the function that
-    registers it, which is looked at again at the end of the trace."""
+    """Besides the gradient, a hook may read torch and `math`, and tensors and constants in its defaults and in cells that the
+    trace made. The end of the trace checks that these cells have not changed."""
     if not isinstance(hook, FunctionVariable):
         unsupported("autograd-in-trace", name=f"{_NAME} that is no plain function")
     for name in (name for code in codes_in(hook.code) for name in code.co_names):

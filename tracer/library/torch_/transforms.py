@@ -90,7 +90,7 @@ class _Application:
         return self._wrapped(call_transformed, arguments, structure)
 
     def _wrapped(self, target: Callable[..., Any], arguments: tuple[Any, ...], structure: Any) -> Value:
-        """The node of the call, and the tracked form of what it gives."""
+        """Adds the node of the call, and returns the tracked form of its results."""
         tx = self.tx
         leaves = pytree.tree_leaves(structure)
         node = tx.output.create_node("call_function", target, arguments, {}, leaves)
@@ -107,7 +107,7 @@ class _Application:
         return _VjpVariable(self, item, leaf) if inspect.isfunction(leaf) else self.tx.literal(leaf)
 
     def _run(self, call: Callable[[], Any]) -> Any:
-        """A call of torch's on fakes, which may fail as the program's own would, or because tracing did."""
+        """Runs a call of torch on fakes. It may fail as it would in the program, or because tracing the function failed."""
         try:
             return self.tx.output.world.run(call)
         except Exception as error:
@@ -176,7 +176,7 @@ transparent(func.functional_call)
 
 
 def _options(tx: Tracer, transform: Callable[..., Any], args: tuple[Value, ...], kwargs: dict[str, Value]) -> dict[str, Any]:
-    """What the program chose, as plain data."""
+    """The options that the program gave, as plain data."""
     try:
         bound = inspect.signature(transform).bind(None, *args, **kwargs)
     except TypeError as error:

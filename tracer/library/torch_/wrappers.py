@@ -1,4 +1,4 @@
-"""Models of what the `__torch_dispatch__` and the constructor of a wrapper call."""
+"""Models of torch's functions that the `__torch_dispatch__` and the constructor of a wrapper subclass call."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def _plain(tx: Tracer, value: Value) -> Any:
 
 @models(return_and_correct_aliasing)
 def _return_and_correct_aliasing(tx: Tracer, func: Value, args: Value, kwargs: Value, out: Value) -> Value:
-    """torch's own, on fakes: it gives the results memory of the arguments, or gives the arguments themselves."""
+    """Runs torch's function on fakes: it makes results share memory with the arguments, or returns the arguments themselves."""
     if not tx.output.traces_wrapper:
         unsupported("unsupported-builtin", function="return_and_correct_aliasing")
     operator, given = func.identity(), [containers_of(tx, value) for value in (args, kwargs, out)]
     kinds = {leaf.python_type() for leaf in tree_leaves(given) if isinstance(leaf, WrapperVariable)}
     plain = any(isinstance(leaf, TensorVariable) and not isinstance(leaf, WrapperVariable) for leaf in tree_leaves(given[2]))
-    if len(kinds) != 1 or plain:  # of views, torch asserts that they are of the class of what they are views of
+    if len(kinds) != 1 or plain:  # torch asserts that a view has the class of its base
         unsupported("unsupported-builtin", function="return_and_correct_aliasing of several kinds of tensors")
     result = tx.output.run_fake(return_and_correct_aliasing, (operator, *map(fakes_of, given)), {}, operator)
     known = {id(example_of_leaf(leaf)): leaf for leaf in tree_leaves(given) if isinstance(leaf, TensorVariable)}
