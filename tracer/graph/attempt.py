@@ -1,4 +1,4 @@
-"""What one attempt to trace a frame may do."""
+"""The options of one attempt to trace a frame."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttemptOptions:
-    """The first two are the backend's wishes; the others change from one attempt to the next, as `after` says."""
+    """The backend sets the first two options. The others change from one attempt to the next, see `after`."""
 
     runs_as_written: bool = True  # the backend runs the graph operation by operation
     loops_carry_only_tensors: bool = False
-    keeps_branches: bool = True  # of a `torch.cond` on sizes, both; otherwise the one that this call takes
-    asks_layout: bool = False  # sizes are asked how a result lies in memory, which few programs look at
+    keeps_branches: bool = True  # both branches of a `torch.cond` on sizes, not only the one that this call takes
+    asks_layout: bool = False  # layouts of results are decided by conditions on sizes, not guessed
     holds_leaves: bool = False  # leaves that require gradients are made by the output code
 
     def after(self, anew: TraceAnew) -> AttemptOptions:
-        """Those of the attempt that follows one which `anew` has ended."""
+        """The options of the next attempt, after `anew` has ended this one."""
         needs_more = anew.asks_layout or anew.holds_leaves
         return dataclasses.replace(
             self,

@@ -1,4 +1,4 @@
-"""From the nodes of a trace to the `torch.fx.GraphModule` that a backend is given."""
+"""Builds the `torch.fx.GraphModule` that a backend is given from the nodes of a trace."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def build_graph_module(output: OutputGraph, name: str) -> fx.GraphModule:
 
 
 def module_of(graph: fx.Graph, attributes: torch.nn.Module | dict[str, Any]) -> fx.GraphModule:
-    """A finished graph as a module; its nodes say which line of the user's made them."""
+    """A finished graph as a module. The stack trace of a node is the user's line that recorded it."""
     shown = functools.cache(_shown)
     for node in graph.nodes:
         location: Any = node.meta.pop("location", None)
@@ -53,7 +53,7 @@ def copy_of(graph: fx.Graph) -> fx.Graph:
 
 
 def with_graph(gm: fx.GraphModule, graph: fx.Graph) -> fx.GraphModule:
-    """A graph with the attributes and the meta of a module whose own graph it was made from."""
+    """A module of `graph`, which was made from the graph of `gm`, with the attributes and the meta of `gm`."""
     made = fx.GraphModule(gm, graph)
     made.meta.update(gm.meta)
     made.compile_subgraph_name = getattr(gm, "compile_subgraph_name", "")
@@ -62,7 +62,7 @@ def with_graph(gm: fx.GraphModule, graph: fx.Graph) -> fx.GraphModule:
 
 
 def _release_source_with(code: CodeType) -> None:
-    """FX keeps the source of every forward that it generates, for tracebacks: it goes when the code does."""
+    """Drops the source of a generated forward, which FX keeps for tracebacks, when its code is freed."""
     finalizer = weakref.finalize(code, _release_source, code.co_filename, fx_graph_module._loader.eval_cache)
     finalizer.atexit = False
 

@@ -1,8 +1,8 @@
-"""Whether a graph computes each row of a batch by itself: proved operator by operator, or refused.
+"""Proves, operator by operator, that a graph computes each row of a batch independently, or says why not.
 
-A tensor *has its rows* at a dim whose size is the batch size B, times a constant, if for every b <= B its first b rows are what
-they would be had the inputs only their first b rows. Then rows may be added behind a batch, and what they give be cut off
-again. The graph is run on its fakes once more, and each operator of ATen that this comes to needs a rule in `row_rules`.
+A tensor *has its rows* at a dim of size B times a constant, where B is the batch size, if for every b <= B its rows for the
+first b are the same as if the inputs had only their first b rows. Rows may then be appended to a batch, and their results cut
+off again. To prove it, the graph is run on its fakes once more; each ATen operator that runs needs a rule in `row_rules`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tracer.operators.row_rules import Call, Dependent, Rows, rows_after
 
 
 def rows_depend(gm: fx.GraphModule, batch: Any, places: dict[Any, Any]) -> str | None:
-    """Why rows cannot be told to be independent; None if it is proved that they are.
+    """Why rows cannot be proved independent; None if they can.
 
-    `places`: the symbols of the graph's trace -> expressions over the sizes of a domain, of which `batch` is one.
+    `places` maps the symbols of the graph's trace to expressions over the sizes of a domain; `batch` is one of those sizes.
     """
     inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
     tracker = _Tracker(batch, places)
@@ -33,7 +33,7 @@ def rows_depend(gm: fx.GraphModule, batch: Any, places: dict[Any, Any]) -> str |
             if isinstance(example, torch.Tensor):
                 tracker.remember(example, tracker.of_input(example))
         if not any(tracker.known(example) for example in examples):
-            return None  # no input grows with the batch: of this graph there is one size
+            return None  # no input depends on the batch size, so the graph does not
         with torch.no_grad(), _fake_mode(examples), tracker:
             results = _Rerun(gm, tracker).run(*examples)
         for result in tree_leaves(results):
@@ -50,7 +50,7 @@ def _fake_mode(examples: list[Any]) -> Any:
 
 
 class _Rerun(fx.Interpreter):
-    """Runs a graph on its fakes; says at which line of the user's rows depend on each other."""
+    """Runs a graph on its fakes. An error names the user's line at which rows come to depend on each other."""
 
     def __init__(self, gm: fx.GraphModule, tracker: _Tracker) -> None:
         super().__init__(gm, garbage_collect_values=False)
@@ -72,13 +72,13 @@ class _Rerun(fx.Interpreter):
 
 
 class _Tracker(TorchDispatchMode):
-    """Follows the rows through every operator that runs."""
+    """Tracks the rows of tensors through every operator that runs."""
 
     def __init__(self, batch: Any, places: dict[Any, Any]) -> None:
         super().__init__()
         self.batch = batch
         self.places = places
-        self._rows: dict[int, tuple[torch.Tensor, Rows | None]] = {}  # by id of a tensor, which is kept
+        self._rows: dict[int, tuple[torch.Tensor, Rows | None]] = {}  # by id of a tensor, which is kept alive
 
     def remember(self, tensor: torch.Tensor, rows: Rows | None) -> None:
         self._rows[id(tensor)] = tensor, rows
@@ -135,7 +135,7 @@ class _Tracker(TorchDispatchMode):
         return result
 
     def _check_result(self, func: Any, tensor: torch.Tensor, rows: Rows | None) -> None:
-        """The sizes have to say the same: B times the block where the rows are, and B nowhere else."""
+        """Checks the sizes of a result: B times the block at the dim of the rows, and independent of B elsewhere."""
         if rows is not None and self.batch in sympy.sympify(rows.block).free_symbols:
             raise Dependent(f"{func} gives {self.batch} * ({rows.block}) rows")
         for dim, size in enumerate(self.sizes(tensor)):

@@ -1,6 +1,6 @@
 """Calls with keywords that cannot be written in Python: `t.random_(**{"from": -10, "to": 10})`.
 
-FX writes keywords as they are, so that such a call would give a graph whose code does not compile.
+FX prints keywords verbatim, so the code generated for a graph with such a call would not compile.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class KeywordCall:
 
 
 def make_printable(node: fx.Node) -> None:
-    """Turns the keywords of a call that Python has no way to write into positional arguments."""
+    """Turns keywords that are not valid Python identifiers into positional arguments of a `KeywordCall`."""
     odd = tuple([name for name in node.kwargs if not _is_printable(name)])
     if odd:
         values = [node.kwargs[name] for name in odd]

@@ -42,7 +42,7 @@ _DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, Gu
 
 @dataclasses.dataclass
 class GraphInput:
-    """A placeholder, and how the cached code reaches its value."""
+    """A placeholder, and the source from which the output code loads its value."""
 
     node: fx.Node
     source: Source
@@ -54,23 +54,23 @@ class GraphInput:
 
 
 class Refusal(NamedTuple):
-    """The break that an effect is of code that is only tried."""
+    """The graph break for a side effect of code that is run on trial only."""
 
     id: str
     value: str
 
 
 class Recorder(Protocol):
-    """Who records a graph: what the graph asks of the trace."""
+    """What the graph needs from the trace that records it."""
 
     def location(self) -> UserLocation | None:
-        """The traced program's present line."""
+        """The current line of the traced program."""
 
     def module_stack(self) -> dict[str, tuple[str, type]]:
-        """The modules whose code runs, outermost first: name -> (path, class)."""
+        """The modules whose code is running, outermost first: name -> (path, class)."""
 
     def break_step(self) -> int | None:
-        """Where to break the graph, now."""
+        """The step at which to break the graph if the current instruction cannot be traced."""
 
     def check_time(self) -> None:
         """Raises when the trace has taken too long."""
@@ -79,39 +79,39 @@ class Recorder(Protocol):
         """The tracked form of what a node gives."""
 
     def hold_leaf(self, leaf: VariableTracker) -> None:
-        """Makes a leaf outside of the graph, where it would be lost in it."""
+        """Has the output code make a leaf whose gradient would be lost if the graph made it."""
 
     def dispatched(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: list[WrapperFake]) -> Any:
-        """What the `__torch_dispatch__` gives that an operator on wrappers comes to."""
+        """The result of the `__torch_dispatch__` that an operator on wrappers calls."""
 
 
 class OutputGraph:
-    """What one trace produces. Knows FX and fake tensors; nothing of bytecode."""
+    """The FX graph that one trace produces. It knows FX and fake tensors, but not bytecode."""
 
     def __init__(self, world: FakeWorld, recorder: Recorder, options: AttemptOptions) -> None:
         self.graph = fx.Graph()
         self.world = world
         self.options = options
-        self._recorder: Recorder | None = recorder  # None when the graph is made
+        self._recorder: Recorder | None = recorder  # None once the graph is finished
         world.fake_mode.answer_wrappers_with(recorder.dispatched)
         self.guards: dict[Guard, None] = {}
         self.inputs: dict[Source, GraphInput] = {}
-        self.memory = None if options.runs_as_written else InputMemory()  # of the inputs; a backend may compute in another order
+        self.memory = None if options.runs_as_written else InputMemory()  # of inputs; set if the backend may reorder
         self.attributes: dict[str, Any] = {}  # constants of the graph module
         self.runtime_asserts = RuntimeAsserts(self)
         self._tracked_fakes: dict[int, tuple[Any, VariableTracker]] = {}
         self._symbol_nodes: dict[Any, fx.Node] = {}
         self._last_placeholder: fx.Node | None = None
-        self.own_leaves: list[tuple[torch.Tensor, int | None]] = []  # that require gradients, with the step that made each so
+        self.own_leaves: list[tuple[torch.Tensor, int | None]] = []  # leaves made by the graph, with the step that made each
         self.function_views = FunctionViews()
-        self._written: frozenset[int] = frozenset()  # storages that the nodes so far write to
-        self._kept: set[Source] = set()  # inputs that are written to by what does not name them
-        self._failing = 0  # how often one of them may fail
+        self._written: frozenset[int] = frozenset()  # storages that the nodes recorded so far write to
+        self._kept: set[Source] = set()  # inputs that the graph writes to without naming them
+        self._failing = 0  # how many operators so far may fail
         self.parts: dict[int, tuple[Any, dict[str, VariableTracker]]] = {}  # of wrappers made by operations, by id of the fake
-        self.modules_of_wrappers: set[str] = set()  # where classes are defined of which a `__torch_dispatch__` was traced
-        self.traces_wrapper = False  # while a `__torch_dispatch__` is looked at
+        self.modules_of_wrappers: set[str] = set()  # modules of classes whose `__torch_dispatch__` was traced
+        self.traces_wrapper = False  # while a `__torch_dispatch__` is traced
         self._failure_in_dispatch: BaseException | None = None
-        self.on_trial: Refusal | None = None  # while what runs is only looked at, and must not become part of the graph
+        self.on_trial: Refusal | None = None  # set while code runs on trial, and must not record nodes
 
     @property
     def recorder(self) -> Recorder:
@@ -131,7 +131,7 @@ class OutputGraph:
             return known.node
         with self._at_inputs():
             node = self.graph.placeholder(name or input_name(source))
-        node.target = node.name  # two objects may be shown under one name
+        node.target = node.name  # the names of two sources may look the same
         self._last_placeholder = node
         node.meta[EXAMPLE] = fake
         item = self.inputs[source] = GraphInput(node, source, real)
@@ -141,16 +141,16 @@ class OutputGraph:
         return node
 
     def add_symbol(self, expr: Any, source: Source, real: float, symint: Any) -> fx.Node:
-        """The SymInt placeholder of a symbol that the sizes of the inputs are written in."""
+        """The SymInt placeholder of a symbol that occurs in the sizes of inputs."""
         node = self._symbol_nodes.get(expr)
         if node is None:
-            name = None if source.base is None else str(expr)  # a size is named as its symbol, an int as itself
+            name = None if source.base is None else str(expr)  # a size is named after its symbol, an int after its source
             node = self.add_input(source, real, symint, name)
             self._symbol_nodes[expr] = node
         return node
 
     def declare_sizes(self, domain: Domain, sizes: Mapping[str, tuple[Source, int]]) -> None:
-        """Makes the variables of a domain symbols of the trace; `sizes`: where each of its places is, and the size there."""
+        """Makes the variables of a domain symbols of the trace. `sizes` has the source of each, and its size in this call."""
         for symbol in self.world.env.declare(domain, sizes):
             source, real = sizes[symbol.labels[0].name]
             self.add_symbol(symbol.sympy, source, real, self.world.symbol(symbol))
@@ -162,11 +162,11 @@ class OutputGraph:
         self._symbol_nodes[expr] = node
 
     def forget_symbol_nodes(self, nodes: set[fx.Node]) -> None:
-        """The nodes leave the graph: symbols that they computed are to be computed again."""
+        """Forgets nodes that leave the graph. Symbols that they computed are computed again when needed."""
         self._symbol_nodes = {expr: node for expr, node in self._symbol_nodes.items() if node not in nodes}
 
     def add_module(self, name: str, module: fx.GraphModule) -> fx.Node:
-        """A graph that operations of this one run, as an attribute of the graph module."""
+        """Adds a graph that operations of this one run, as an attribute of the graph module."""
         name = next(free for n in itertools.count() if (free := f"{name}_{n}") not in self.attributes)
         self.attributes[name] = module
         return self.create_node("get_attr", name, (), {}, module, pure=True)
@@ -188,7 +188,7 @@ class OutputGraph:
 
     @contextlib.contextmanager
     def trial(self, refusal: Refusal) -> Iterator[None]:
-        """Within, code is run to see what it would do: it must not become part of the graph."""
+        """While entered, code is run to see what it would do. If it records an operation, the graph breaks with `refusal`."""
         outer, self.on_trial = self.on_trial, refusal
         try:
             yield
@@ -197,7 +197,7 @@ class OutputGraph:
 
     @contextlib.contextmanager
     def tracing_wrapper(self) -> Iterator[None]:
-        """Within, a `__torch_dispatch__` is looked at, below autograd: what operations give then is not to be remembered."""
+        """While entered, a `__torch_dispatch__` is traced, below autograd: results of operations are not memoised."""
         outer, self.traces_wrapper = self.traces_wrapper, True
         try:
             with self.world.operations.bypass():
@@ -206,7 +206,7 @@ class OutputGraph:
             self.traces_wrapper = outer
 
     def note_failure_in_dispatch(self, error: BaseException) -> None:
-        """A `__torch_dispatch__` has failed so. C++, which called the tracer, may make another error of it."""
+        """Remembers why a `__torch_dispatch__` failed. The C++ code that called the tracer may replace the error by another."""
         self._failure_in_dispatch = error
 
     def call_function(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> VariableTracker:
@@ -237,7 +237,7 @@ class OutputGraph:
         return result
 
     def run_fake(self, function: Callable[..., Any], args: Any, kwargs: Any, what: object) -> Any:
-        """Runs an operation on fake tensors; whatever cannot be known without data breaks the graph."""
+        """Runs an operation on fake tensors. A result that depends on data breaks the graph."""
         if not self.traces_wrapper:
             self._failure_in_dispatch = None
         try:
@@ -252,14 +252,14 @@ class OutputGraph:
             if self._failure_in_dispatch is not None:
                 raise self._failure_in_dispatch from None
             unsupported("operator-failed-in-trace", operator=_target_name(what), error=f"{type(error).__name__}: {error}")
-        if self._failure_in_dispatch is not None:  # which C++ or torch's Python code has caught
+        if self._failure_in_dispatch is not None:  # C++ or torch's Python code has caught it
             raise self._failure_in_dispatch
         return result
 
     def symbolic_result(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], example: Any
     ) -> VariableTracker:
-        """Arithmetic on symbolic numbers whose result is already known; a constant leaves no node."""
+        """Records arithmetic on symbolic numbers, whose result is already known. A constant result leaves no node."""
         known = self._symbol_nodes.get(expr_of(example)) if isinstance(example, torch.SymInt) else None
         node = known or self.create_node("call_function", function, args, kwargs, example, pure=True)
         return self.wrap(node, example)
@@ -308,14 +308,14 @@ class OutputGraph:
         return node
 
     def _refuse_to_compile(self, target: Any, arguments: Any) -> None:
-        """A backend that compiles is told of plain tensors alone."""
+        """Breaks the graph for wrappers if the backend compiles: it would see plain tensors only."""
         if not self.runs_as_written:
             for wrapper in wrappers_in(map_arg(arguments, example_of)):
                 unsupported("tensor-subclass", cls=wrapper.wrapper.__qualname__, source=f"{_target_name(target)}, to be compiled")
 
     def _refuse_to_fail(self) -> None:
-        """An operation that may fail is in another graph than a change that could not be taken back before CPython runs the
-        program to the line that fails: of a tensor with a history, which a copy lacks."""
+        """Breaks the graph between a write to an input with a history and an operation that may fail. After a failure, inputs
+        are restored and CPython runs the program up to the failing line, but a history cannot be restored from a copy."""
         mode = self.world.fake_mode
         if mode.failing > self._failing and self._written:
             for item in self.inputs.values():
@@ -328,11 +328,11 @@ class OutputGraph:
             self._written = frozenset(mode.written_storages)
 
     def track(self, fake: Any, variable: VariableTracker) -> None:
-        """From now on an operation that returns this very fake tensor returns `variable`."""
+        """From now on, operations that return this very fake tensor give `variable`."""
         self._tracked_fakes[id(fake)] = (fake, variable)
 
     def untrack(self, nodes: set[fx.Node]) -> None:
-        """The nodes leave the graph."""
+        """Forgets the variables of nodes that leave the graph."""
         gone = [key for key, (_, variable) in self._tracked_fakes.items() if getattr(variable, "node", None) in nodes]
         for key in gone:
             del self._tracked_fakes[key]
@@ -344,8 +344,8 @@ class OutputGraph:
     # -- finishing -----------------------------------------------------------------------------------------------
 
     def remove_dead_nodes(self) -> None:
-        """Drops what was recorded for its value only and is not used: size arithmetic and unpacking, and aliases that stand
-        for another object over a tensor that nothing in the graph writes to."""
+        """Drops unused nodes without side effects (size arithmetic, unpacking), and aliases that were recorded only to have
+        another object, if nothing in the graph writes to the tensor."""
         for node in self.graph.nodes:
             if node.meta.get("another_object") and not _is_written(node) and not _is_written(node.args[0]):
                 node.replace_all_uses_with(node.args[0])
@@ -354,7 +354,7 @@ class OutputGraph:
                 self.graph.erase_node(node)
 
     def remove_unused_inputs(self) -> list[GraphInput]:
-        """The inputs that stay: used ones, and every symbol that a used tensor's sizes are written in."""
+        """Removes unused inputs and returns the others: those that are used, and the symbols in the sizes of used tensors."""
         needed: set[Any] = set()
         kept = []
         symbol_of = {node: expr for expr, node in self._symbol_nodes.items() if node.op == "placeholder"}
@@ -374,13 +374,13 @@ class OutputGraph:
         return sorted(kept, key=lambda item: order[item.node])
 
     def keep_inputs(self, storages: list[int]) -> None:
-        """Inputs with these storages stay, whether the graph names them or not: it writes to them."""
+        """Keeps the inputs with these storages, even if unused: the graph writes to them."""
         for source, item in self.inputs.items():
             if isinstance(item.fake, torch.Tensor) and item.fake.untyped_storage()._cdata in storages:
                 self._kept.add(source)
 
     def written_inputs(self) -> list[tuple[GraphInput, bool]]:
-        """The inputs that running the graph changes, and whether it may fail after it has changed them."""
+        """The inputs that the graph writes to, each with whether the graph may fail after writing to it."""
         if not self.inputs:
             return []
         mode = self.world.fake_mode
@@ -396,9 +396,9 @@ class OutputGraph:
         ]
 
     def leaf_that_shows(self, results: list[fx.Node], inputs: list[GraphInput]) -> int | None:
-        """The step that made a leaf of which a view is returned, which is to be one of that very leaf; or a leaf that a backend
-        would lose which differentiates the graph with respect to its inputs: it is returned, or all that is returned requires
-        gradients because of it."""
+        """The step that made a leaf that the results expose; None if there is none. Either a view of the leaf is returned, which
+        must be a view of the real leaf, or the backend differentiates the graph with respect to its inputs only and would lose
+        the leaf's gradient: the leaf is returned itself, or no input requires a gradient."""
         examples = [node.meta[EXAMPLE] for node in results if isinstance(node.meta[EXAMPLE], torch.Tensor)]
         differentiable = [example for example in examples if example.requires_grad]
         shown = next((step for step in map(exchanged_at, differentiable) if step is not None), None)
@@ -414,7 +414,7 @@ class OutputGraph:
         return self.world.fake_mode.drew_random_numbers
 
     def close(self) -> None:
-        """The graph is made: lets go of real values, and of whoever knows the program's present line."""
+        """Called when the graph is finished. Drops real values and the recorder."""
         self._recorder = None
         self.world.close()
         self.inputs.clear()

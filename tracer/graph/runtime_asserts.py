@@ -1,8 +1,7 @@
 """Assumptions about values that depend on data, as nodes of the graph that check them when it runs.
 
-What the program or an operator assumed while it was traced (`torch._check(n <= 8)`, two sizes that have to be equal) may
-be false for other data. Each assumption becomes an `aten._assert_scalar` behind the operation that made it; every
-backend keeps those.
+An assumption that the program or an operator made in the trace (`torch._check(n <= 8)`, or two sizes that must be equal) may be
+false for other data. Each one becomes an `aten._assert_scalar` after the operation that made it. All backends keep those.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ class RuntimeAsserts:
     # -- expressions as nodes ------------------------------------------------------------------------------------
 
     def _value(self, expr: Any) -> Any:
-        """The node, or the plain number, that computes an expression over what the graph has computed so far."""
+        """The value of an expression over the symbols of the graph: a node that computes it, or a plain number."""
         if expr.const is not None:
             return expr.const
         if isinstance(expr, IntExpr):
@@ -153,7 +152,7 @@ class RuntimeAsserts:
         return node
 
     def _found(self, expr: Any) -> fx.Node | None:
-        """The node that gives the symbol: an item, or the size of a tensor, or where it begins in its memory."""
+        """A node whose value is the symbol: an existing number, or the size or storage offset of a tensor, read by a new node."""
         for node in self.output.graph.nodes:
             example = node.meta.get("example_value")
             if is_symbolic(example) and example.node.value is expr:

@@ -1,4 +1,4 @@
-"""Whether two graphs compute the same: the same operations on the same inputs in the same order."""
+"""Compares two graphs: whether they have the same operations on the same inputs in the same order."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tracer.graph.fakes.fake_tensors import expr_of, is_symbolic
 from tracer.graph.output_graph import EXAMPLE
 
 _PLAIN = (int, bool, str, bytes, type(None), type(...), complex, torch.dtype, torch.device, torch.layout, torch.memory_format)
-Rename = Callable[[Any], Any]  # an expression over the symbols of a trace -> over the places where they are found
+Rename = Callable[[Any], Any]  # an expression over the symbols of a trace -> the same over their places
 
 
 def same_graph(one: fx.GraphModule, other: fx.GraphModule, *, inputs: bool = False) -> bool:
-    """Node by node. Inputs that no operation reads, as the sizes in which shapes are written, count only with `inputs`."""
+    """Compares node by node. Inputs that no operation reads, such as sizes, are compared only with `inputs`."""
     left, right = _read(one.graph, inputs), _read(other.graph, inputs)
     if len(left) != len(right):
         return False
@@ -31,17 +31,17 @@ def same_graph(one: fx.GraphModule, other: fx.GraphModule, *, inputs: bool = Fal
 
 
 def layout_of(gm: fx.GraphModule, rename: Rename) -> list[Any]:
-    """Dtype, device, sizes and strides of the inputs: what a compiler makes its code for."""
+    """Dtype, device, sizes and strides of the inputs, for which a compiler specialises its code."""
     return [_layout(node.meta.get(EXAMPLE), rename) for node in gm.graph.nodes if node.op == "placeholder"]
 
 
 def fakes_of(gm: fx.GraphModule, rename: Rename) -> list[Any]:
-    """The same of all that the graph computes: what is told of its rows, and of the sizes of what it gives, comes from there."""
+    """Like `layout_of`, for all nodes. The independence of rows and the sizes of outputs follow from these."""
     return [[_layout(leaf, rename) for leaf in tree_leaves(node.meta.get(EXAMPLE))] for node in gm.graph.nodes]
 
 
 def sizes_of_outputs(gm: fx.GraphModule) -> list[tuple[Any, ...]]:
-    """The sizes of each tensor that the graph gives, over the symbols of its trace."""
+    """The sizes of each tensor that the graph returns, over the symbols of its trace."""
     examples = [item.meta.get(EXAMPLE) for item in gm.graph.output_node().args[0] if isinstance(item, fx.Node)]
     return [
         tuple([expr_of(size) if is_symbolic(size) else sympy.Integer(int(size)) for size in example.shape])
@@ -66,7 +66,7 @@ def _read(graph: fx.Graph, inputs: bool) -> list[fx.Node]:
 
 
 def _same_target(a: fx.Node, b: fx.Node, one: fx.GraphModule, other: fx.GraphModule) -> bool:
-    if a.op == "placeholder":  # named after where it is found, but for sizes, which are told apart by what reads them
+    if a.op == "placeholder":  # named after its source, or after its symbol if it is a size
         return bool(a.target == b.target)
     if a.op == "get_attr":
         return _same_attribute(getattr(one, str(a.target), None), getattr(other, str(b.target), None))

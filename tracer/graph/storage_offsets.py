@@ -1,4 +1,4 @@
-"""Where inputs begin in their storage: a constant of the trace, guarded on once a program relies on it."""
+"""Storage offsets of inputs: constants of the trace, guarded as soon as the program relies on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def offset_in_storage(output: OutputGraph, fake: torch.Tensor) -> int | None:
-    """The storage offset of a view of an input, guarded on; None for what the graph makes, or where it varies."""
+    """The storage offset of a view of an input, guarded; None for tensors that the graph makes, or if it is symbolic."""
     if not _rely_on_inputs(output, fake):
         return None
     offset: int | torch.SymInt = fake.storage_offset()
@@ -24,8 +24,8 @@ def offset_in_storage(output: OutputGraph, fake: torch.Tensor) -> int | None:
 
 
 def check_placement(output: OutputGraph, target: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """An operation that counts from the beginning of an input's storage needs the input to begin there, too, but where
-    the graph runs as it is written: Inductor counts from the input's beginning."""
+    """Breaks the graph for an operation that counts from the start of a storage (as_strided) if an input with that storage does
+    not begin there. Inductor counts from the input's start; a backend that runs the graph as written does not."""
     place = offset_argument(target)
     if place is None:
         return
@@ -39,7 +39,7 @@ def check_placement(output: OutputGraph, target: object, args: Sequence[Any], kw
 
 
 def _rely_on_inputs(output: OutputGraph, fake: torch.Tensor) -> list[int]:
-    """The offsets of the inputs with this storage, each with a guard that it stays so."""
+    """The offsets of the inputs with this storage. Each is guarded."""
     storage, env = fake.untyped_storage()._cdata, output.world.env
     found = []
     for item in output.inputs.values():

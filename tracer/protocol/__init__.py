@@ -1,1 +1,1 @@
-"""What the parts of the tracer ask of one another: `VariableTracker`, `Tracer`, the registry of models, lookups of attributes."""
+"""Interfaces between the parts of the tracer: `VariableTracker`, `Tracer`, the registry of models, class attribute lookups."""

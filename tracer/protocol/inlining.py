@@ -1,6 +1,6 @@
 """Which Python functions are traced through, and which frames are worth tracing on their own.
 
-Machinery whose effects the tracer could not replay is opaque: calls of its functions are left to CPython.
+Modules with side effects that the tracer could not replay are opaque: calls of their functions are left to CPython.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tracer.sources.reading import codes_in
 if TYPE_CHECKING:
     from tracer.guards import Guard
 
-# Modules whose functions are never traced through: machinery whose effects the tracer could not replay.
+# Modules whose functions are never traced through, as the tracer could not replay their side effects.
 _OPAQUE_MODULES = (
     "tracer", "shapes", "torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx", "torch._subclasses",
     "torch.distributed", "torch.jit", "torch.onnx", "torch.export", "torch.profiler", "torch.cuda", "torch.mps",
@@ -42,7 +42,7 @@ def is_polyfill_module(name: Any) -> bool:
 
 
 def is_own_guard(guard: Guard) -> bool:
-    """Whether all that a guard reads is what a polyfill itself refers to, which does not change."""
+    """Whether a guard reads only what polyfills themselves refer to, which does not change."""
     for source in guard.sources():
         while source.base is not None:
             source = source.base
@@ -53,8 +53,7 @@ def is_own_guard(guard: Guard) -> bool:
 
 
 def transparent(*functions: types.FunctionType) -> None:
-    """Declares functions of an opaque module, with the comprehensions and functions in them, that are traced through all
-    the same."""
+    """Declares functions of an opaque module that are traced through nevertheless, with the functions nested in them."""
     for function in functions:
         _transparent_codes.update(codes_in(function.__code__))
 
@@ -67,13 +66,13 @@ _DISABLING_WRAPPER = torch._disable_dynamo(lambda: None).__code__
 
 
 def is_disabled_by_torch(function: Any) -> bool:
-    """Whether torch tells compilers of its own to leave a function alone, which is `__wrapped__`."""
+    """Whether torch excludes a function (its `__wrapped__`) from its own compilers."""
     return isinstance(function, types.FunctionType) and function.__code__ is _DISABLING_WRAPPER
 
 
 def allows_inlining(function: Any) -> bool:
     """Whether calls of this Python function are traced through."""
-    if function.code is _SCRIPTING_WRAPPER:  # which calls what it wraps, as nothing is scripted here
+    if function.code is _SCRIPTING_WRAPPER:  # only calls its wrapped function, as nothing is scripted here
         return True
     value = getattr(function, "value", None)
     if value is not None and user_marks.is_opaque(value):
@@ -83,7 +82,7 @@ def allows_inlining(function: Any) -> bool:
 
 @functools.cache
 def is_opaque_module(name: str | None) -> bool:
-    """Whether a module belongs to the machinery that is never traced through."""
+    """Whether a module is one whose functions are never traced through."""
     if is_polyfill_module(name) or name in _TRANSPARENT:
         return False
     while name:
@@ -94,8 +93,8 @@ def is_opaque_module(name: str | None) -> bool:
 
 
 def may_be_root(name: str | None) -> bool:
-    """Whether a frame of a module that CPython calls is worth tracing on its own: the standard library's and torch's inner
-    workings are not."""
+    """Whether a frame of a module is worth tracing on its own when CPython calls it. Frames of the standard library and of
+    torch's internals are not."""
     if name is None or is_opaque_module(name):
         return name is None
     package = name.partition(".")[0]
@@ -105,9 +104,9 @@ def may_be_root(name: str | None) -> bool:
 
 
 def forbids_tracing_below(name: str | None, code: types.CodeType) -> bool:
-    """Whether nothing that a frame calls may be traced on its own: it runs what AOTAutograd has compiled (a backward pass, say:
-    the program has no code below it), or what torch.utils.checkpoint runs again later. The tensors that this saves for the
-    backward pass are told apart by their order, and the second time there may be no region that is asked to compile it."""
+    """Whether nothing that a frame calls may be traced on its own. Such a frame runs the output of AOTAutograd (a backward pass,
+    say), below which the program has no code, or runs under torch.utils.checkpoint, which runs the same code again later. As
+    that matches saved tensors by their order, and may rerun where nothing is compiled, both runs must be eager."""
     if name is None:  # written by torch while it compiles
         return code.co_filename.startswith(_AOT_AUTOGRAD_FILES)
     return name.startswith(_AOT_AUTOGRAD) or name == "torch.utils.checkpoint"
@@ -116,14 +115,14 @@ def forbids_tracing_below(name: str | None, code: types.CodeType) -> bool:
 _AOT_AUTOGRAD = "torch._functorch._aot_autograd."
 _AOT_AUTOGRAD_FILES = os.path.join(os.path.dirname(torch.__file__), "_functorch", "_aot_autograd", "")
 _TRACED_PARTS_OF_TORCH = ("torch.nn.modules", "torch.nn.utils", "torch.optim", "torch.distributions", "torch.ao")
-# Calls of any module, and what autograd calls.
+# The code that calls every module, and functions that autograd calls.
 _NO_ROOTS = ("torch.nn.modules.module", "torch.nn.modules._functions")
 _OPAQUE = frozenset(_OPAQUE_MODULES)
 _TRANSPARENT = frozenset(
     (
-        "tracer.api.module_proxy",  # wrappers of modules that may be met inside
+        "tracer.api.module_proxy",  # wrappers of modules, which traced code may call
         "tracer.api.modules",
-        "torch.fx._pytree",  # takes containers apart by a description of them: exported graphs call it
+        "torch.fx._pytree",  # flattens containers by a spec: exported graphs call it
         "torch.distributed._functional_collectives",
     )
 )

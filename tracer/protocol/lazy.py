@@ -1,4 +1,4 @@
-"""Items of containers that existed before the frame ran are wrapped, and guarded, when they are first read."""
+"""Lazy items: those of containers that existed before the frame ran are wrapped, and guarded, when they are first read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Unwrapped:
-    """A value that nobody has read yet, and how to reach it."""
+    """A value that has not been read yet, and its source."""
 
     __slots__ = ("source", "value")
 
@@ -22,7 +22,7 @@ class Unwrapped:
 
 
 def realize(tx: Tracer, store: Any, key: Any) -> VariableTracker:
-    """store[key], wrapped in place if it was not."""
+    """store[key], which is wrapped in place if it has not been yet."""
     item: VariableTracker | Unwrapped = store[key]
     if isinstance(item, Unwrapped):
         item = store[key] = tx.wrap(item.value, item.source)

@@ -1,6 +1,6 @@
-"""Looking class attributes up while tracing; what is found becomes a guard.
+"""Lookups of class attributes while tracing. Their results become guards.
 
-Lookups happen everywhere, also where no frame is at hand, so the findings of the running trace are found by thread.
+Lookups happen everywhere, also where no `Tracer` is at hand, so the findings of the running trace are kept per thread.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _running = _Running()
 
 @contextlib.contextmanager
 def recorded(findings: Findings) -> Iterator[None]:
-    """Within, what is looked up on this thread is noted there."""
+    """While entered, lookups on this thread are recorded in `findings`."""
     outer, _running.findings = _running.findings, findings
     try:
         yield
@@ -42,8 +42,8 @@ def recorded(findings: Findings) -> Iterator[None]:
 
 
 def lookup(cls: type, name: str, after: type | None = None) -> tuple[type | None, Any]:
-    """Where in the MRO of `cls` (behind `after`, as super() looks) a class attribute stands, and the raw value there."""
-    if type_mro(cls) is None:  # while its own mro() runs
+    """(the class in the MRO of `cls` that defines a name, its raw value). Starts behind `after`, as super() does."""
+    if type_mro(cls) is None:  # it is None while the class's own mro() runs
         unsupported("unsupported-attribute", value=f"class {class_name(cls)}, which is being made", name=name)
     owner, value = find(cls, name, after)
     if _running.findings is not None:
@@ -52,43 +52,43 @@ def lookup(cls: type, name: str, after: type | None = None) -> tuple[type | None
 
 
 def defines(cls: type, name: str) -> bool:
-    """Whether instances of `cls` have the special method, as C looks it up: without the metaclass, and no descriptor is asked."""
+    """Whether instances of `cls` have a special method, looked up as in C: not on the metaclass, binding no descriptors."""
     return lookup(cls, name)[1] is not MISSING
 
 
 def has_from_python(cls: type, name: str) -> bool:
-    """Whether a class has `name` from a class that was written in Python."""
+    """Whether a class inherits `name` from a class that was written in Python."""
     owner = lookup(cls, name)[0]
     return owner is not None and is_heap_type(owner)
 
 
 def rely_on_bases(cls: type) -> None:
-    """What is decided now depends on the bases of a class."""
+    """Records that the trace depends on the bases of a class."""
     if _running.findings is not None:
         _running.findings.note_class(cls)
 
 
 def rely_on_process(what: str) -> None:
-    """What is decided now may be decided otherwise in another process of the same program: the trace is of no use there."""
+    """Records that the trace depends on something (`what`) that may differ in another process, and so cannot be saved for one."""
     if _running.findings is not None:
         _running.findings.of_process.setdefault(what)
 
 
 def rely_on_answer(cls: type, base: type, answer: bool) -> None:
-    """abc has said whether a class is a subclass of another."""
+    """Records that abc answered whether a class is a subclass of another."""
     findings = _running.findings
     if findings is not None and not (findings.made.keys() | findings.alike.keys()) & {id(cls), id(base)}:
         findings.asked[id(cls), id(base)] = cls, base, answer
 
 
 def rely_on_code(function: types.FunctionType) -> None:
-    """What is decided now depends on the code of a function."""
+    """Records that the trace depends on the code of a function."""
     if _running.findings is not None:
         _running.findings.note_function(function)
 
 
 def refuse_changed_class(tx: Tracer, cls: type, name: str) -> None:
-    """A class attribute that the trace itself has stored is looked up by CPython, once it is stored for good."""
+    """Breaks the graph for a class attribute that the trace has stored: lookups would not see the store before it is replayed."""
     if tx.effects.is_class_changed(cls, name):
         unsupported("unsupported-attribute", value=cls.__qualname__, name=name)
 
@@ -107,6 +107,6 @@ def storage_base(cls: type) -> type:
 
 
 def type_name(cls: type) -> str:
-    """How C names a class in its messages."""
+    """The name of a class as C's error messages show it."""
     plain = is_heap_type(cls) or cls.__module__ == "builtins"
     return cls.__name__ if plain else f"{cls.__module__}.{cls.__name__}"

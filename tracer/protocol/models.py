@@ -1,7 +1,7 @@
-"""Which callables the tracer knows, and as what: a model, an operation for the graph, a pure function to fold.
+"""The callables that the tracer knows: those with a model, operations of the graph, and pure functions to fold.
 
-`@models(len)` registers the model of a builtin or library function; the modules of `tracer.library` hold them by the
-module that they model.
+`@models(len)` registers the model of a builtin or library function. `tracer.library` has a module of models for each module
+that is modelled.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _M = TypeVar("_M", bound=Model)
 
 
 class Models:
-    """A registry from a Python object (a function, a type, a method name) to the function that models it. What it does not
-    have is looked for in `base`."""
+    """A registry from a Python object (a function, a type, a method name) to the function that models it. `base` is searched
+    for keys that it lacks."""
 
     def __init__(self, what: str, base: Models | None = None) -> None:
         self.what = what
@@ -46,8 +46,8 @@ class Models:
         return register
 
     def of_plain_tensors(self, *keys: Any) -> Callable[[_M], _M]:
-        """As a call, for models that do more with tensors than to call operations of the graph. Whether that is right for
-        tensors with a `__torch_dispatch__` of their own is not known: they break the graph."""
+        """Registers a model that does more with tensors than call operations of the graph. That may be wrong for tensors with
+        their own `__torch_dispatch__`, so those break the graph."""
 
         def register(model: _M) -> _M:
             self._of_plain_tensors.add(model)
@@ -60,7 +60,7 @@ class Models:
 
     def get(self, key: Any) -> Model | None:
         if isinstance(key, type) and type(key).__hash__ is not type.__hash__:
-            return None  # it would run in Python
+            return None  # its hash would run Python code
         try:
             model = self.table.get(key)
         except TypeError:  # unhashable callables have no model
@@ -69,8 +69,8 @@ class Models:
 
 
 models = Models("callable")
-instance_models = Models("instances of")  # of objects written in C that are called, by type: model(tx, callee, *args)
-code_models = Models("code")  # of functions that functions of the library make, by code: model(tx, callee, *args)
+instance_models = Models("instances of")  # for callable objects written in C, by type: model(tx, callee, *args)
+code_models = Models("code")  # for functions that library functions return, by code: model(tx, callee, *args)
 named_models = Models("name")  # "module.qualname" of functions in modules that importing tracer must not load
 
 _FOLDABLE_BUILTINS = (
@@ -83,12 +83,12 @@ _foldable.update(id(f) for f in vars(operator).values() if callable(f))
 
 
 def foldable(*functions: Any) -> None:
-    """Declares pure functions of constants: called with constants, they are called now."""
+    """Declares pure functions: calls with constant arguments are evaluated while tracing."""
     _foldable.update(map(id, functions))
 
 
 def model_of(function: Any) -> Model | None:
-    """The model of a callable: called with (tx, *tracked args, **tracked kwargs), gives a tracked value."""
+    """The model of a callable. It is called with (tx, *tracked args, **tracked kwargs) and returns a tracked value."""
     model = models.get(function)
     if model is not None or not isinstance(function, types.FunctionType):
         return model
@@ -100,12 +100,12 @@ def model_of(function: Any) -> Model | None:
 
 
 def is_of_plain_tensors(model: Model) -> bool:
-    """Whether a model knows plain tensors alone, and none with a `__torch_dispatch__` of their own."""
+    """Whether a model supports plain tensors only, and none with a `__torch_dispatch__` of their own."""
     return models.is_of_plain_tensors(model) or named_models.is_of_plain_tensors(model)
 
 
 def code_model_of(function: Any) -> Model | None:
-    """The model of a function that a function of the library made."""
+    """The model of a function that a library function returned."""
     return code_models.table.get(function.__code__) if isinstance(function, types.FunctionType) else None
 
 
@@ -133,4 +133,4 @@ def is_foldable(function: Any) -> bool:
     return any(owner is cls for cls in (int, float, str, bytes, dict))
 
 
-_MAKING_VALUES = ("fromisoformat", "fromordinal", "fromisocalendar", "combine")  # the others ask the clock, or where it stands
+_MAKING_VALUES = ("fromisoformat", "fromordinal", "fromisocalendar", "combine")  # the others read the clock or the time zone

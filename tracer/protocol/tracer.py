@@ -1,8 +1,8 @@
-"""What variables and library models see of the frame that is traced, and of the code that is emitted.
+"""What tracked values and library models may use of the traced frame and of code generation.
 
-Each Protocol is what one kind of caller needs; `Tracer` is all of them. `interpreter.translator.InstructionTranslator` implements
-it by functions of its room. `Frame` is a `Tracer` whose stack and position somebody works on, as generators do. `ValueCodegen`
-is what values ask for to be built again by the output code.
+Each Protocol has what one kind of caller needs; `Tracer` combines them. `interpreter.translator.InstructionTranslator` implements
+it. `Frame` is a `Tracer` whose stack and position are accessible too, as generators need. `ValueCodegen` is what values use to
+emit the output code that rebuilds them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Load = Callable[[], None]  # emits code that pushes one value
 
 
 class SharesTrace(Protocol):
-    """What all frames of one attempt share."""
+    """What all frames of one attempt to trace share."""
 
     trace: Trace
     output: OutputGraph
@@ -52,15 +52,15 @@ class SharesTrace(Protocol):
 
 class Guards(Protocol):
     def guard(self, guard: Guard) -> None:
-        """The entry holds only where `guard` does."""
+        """Adds a guard: the entry is used only where it holds."""
 
     def guard_absent(self, owner: VariableTracker, name: str) -> None:
-        """The instance dict of an existing object has no entry `name`."""
+        """Guards that the instance dict of an existing object has no entry `name`."""
 
 
 class Wraps(Protocol):
     def wrap(self, value: Any, source: Source) -> VariableTracker:
-        """The tracked form of a value that existed before the frame ran, with the guards that it relies on."""
+        """The tracked form of a value that existed before the frame ran. Adds the guards that it relies on."""
 
     def literal(self, value: Any) -> VariableTracker:
         """The tracked form of a constant, or of a plain container of them, that the program makes."""
@@ -81,7 +81,7 @@ class Wraps(Protocol):
         """`owner.__dict__`; `value` is the object itself, if it existed before the frame ran."""
 
     def getitem_iterator(self, value: VariableTracker) -> VariableTracker:
-        """iter(value) of what has `__getitem__` and no `__iter__`."""
+        """iter(value) of an object with `__getitem__` but no `__iter__`."""
 
 
 class Raises(Protocol):
@@ -94,20 +94,20 @@ class Raises(Protocol):
         """cls(*args)"""
 
     def raise_value(self, value: VariableTracker) -> NoReturn:
-        """Raises an instance, with the exception that is handled for its context."""
+        """Raises an exception instance, with the exception that is being handled as its context."""
 
     def link_to_handled(self, value: VariableTracker) -> None:
-        """The context of an exception that is about to be raised."""
+        """Sets the context of an exception that is about to be raised."""
 
     def handled_exception(self) -> VariableTracker | None:
         """sys.exception()"""
 
     def exception_instance(self, value: VariableTracker) -> VariableTracker:
-        """What `raise value` raises: a class is called, an instance stands for itself."""
+        """The exception that `raise value` raises: an instance itself, or the result of calling a class."""
 
 
 class Operates(Protocol):
-    """Operators of Python, which break the graph where no operand knows them."""
+    """Python's operators. They break the graph if no operand supports them."""
 
     def binary(self, op: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
         """left op right"""
@@ -119,10 +119,10 @@ class Operates(Protocol):
         """op value"""
 
     def compare(self, op: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-        """left op right, of a comparison"""
+        """left op right, for a comparison"""
 
     def binary_truth(self, op: str, left: VariableTracker, right: VariableTracker) -> bool:
-        """bool(left op right), of a comparison"""
+        """bool(left op right), for a comparison"""
 
     def same_or_equal(self, left: VariableTracker, right: VariableTracker) -> bool:
         """`left is right or left == right`, as containers compare their items."""
@@ -131,7 +131,7 @@ class Operates(Protocol):
         """left is right"""
 
     def sorted(self, items: list[VariableTracker], key: VariableTracker, reverse: VariableTracker) -> list[VariableTracker]:
-        """The items in the order that CPython's own sort finds, by the comparisons that it makes."""
+        """The items in the order of CPython's sort, which is run with traced comparisons."""
 
     def dunder(self, op: str, prefix: str = "") -> str:
         """The name of the special method of an operator: "+" -> "__add__", with the prefix "r" "__radd__"."""
@@ -150,18 +150,18 @@ class Calls(Protocol):
     def call_library(
         self, callee: CallableVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
-        """A call of something without Python code of its own."""
+        """Calls something that has no Python code to trace."""
 
     def call_unbound_model(
         self, descriptor: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
-        """The model of a method of a class that is written in C."""
+        """Calls the model of an unbound method of a class that is written in C."""
 
     def call_in_graph(self, function: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
-        """A call as one operation of the graph."""
+        """Records a call as one operation of the graph."""
 
     def as_graph_arg(self, value: VariableTracker) -> Any:
-        """An argument of a graph operation; containers are passed by value."""
+        """A value as an argument of a graph operation. Containers are passed by value."""
 
     def call_builtin_method(
         self, owner: VariableTracker, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
@@ -179,29 +179,29 @@ class Calls(Protocol):
         """`base.name(owner, ...)` where `base` is a built-in class in the MRO of `owner`'s class."""
 
     def module_call(self, module: UserObjectVariable) -> VariableTracker | None:
-        """What a call of an nn.Module without hooks calls, its `forward`; None where more is to be done."""
+        """The `forward` that calling an nn.Module without hooks comes to; None if the call does more than that."""
 
 
 class ReadsAttributes(Protocol):
     def read_attribute(self, owner: VariableTracker, name: str) -> VariableTracker:
-        """owner.name; an AttributeError that comes out of it says so, as CPython's PyObject_GetAttr makes it."""
+        """owner.name. An AttributeError from it gets the fields `name` and `obj`, as CPython's PyObject_GetAttr sets them."""
 
     def instance_attr(self, owner: VariableTracker, value: Any, name: str) -> VariableTracker:
-        """A plain attribute that the user hung on an existing object of a built-in class (a tensor)."""
+        """A plain attribute that the user set on an existing object of a built-in class (a tensor)."""
 
     def named_tuple_attr(self, owner: NamedTupleVariable, name: str) -> VariableTracker:
-        """An attribute of a named tuple that its class has."""
+        """An attribute that a named tuple has from its class."""
 
     def delete_attribute(self, owner: VariableTracker, name: str) -> None:
         """object.__delattr__(owner, name)"""
 
     def as_mapping(self, value: VariableTracker) -> list[tuple[VariableTracker, VariableTracker]] | None:
-        """The pairs of something with `keys()`, None for other values."""
+        """The (key, value) pairs of an object with `keys()`; None for other values."""
 
 
 class KnowsClasses(Protocol):
     def class_variable(self, cls: type, of: VariableTracker | None = None) -> ClassVariable:
-        """The class `cls`; when it was not met yet, reached through `of`, an instance of it."""
+        """The tracked class `cls`. If it was not met yet, its source is the type of `of`, an instance of it."""
 
     def class_attr(self, owner: type | None, name: str, of: VariableTracker | None, part: str | None = None) -> VariableTracker:
         """The raw attribute `name` of class `owner` (or its function, for a property or classmethod)."""
@@ -216,10 +216,10 @@ class KnowsClasses(Protocol):
         """Bases or the MRO of a class."""
 
     def iterate_class(self, cls: ClassVariable) -> SequenceIterator:
-        """iter(cls), of an enum"""
+        """iter(cls), for an enum"""
 
     def union_of(self, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-        """`int | None`"""
+        """left | right, such as `int | None`"""
 
 
 class MakesObjects(Protocol):
@@ -227,10 +227,10 @@ class MakesObjects(Protocol):
         """cls(*args, **kwargs)"""
 
     def type_call(self, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
-        """type.__call__: __new__, then __init__ if that gave an instance."""
+        """type.__call__: calls __new__, then __init__ if the result is an instance of `cls`."""
 
     def new_object(self, cls: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
-        """An instance as the `__new__` of a built-in base makes it."""
+        """An instance made by the `__new__` of a built-in base."""
 
     def new_class(
         self, metaclass: ClassVariable, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
@@ -249,35 +249,35 @@ class Overrides(Protocol):
     def overridden(
         self, function: Callable[..., Any], args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker | None:
-        """What the overrides of the arguments, or of a mode, make of a call of torch; None where they have no say."""
+        """The result of calling a torch function through the overrides of a mode or of the arguments; None if there are none."""
 
     def overridden_method(
         self, tensor: VariableTracker, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker | None:
-        """As `overridden`, of `tensor.name(*args, **kwargs)`, a method of torch's own classes."""
+        """Like `overridden`, for `tensor.name(*args, **kwargs)`, a method of torch's own classes."""
 
     def ask_overrides(
         self, function: VariableTracker, overriding: list[VariableTracker], arguments: list[VariableTracker]
     ) -> VariableTracker:
-        """The first answer that is not NotImplemented; the mode is asked before the arguments."""
+        """The first result other than NotImplemented. The mode's override is called before those of the arguments."""
 
     def as_subclass(self, tensor: VariableTracker, cls: VariableTracker) -> VariableTracker:
         """tensor.as_subclass(cls)"""
 
     def new_tensor(self, cls: type, args: list[VariableTracker]) -> VariableTracker:
-        """cls(*args), as the old constructor of tensors makes it."""
+        """cls(*args), by the legacy constructor of tensors."""
 
 
 class IsLocated(Protocol):
-    """Where the frame stands, and in which frames."""
+    """The position of the frame, and the frames around it."""
 
     code: types.CodeType
     globals: dict[str, Any]
     cells: dict[str, CellVariable]
     function: FunctionVariable | None
     depth: int  # how many frames are around it
-    is_polyfill: bool  # whether its code is the tracer's own
-    step: int  # of the trace, when it began its present instruction
+    is_polyfill: bool  # whether its code is a polyfill of the tracer
+    step: int  # the step of the trace at which the current instruction began
     inst: Instruction
     left_at: LeftAt
 
@@ -286,19 +286,19 @@ class IsLocated(Protocol):
         """The frame that called this one."""
 
     def frames(self) -> Sequence[Frame]:
-        """From the root frame to this one."""
+        """The frames from the root to this one."""
 
     def callers(self) -> Callers:
         """The frames further out, by number."""
 
     def location(self) -> UserLocation:
-        """The line of the traced program."""
+        """The current line of the traced program."""
 
     def break_step(self) -> int:
         """The step of the instruction to break at when what this frame is doing cannot be traced."""
 
     def first_argument(self) -> VariableTracker:
-        """The first argument of this frame, as `super()` without arguments takes it."""
+        """The first argument of this frame, which `super()` without arguments uses."""
 
     def inner_frame(
         self,
@@ -308,7 +308,7 @@ class IsLocated(Protocol):
         direct: bool = False,
         namespace: VariableTracker | None = None,
     ) -> Frame:
-        """A frame of `function` that this one calls, at its first instruction. `namespace`: of the body of a class."""
+        """A new frame in which this one calls `function`. `namespace` is that of a class body."""
 
 
 class Tracer(
@@ -325,11 +325,11 @@ class Tracer(
     IsLocated,
     Protocol,
 ):
-    """The running frame, for those who only ask it to do something."""
+    """The running frame, for callers that only use its services."""
 
 
 class Frame(Tracer, Protocol):
-    """A traced frame, for those who start it, suspend it or build it again."""
+    """A traced frame, for callers that start, suspend or rebuild it."""
 
     program: Program
     stack: list[VariableTracker]
@@ -338,29 +338,31 @@ class Frame(Tracer, Protocol):
     yielded: bool
 
     def run(self, thrown: ObservedException | None = None) -> VariableTracker:
-        """Runs until the frame returns (or, for a generator, yields) and gives the value. `thrown` is raised where it stands."""
+        """Runs until the frame returns or yields, and returns the value. `thrown` is raised first, at the current instruction."""
 
     def resumed_by(self, caller: Tracer, handled: VariableTracker) -> None:
-        """Before `run`, of a generator: who asks for its next item, and the exception that is handled there."""
+        """Called before `run` of a generator, with the frame that resumes it and the exception that is handled there."""
 
     def forget(self) -> None:
-        """Lets go of its values: generators among them lead back to the frame that made them."""
+        """Drops the values of the frame. Generators among them would form reference cycles with it."""
 
     def double(self) -> Frame:
-        """A frame that stands where this one does, to be run on trial."""
+        """A copy of the frame at the same position, for a trial run."""
 
     def push(self, value: VariableTracker) -> None: ...
 
     def jump(self, inst: Instruction) -> None:
-        """Goes on where the instruction jumps to."""
+        """Continues at the target of a jump."""
 
 
 class HasNode(Protocol):
-    node: fx.Node  # of the graph, which computes the value
+    node: fx.Node  # the node of the graph that computes the value
 
 
 class ValueCodegen(SourceCodegen, Protocol):
-    """Emits code that pushes tracked values; each value says in `reconstruct` how it is made."""
+    """Emits code that pushes tracked values. Each value implements `reconstruct` to emit the code that makes it.
+
+    The docstrings show what the emitted code does to the stack, as `before -> after`."""
 
     asm: Assembler
     trace: Trace
@@ -371,10 +373,10 @@ class ValueCodegen(SourceCodegen, Protocol):
         """-> value; the same variable is always the same object"""
 
     def load_weakly(self, value: VariableTracker, made_at: int | None) -> None:
-        """-> value, for a weak reference: something else has to hold it."""
+        """-> value, for a weak reference to it. Something else has to hold the value."""
 
     def load_graph_output(self, value: HasNode) -> None:
-        """-> what the graph returns for the value"""
+        """-> the output of the graph for the value"""
 
     def load_class(self, cls: type) -> None:
         """-> cls; a class that the trace made is made again"""
@@ -383,7 +385,7 @@ class ValueCodegen(SourceCodegen, Protocol):
         """-> the namespace of a module"""
 
     def build_sequence(self, opname: str, items: Iterable[VariableTracker | Unwrapped]) -> None:
-        """-> what the instruction makes of the items"""
+        """-> the container that the instruction builds from the items"""
 
     def call_object(self, obj: Any, *args: Load, **kwargs: Load) -> None:
         """-> obj(*args, **kwargs)"""
@@ -392,25 +394,25 @@ class ValueCodegen(SourceCodegen, Protocol):
         """callable -> callable(*args)"""
 
     def keep(self, value: VariableTracker | Unwrapped) -> None:
-        """value -> value, which is in a local from now on"""
+        """Stores a value in a local now, for later loads, so that code in between cannot change it."""
 
     def store_temporary(self) -> str:
-        """value ->; the name of the local that holds it"""
+        """value ->. Stores it in a new local, and returns the name of that."""
 
     def reaches_itself(self, value: VariableTracker) -> bool:
         """Whether a value holds itself, so that it must be made before it is filled."""
 
     def store_attributes(self, value: VariableTracker) -> None:
-        """Stores what the trace stored."""
+        """Stores the attributes that the trace stored on a value."""
 
     def change_attribute(self, value: VariableTracker, name: str, item: VariableTracker | None) -> None:
-        """Stores `item`, deletes where it is None."""
+        """Stores `item` as an attribute; deletes the attribute if it is None."""
 
     def fill_storage(self, value: UserObjectVariable, base: type) -> None:
         """Fills an instance of a subclass of list, set, deque or dict through the methods of the built-in class."""
 
     def build_generator(self, generator: GeneratorVariable) -> None:
-        """-> the generator, where it stands"""
+        """-> the generator, suspended at its position"""
 
     def build_traceback(self, traceback: TracebackVariable) -> None:
         """-> the traceback"""

@@ -1,8 +1,8 @@
-"""What every tracked value can be asked.
+"""The interface of every tracked value.
 
-A `VariableTracker` stands for one Python value of the traced program. The interpreter and the library never look
-inside one; they ask it for CPython's abstract object protocol (attributes, calls, operators, iteration), and whatever a
-family of values does not know breaks the graph. The order in which two operands are asked lives in `interpreter/operators.py`.
+A `VariableTracker` represents one Python value of the traced program. The interpreter and the library use it through CPython's
+abstract object protocol (attributes, calls, operators, iteration) only, and an operation that a family of values does not
+implement breaks the graph. `interpreter/operators.py` decides in which order two operands are tried.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 class ObservedException(Exception):
-    """The traced program raised: unwinds the traced frames until one of them handles it."""
+    """An exception of the traced program. It unwinds the traced frames until one of them handles it."""
 
     def __init__(self, value: VariableTracker, again: bool = False) -> None:
         super().__init__(value)
         self.value = value
-        self.again = again  # raised again as it is: its traceback has the present frame already
+        self.again = again  # re-raised: its traceback has the current frame already
 
 
 class VariableTracker:
-    """One value of the traced program, and where it came from (`source`), if it existed before the frame ran."""
+    """One value of the traced program. If it existed before the frame ran, `source` says where it came from."""
 
     source: Source | None = None
-    holder: VariableTracker | None = None  # the instance of a subclass of list, dict, set or deque that holds this for its items
+    holder: VariableTracker | None = None  # the instance of a list, dict, set or deque subclass whose items these are
 
     # -- what it is ----------------------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ class VariableTracker:
         unsupported("unknown-type", value=self.describe())
 
     def is_constant(self) -> bool:
-        """Whether `constant()` gives the very Python value, fixed by the guards of this trace."""
+        """Whether `constant()` returns the Python value, which is then fixed by the guards of this trace."""
         return False
 
     def is_none(self) -> bool:
@@ -92,8 +92,8 @@ class VariableTracker:
     def resolve_call(
         self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> tuple[VariableTracker, list[VariableTracker], dict[str, VariableTracker]]:
-        """The callee that really runs: unwraps bound methods, partials and `__call__` so that an interpreter that
-        inlines the result directly can also resume inside it."""
+        """(callee, args, kwargs) after unwrapping bound methods, partials and `__call__`. The interpreter inlines this callee
+        directly, so that it can also resume inside it."""
         return self, args, kwargs
 
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
@@ -160,18 +160,18 @@ class VariableTracker:
         return self.iterate(tx).drain(tx)
 
     def drain(self, tx: Tracer) -> list[VariableTracker]:
-        """What is left of an iterator, which is not asked for its own `__iter__`."""
+        """The remaining items of an iterator. Its `__iter__` is not called."""
         items = []
         while (item := self.next(tx)) is not None:
             items.append(item)
         return items
 
     def measured(self, tx: Tracer) -> VariableTracker:
-        """iter(self), of what a list or a tuple is filled with: CPython asks it for its length beforehand."""
+        """iter(self) where CPython fills a list or a tuple, for which it asks for a length hint first."""
         return self.iterate(tx)
 
     def collect(self, tx: Tracer) -> list[VariableTracker]:
-        """As `unpack`, where CPython fills a list or a tuple."""
+        """Like `unpack`, where CPython fills a list or a tuple."""
         return self.unpack(tx)
 
     # -- code generation -----------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ class VariableTracker:
         return ()
 
     def holdings(self) -> Iterable[Any]:
-        """As `children`, with what it holds and nobody has read yet."""
+        """Like `children`, with the `Unwrapped` items that have not been read yet."""
         return self.children()
 
 
@@ -203,18 +203,18 @@ NULL = NullVariable()
 
 
 def held(value: VariableTracker) -> Any:
-    """What the methods of built-in classes see of a value: of an instance of a subclass, what it holds."""
+    """The value that methods of built-in classes act on: the storage, for an instance of a subclass of one."""
     storage = getattr(value, "storage", None)
     return value if storage is None else storage
 
 
 def whole(value: VariableTracker) -> VariableTracker:
-    """The other way round: the object whose items `value` has, which iterators and views refer to."""
+    """The inverse of `held`: the object that iterators and views refer to, of which `value` may be the storage."""
     return value if value.holder is None else value.holder
 
 
 def is_exception(value: VariableTracker, cls: type[BaseException] | tuple[type[BaseException], ...]) -> bool:
-    """Whether an `except cls` catches it: by the MRO, whatever the hooks of metaclasses say."""
+    """Whether `except cls` catches a value. Only the MRO counts; hooks of metaclasses do not."""
     mro = value.python_type().__mro__
     return any(each in mro for each in (cls if isinstance(cls, tuple) else (cls,)))
 
@@ -230,8 +230,8 @@ _R = TypeVar("_R")
 
 
 def invoke(model: Callable[..., _R], args: Iterable[Any], kwargs: Mapping[str, Any]) -> _R:
-    """model(*args, **kwargs). Arguments that do not fit its signature do not fit that of what it models either: CPython
-    runs the call and raises its own TypeError."""
+    """model(*args, **kwargs). Arguments that do not fit the model's signature do not fit the modelled function's either. They
+    break the graph, and CPython raises its own TypeError."""
     try:
         return model(*args, **kwargs)
     except TypeError as error:

@@ -35,13 +35,13 @@ def _array(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> 
     variable = NdarrayVariable(tensor, cls, source)
     if not variable.is_scalar:
         return builder.remember(value, variable)
-    builder.trace.input_tensors.pop()  # a number, whose identity nobody asks for
+    builder.trace.input_tensors.pop()  # a number: its identity does not matter
     return variable
 
 
 @tracks(type(np.random.RandomState.rand))
 def _cython_function(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    """Methods of generators of random numbers."""
+    """A method of NumPy's random number generators, which are Cython functions."""
     builder.guard(guards.IdMatch(source, value))
     return builder.remember(value, CallableVariable(value, source))
 

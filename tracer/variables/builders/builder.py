@@ -1,8 +1,8 @@
 """From a value that existed before the frame ran to its tracked form and the guards that form relies on.
 
 A new kind of value is one function registered with `tracks` (exactly these types) or `tracks_subclasses` (the most
-derived registered base in the value's MRO wins). Here are constants, numbers
-and tensors; others are in `container_builders`, `callable_builders`, `object_builders` and so on.
+derived registered base in the value's MRO wins). This module has constants, numbers and tensors; `containers`, `callables`,
+`objects` and so on have the others.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def tracks_subclasses(*bases: type) -> Callable[[Build], Build]:
 
 
 def _builder_of(cls: type) -> Build:
-    """Not remembered: the bases of a class can be assigned, and the class can go away."""
+    """The builder for a class. It is not memoised: the bases of a class can be assigned, and the class can be freed."""
     exact = _EXACT.get(cls)
     if exact is not None:
         return exact
@@ -78,8 +78,8 @@ def _builder_of(cls: type) -> Build:
 
 
 def _identity(value: Any, source: Source | None) -> int:
-    """What is one value: the same object, but for a tensor that a function gave which always gives the same. That it is
-    an argument of this call, too, is chance."""
+    """A key for "the same value". A tensor that is a constant of the trace, such as a memoised result, has another key than
+    the same tensor as an input: that it is passed in this call as well is a coincidence."""
     if is_a(value, torch.Tensor) and source is not None and isinstance(source.root(), ObjectSource):
         return -id(value)
     return id(value)
@@ -90,17 +90,17 @@ class VariableBuilder:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.arguments: tuple[Any, ...] = ()  # of the frame itself
+        self.arguments: tuple[Any, ...] = ()  # of the traced frame
         self._by_identity: dict[int, tuple[Any, VariableTracker]] = {}
         self._remembered: set[VariableTracker] = set()
-        self.proxies: dict[int, MappingProxyVariable] = {}  # by the id of the dict below, where that was not met yet
+        self.proxies: dict[int, MappingProxyVariable] = {}  # by id of an underlying dict that has not been met itself
 
     def __call__(self, tx: Tracer, value: Any, source: Source) -> VariableTracker:
         known = self._by_identity.get(_identity(value, source))
         if known is not None:
             self._guard_same(known[1], value, source)
             return known[1]
-        self._is_one_of_many(type(value))  # to be known before anything is looked up on it
+        self._is_one_of_many(type(value))  # must be known before the first lookup on the class
         return _builder_of(type(value))(self, tx, value, source)
 
     def remember(self, value: Any, variable: _V) -> _V:
@@ -109,7 +109,7 @@ class VariableBuilder:
         return variable
 
     def is_by_identity(self, variable: VariableTracker) -> bool:
-        """Whether no other variable stands for the same object."""
+        """Whether no other variable represents the same object."""
         return variable in self._remembered
 
     def forget(self) -> None:
@@ -126,7 +126,7 @@ class VariableBuilder:
         return (variable for _, variable in self._by_identity.values())
 
     def _is_one_of_many(self, cls: type) -> bool:
-        """Whether a class is one of those that a function makes at each call, so that it is not to be guarded itself."""
+        """Whether a class is made anew by each call of a function, so that guards must not compare its identity."""
         alike = self.trace.findings.alike
         if id(cls) not in alike and id(cls) not in self.trace.findings.classes and self.trace.policy.class_varies(cls):
             plain = storage_base(cls) is object and not issubclass(cls, (torch.nn.Module, BaseException))
@@ -135,7 +135,7 @@ class VariableBuilder:
         return id(cls) in alike
 
     def guard_class_of(self, value: Any, source: Source) -> None:
-        """The exact type of a value."""
+        """Guards the exact type of a value."""
         cls = type(value)
         if self._is_one_of_many(cls):
             self.guard_class(cls, TypeSource(source))
@@ -143,7 +143,7 @@ class VariableBuilder:
             self.guard(guards.TypeMatch(source, cls))
 
     def guard_class(self, cls: type, source: Source) -> ClassVariable:
-        """The class that is found at a source."""
+        """Guards the class at a source: its identity, or only its shape if it is made anew at each call."""
         known = self.known(cls)
         if isinstance(known, ClassVariable) and known.source is not None:
             self._guard_same(known, cls, source)
@@ -168,7 +168,7 @@ class VariableBuilder:
         if lasting and not is_nested_function(value) and not is_one_of_many:
             self.guard(guards.IdMatch(source, value))
             if variable.source is None and isinstance(variable, ClassVariable):
-                variable.source = source  # met first as a base class, which nothing names
+                variable.source = source  # met first as a base class, without a source
         elif variable.source is not None and variable.source != source:
             self.guard(guards.SameObject(variable.source, source))
 
@@ -288,7 +288,7 @@ def _plain_tensor(builder: VariableBuilder, value: torch.Tensor, source: Source,
     return builder.remember(value, variable)
 
 
-# -- containers ------------------------------------------------------------------------------------------------------
+# -- opaque values ---------------------------------------------------------------------------------------------------
 
 
 def opaque(builder: VariableBuilder, value: Any, source: Source) -> VariableTracker:

@@ -37,7 +37,7 @@ def _function(builder: VariableBuilder, tx: Tracer, value: types.FunctionType, s
         builder.guard(guards.FunctionMatch(source, value))
         return builder.remember(value, CallableVariable(value, source))
     inner = value.__dict__.get(_COMPILED)
-    if inner is not None and not _is_disabled(value, inner):  # what torch.compile made
+    if inner is not None and not _is_disabled(value, inner):  # a result of torch.compile
         builder.guard(guards.IdMatch(source, value))
         function = tx.wrap(inner, GenericAttrSource(source, _COMPILED))
         return builder.remember(value, CompiledFunctionVariable(value, function, source))
@@ -50,13 +50,13 @@ _COMPILED = "_torchdynamo_orig_callable"
 
 
 def _is_disabled(value: types.FunctionType, inner: Any) -> bool:
-    """torch.compile, once used, disables parts of optimizers for itself; what the user disables stays so."""
+    """Whether the user disabled a function for compilers. What torch.compile itself disables in optimizers does not count."""
     module = getattr(inner, "__module__", None) or ""
     return bool(value.__dict__.get("_torchdynamo_disable")) and not module.startswith("torch.optim.")
 
 
 def is_library_function(value: types.FunctionType) -> bool:
-    """Whether a call of the function is not a matter of tracing through it."""
+    """Whether calls of the function are handled by a mark, a model or the graph, not by tracing through it."""
     if user_marks.is_opaque(value) or value in user_marks.graph_policy:
         return True
     return model_of(value) is not None or code_model_of(value) is not None or is_in_graph(value)
@@ -89,7 +89,7 @@ def _callable(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) 
         builder.guard(guards.TypeMatch(source, type(value)))
         builder.guard(guards.EqualsMatch(GenericAttrSource(source, "__name__"), value.__name__))
         return BuiltinMethodVariable(tx.wrap(owner, GenericAttrSource(source, "__self__")), value.__name__, source)
-    if isinstance(value, types.MethodWrapperType):  # made at each access
+    if isinstance(value, types.MethodWrapperType):  # a new object at each access
         builder.guard(guards.TypeMatch(source, types.MethodWrapperType))
         builder.guard(guards.IdMatch(GenericAttrSource(source, "__self__"), owner))
         builder.guard(guards.EqualsMatch(GenericAttrSource(source, "__name__"), value.__name__))
@@ -99,7 +99,7 @@ def _callable(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) 
 
 
 def _is_method_of(owner: Any, name: str) -> bool:
-    """Whether a builtin is a method bound to an object, not a function that keeps a module or a record beside it."""
+    """Whether a builtin is a method bound to an object. A plain function may have a `__self__` too: a module, say."""
     if owner is None or is_a(owner, (types.ModuleType, type)):
         return False
     return isinstance(getattr(type(owner), name, None), types.MethodDescriptorType)
@@ -139,7 +139,7 @@ def _type_form(builder: VariableBuilder, tx: Tracer, value: Any, source: Source)
 
 
 def _is_plain_module(value: types.ModuleType) -> bool:
-    """Whether a module was initialised, and reading its attributes runs no code of its class."""
+    """Whether a module is initialised, and its attributes can be read without running code of its class."""
     namespace = types.ModuleType.__getattribute__(value, "__dict__") or {}
     reads = lookup(type(value), "__getattribute__")[1]
     return type(namespace.get("__name__")) is str and not isinstance(reads, types.FunctionType)

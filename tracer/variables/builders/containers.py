@@ -38,7 +38,7 @@ from tracer.variables.values.constant import is_constant_value
 if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
 
-_MOST_KEYS = 10_000  # of a dict or set that is looked into: its guard compares all of them at every call
+_MOST_KEYS = 10_000  # larger dicts and sets are opaque: a guard compares all keys at every call
 
 
 def _items(value: Any, source: Source) -> list[Unwrapped]:
@@ -105,11 +105,11 @@ _CHANGED_BY_TRACING = (linecache.cache, weakref.finalize._registry)  # type: ign
 
 
 def fill_dict(builder: VariableBuilder, tx: Tracer, variable: DictVariable, value: Any, source: Source) -> None:
-    ordered = issubclass(type(value), collections.OrderedDict)  # its order is not that of the dict below it
+    ordered = issubclass(type(value), collections.OrderedDict)  # its order may differ from its underlying dict's
     keys = list(collections.OrderedDict.keys(value) if ordered else dict.keys(value))
     if ordered and not all(map(is_guardable_constant, keys)):
         unsupported("unguardable", value="an OrderedDict whose keys are not all str, int and the like")
-    # not by key, which may be an object whose hash runs code of the program, or has changed
+    # not looked up by key: the hash of a key may run the program's code, or may have changed
     items = [dict.__getitem__(value, key) for key in keys] if ordered else list(dict.values(value))
     of_proxy = variable.cls is types.MappingProxyType
     builder.guard(guards.DictKeysMatch(source, tuple(keys), ordered_dict=ordered and not of_proxy))
@@ -134,7 +134,7 @@ def _set(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> Va
 
 
 def _set_of_callables(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    """A frozenset of functions and classes, which neither it nor they can be exchanged in."""
+    """A frozenset of functions and classes. Neither can change, so a guard on the identity of the set is enough."""
     if type(value) is not frozenset or not all(is_constant_value(item) or _hashed_by_identity(item) for item in value):
         return opaque(builder, value, source)
     builder.guard(guards.IdMatch(source, value))
@@ -168,6 +168,3 @@ def _mapping_proxy(builder: VariableBuilder, tx: Tracer, value: Any, source: Sou
     variable = builder.proxies[id(underlying)] = builder.remember(value, MappingProxyVariable(DictVariable({}), source))
     fill_dict(builder, tx, variable, underlying, source)
     return variable
-
-
-# -- callables -------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""From an iterator of a builtin that existed before the frame ran to its tracked form."""
+"""From built-in iterators that existed before the frame ran to their tracked form."""
 
 from __future__ import annotations
 

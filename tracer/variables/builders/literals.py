@@ -49,7 +49,7 @@ def _range(value: range) -> RangeVariable:
 
 def _set(value: set[Any]) -> SetVariable:
     made = frozenset(value)
-    if list(set(made)) != list(value):  # only what made it would make another with this order
+    if list(set(made)) != list(value):  # only the operations that made it give this order again
         unsupported("set-order", value="a set that was computed")
     return SetVariable(_entries(value), twin=set(made), history=Made(set, (Constant(made),)))
 

@@ -1,4 +1,4 @@
-"""From objects of classes that existed before the frame ran to their tracked form. Importing this registers it."""
+"""From instances that existed before the frame ran to their tracked form. Importing this module registers the builders."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _namespace(builder: VariableBuilder, tx: Tracer, value: Any, source: Source)
 @tracks_subclasses(object)
 def _object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
     cls = type(value)
-    if not is_heap_type(cls):  # a type written in C that nobody models
+    if not is_heap_type(cls):  # a type written in C that has no builder
         return _c_object(builder, tx, value, source)
     builder.guard_class_of(value, source)
     if issubclass(cls, torch.nn.Module):
@@ -73,19 +73,19 @@ def _object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) ->
 
 
 def _is_named_by_text(value: Any) -> bool:
-    """Whether the keys of the object's dict are text: looking something up runs the code of any others."""
+    """Whether all keys of the object's dict are strings. Comparing any other key may run the program's code."""
     attributes = _C.instance_dict(value)
     return attributes is None or all(type(key) is str for key in attributes)
 
 
 def _c_object(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
-    if callable(value) and type(value) not in weakref.ProxyTypes:  # those ask what they stand for
+    if callable(value) and type(value) not in weakref.ProxyTypes:  # those are callable if their referent is
         builder.guard(guards.IdMatch(source, value))
         return builder.remember(value, CallableVariable(value, source))
     return opaque(builder, value, source)
 
 
-# -- what instances of subclasses of built-in classes hold -------------------------------------------------------------
+# -- storage of instances of subclasses of built-in classes ------------------------------------------------------------
 
 
 def _dict(builder: VariableBuilder, tx: Tracer, value: Any, source: Source) -> VariableTracker:
@@ -131,5 +131,5 @@ def _thread_local(builder: VariableBuilder, tx: Tracer, value: threading.local, 
 
 @tracks_subclasses(threading.local)
 def _special_thread_local(builder: VariableBuilder, tx: Tracer, value: threading.local, source: Source) -> VariableTracker:
-    """One whose class has code of its own, which each thread runs at its first use."""
+    """An instance of a subclass, whose own code may run in each thread at the first use."""
     return opaque(builder, value, source)

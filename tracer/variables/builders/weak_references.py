@@ -1,4 +1,4 @@
-"""Weak references and context variables: what they lead to is read through them, and guarded there."""
+"""Weak references and context variables. Their targets are read, and guarded, through them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class WeakReferenceVariable(VariableTracker):
-    """A weakref.ref: one that existed, or one that the trace makes, of which an object has one. It is asked only while its target
-    is alive for sure."""
+    """A weakref.ref that existed before the frame ran, or that the trace makes (one for each object). Calling it breaks the
+    graph unless its target is certainly alive."""
 
     def __init__(
         self, value: Any, source: Source | None, target: VariableTracker | None = None, made_at: int | None = None
@@ -41,13 +41,13 @@ class WeakReferenceVariable(VariableTracker):
         return self if self.value is None else self.value
 
     def is_one(self, tx: Tracer, other: WeakReferenceVariable) -> bool:
-        """`self is other`, where at least one of the two is made."""
+        """`self is other`, where the trace made at least one of the two."""
         if self.source is None and other.source is None:
             assert self.target is not None and other.target is not None
             return tx.is_same(self.target, other.target)
         made = self if self.source is None else other
         assert made.target is not None
-        if made.target.source is not None:  # the other may be what Python gives again
+        if made.target.source is not None:  # weakref.ref returns an existing reference again
             unsupported("identity-of-a-value", left=self.describe(), right=other.describe())
         return False
 
@@ -77,7 +77,7 @@ class WeakReferenceVariable(VariableTracker):
 
 
 def leads_to(effects: Effects, values: Iterable[Any], targets: Container[VariableTracker]) -> bool:
-    """Whether tracked values hold one of the targets, be it not by weak references alone."""
+    """Whether tracked values hold one of the targets, directly or indirectly, by strong references."""
     todo, seen = list(values), set()
     while todo:
         value = todo.pop()
@@ -90,8 +90,8 @@ def leads_to(effects: Effects, values: Iterable[Any], targets: Container[Variabl
 
 
 def _is_held(tx: Tracer, target: VariableTracker) -> bool:
-    """False for what the trace made, for an argument of the frame, and for what may have been held by what the trace has changed,
-    where no variable and no operand of the open frames leads to it any more."""
+    """Whether a target is certainly alive. Objects that the trace made, arguments of the frame and, once the trace has changed
+    existing objects, all others need a variable, an operand of an open frame or a stored global that leads to them."""
     is_input = target.source is not None
     obj = target.real(tx) if is_input and isinstance(target, TensorVariable) else target.identity()
     stored = [value for _, _, value in tx.effects.stored_globals()]
@@ -103,7 +103,7 @@ def _is_held(tx: Tracer, target: VariableTracker) -> bool:
 
 
 def _in_frames(tx: Tracer) -> list[Any]:
-    """What the open frames hold."""
+    """The values on the stacks and in the variables of the open frames."""
     values: list[Any] = []
     for frame in tx.frames():
         values += (*frame.stack, *frame.locals.values(), *(cell.contents for cell in frame.cells.values()))

@@ -1,1 +1,1 @@
-"""Classes, existing and made by the program, enums, and the forms of annotations."""
+"""Classes (those that exist and those that the traced program makes), enums, and type annotations such as `list[int]`."""

@@ -1,5 +1,6 @@
-"""How a class is made without running code of the program: by the trace for a prototype, by the output code for the class
-itself. What the program's own code does then (`__set_name__`, `__init_subclass__`, metaclasses) has been traced."""
+"""Functions that create a class without running the program's code. The trace calls them to make a prototype, and the output
+code calls them to make the class itself. The hooks that CPython would run (`__set_name__`, `__init_subclass__`, methods of
+metaclasses) have already been traced."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import Any
 from tracer import _C
 from tracer.sources.reading import is_heap_type, type_dict, type_mro
 
-# type.__new__ called from nowhere: it gives a class the __module__ of its caller.
+# type.__new__ gives a class the __module__ of its caller, so it is called with globals that have no __name__.
 _new: Any = types.FunctionType((lambda *args: type.__new__(*args)).__code__, {"type": type})
 _set_bases: Any = type.__dict__["__bases__"].__set__
 
@@ -30,17 +31,17 @@ def bare_class(metaclass: type, name: str, bases: tuple[type, ...], namespace: d
 
 
 def _is_of_the_program(cls: type, name: str) -> bool:
-    """Whether a class has `name` from a class that was written in Python."""
+    """Whether a class inherits `name` from a class that was written in Python."""
     owner = next((base for base in type_mro(cls) if name in type_dict(base)), object)
     return is_heap_type(owner)
 
 
 def _without_init_subclass(metaclass: type, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
-    """While the class is made, its MRO has a class whose `__init_subclass__` does nothing before those of the program."""
+    """Makes a class whose MRO, for the time being, puts an `__init_subclass__` that does nothing before the program's own."""
     silent: Any = type.__new__(type(metaclass), "silent", (metaclass,), {"__slots__": (), "mro": _silent_mro})
     cls: type = _new(silent, name, bases, namespace)
     _C.drop_metaclass(cls)
-    _set_bases(cls, bases)  # which finds the MRO anew
+    _set_bases(cls, bases)  # assigning __bases__ recomputes the MRO
     return cls
 
 
@@ -60,7 +61,7 @@ class _Silent:
 
 
 def become_abstract(cls: type, names: frozenset[str] | None) -> None:
-    """_abc._abc_init, where it is known already which names are abstract."""
+    """Does what _abc._abc_init does, with `names` as the abstract names if they are known already."""
     _abc._abc_init(cls)
     if names is not None:
         made: Any = cls
@@ -68,14 +69,14 @@ def become_abstract(cls: type, names: frozenset[str] | None) -> None:
 
 
 def done_to(cls: type, steps: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]) -> type:
-    """The class, after what the library does to it."""
+    """Applies the steps that the standard library takes on a class, such as a decorator's, and returns the class."""
     for step, args in steps:
         step(cls, *args)
     return cls
 
 
 def run_metaclass(metaclass: Any, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
-    """A class statement with a metaclass of the library, which runs no code of the program."""
+    """Runs a class statement whose metaclass belongs to the standard library, and so runs none of the program's code."""
     prepared = metaclass.__prepare__(name, bases)
     for key, value in namespace.items():
         prepared[key] = value

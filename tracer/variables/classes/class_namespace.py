@@ -1,4 +1,4 @@
-"""`cls.__dict__` and `vars(cls)`: what a class has itself under a name. What looks at all names breaks the graph."""
+"""`cls.__dict__` and `vars(cls)`. Lookups of one name are traced; operations that need all names break the graph."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ClassNamespaceVariable(VariableTracker):
     __repr__ = describe
 
     def identity(self) -> Any:
-        return object()  # each look makes another proxy
+        return object()  # every read of __dict__ makes a new proxy
 
     def children(self) -> Iterable[VariableTracker]:
         return (self.cls,)

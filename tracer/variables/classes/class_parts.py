@@ -1,5 +1,5 @@
-"""What the library puts into classes that the trace made: read off the prototype while tracing, and off the class itself by
-the output code."""
+"""Attributes that the standard library adds to a class that the trace made, such as the methods of a dataclass. The trace
+reads them from the prototype, the output code from the class itself."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _REPR_ONCE = dataclasses._recursive_repr(lambda self: "").__code__  # type: igno
 
 
 def part_of(tx: Tracer, cls: ClassVariable, name: str, value: Any) -> VariableTracker:
-    """An attribute that the library gave a class."""
+    """The tracked form of an attribute that the standard library added to a class."""
     known = tx.trace.stand_ins.get(id(value))
     if known is not None:
         return known[1]
     if type(value) is tuple and value and all(is_constant_value(item) or isinstance(item, _FORMS) for item in value):
         return ClassTupleVariable(cls, name, [meaning(tx, item) for item in value])
-    if name == "__doc__":  # is made from what the prototype does not have
+    if name == "__doc__":  # the text depends on values that the prototype does not have
         return ClassPartVariable(cls, name, type(value))
     if is_constant_value(value):
         return ConstantVariable(value)
@@ -49,7 +49,7 @@ def part_of(tx: Tracer, cls: ClassVariable, name: str, value: Any) -> VariableTr
 
 
 class ClassPartVariable(VariableTracker):
-    """What the library put into a class that the trace made."""
+    """An attribute that the standard library added to a class that the trace made."""
 
     def __init__(self, cls: ClassVariable, name: str, kind: type) -> None:
         self.of = cls
@@ -67,7 +67,7 @@ class ClassPartVariable(VariableTracker):
 
 
 class ClassTupleVariable(TupleVariable):
-    """A tuple that the library put into a class that the trace made."""
+    """A tuple that the standard library added to a class that the trace made."""
 
     def __init__(self, cls: ClassVariable, name: str, items: list[VariableTracker]) -> None:
         super().__init__(items)
@@ -85,7 +85,7 @@ def _read_part(cls: type, name: str) -> Any:
 
 
 class MadeFunctionVariable(FunctionVariable):
-    """A function that the library made for the class."""
+    """A function that the standard library generated for the class."""
 
     def __init__(self, cls: ClassVariable, name: str, value: types.FunctionType) -> None:
         self.part = ClassPartVariable(cls, name, types.FunctionType)
@@ -122,7 +122,7 @@ class MadeFunctionVariable(FunctionVariable):
 
 
 def meaning(tx: Tracer, value: Any) -> VariableTracker:
-    """The tracked form of a value that the library keeps of a prototype."""
+    """The tracked form of a value that the standard library took from a prototype."""
     known = tx.trace.stand_ins.get(id(value))
     if known is not None:
         return known[1]
@@ -144,7 +144,7 @@ def _names_in_dataclasses() -> dict[int, str]:
 
 
 class FieldsVariable(DictVariable):
-    """__dataclass_fields__"""
+    """The dict `__dataclass_fields__` of a dataclass that the trace made."""
 
     def __init__(self, tx: Tracer, cls: ClassVariable, fields: dict[str, Any]) -> None:
         made = {name: FieldVariable(cls, name, field) for name, field in fields.items()}

@@ -1,4 +1,4 @@
-"""Classes as values, and `super()`: attribute lookup by CPython's rules where the object is a class."""
+"""Classes as values, and `super()`. Attributes of a class are looked up by CPython's rules."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ClassVariable(VariableTracker):
         return self.value
 
     def graph_arg(self) -> Any:
-        """Operations take the classes of Python's numbers for dtypes."""
+        """torch's operations accept Python's number classes as dtypes."""
         dtype = _DTYPE_OF_CLASS.get(self.value)
         return super().graph_arg() if dtype is None else dtype
 
@@ -110,7 +110,7 @@ class ClassVariable(VariableTracker):
         if is_a(static, classmethod):
             return BoundMethodVariable(tx.class_attr(owner, name, self, part="__func__"), self)
         if is_a(static, types.ClassMethodDescriptorType):
-            if id(self.value) in tx.trace.findings.made:  # what stands for the class while tracing is not to be called
+            if id(self.value) in tx.trace.findings.made:  # the prototype must not be passed to C code
                 unsupported("unsupported-attribute", value=self.describe(), name=name)
             return CallableVariable(getattr(self.value, name))
         if defines(type(static), "__get__") and not isinstance(
@@ -126,7 +126,7 @@ class ClassVariable(VariableTracker):
         return tx.class_attr(owner, name, self)
 
     def _data_attr(self, tx: Tracer, name: str) -> VariableTracker | None:
-        """What a data descriptor of the metaclass answers: it comes before the attributes of the class."""
+        """The value from a data descriptor of the metaclass, which takes precedence over the attributes of the class."""
         owner, static = lookup(type(self.value), name)
         if static is MISSING or not is_data_descriptor(static):
             return None
@@ -134,7 +134,7 @@ class ClassVariable(VariableTracker):
             return tx.class_attr(owner, name, tx.class_variable(type(self.value), self), part="fget").call(tx, [self], {})
         if name in ("__name__", "__qualname__", "__module__", "__doc__", "__text_signature__"):
             if name == "__doc__" and id(self.value) in tx.trace.findings.made:
-                return None  # what stands in the class, which may be a descriptor
+                return None  # falls through to the class attribute, which may be a descriptor
             value = type.__getattribute__(self.value, name)
             if value is None or type(value) is str:
                 return tx.class_text(self, name)
@@ -144,13 +144,13 @@ class ClassVariable(VariableTracker):
             return ClassNamespaceVariable(self)
         elif name in ("__mro__", "__bases__"):
             classes = type.__getattribute__(self.value, name)
-            if classes is not None:  # while its own mro() runs
+            if classes is not None:  # it is None while the class's own mro() runs
                 return tx.class_tuple(self, classes)
         elif name == "__abstractmethods__" and id(self.value) in tx.trace.findings.made:
             if lookup(self.value, name)[0] is self.value:
                 return tx.class_attr(self.value, name, self)
             tx.raise_error(AttributeError, name)
-        elif name == "__annotations__" and lookup(self.value, name)[0] is self.value:  # else reading makes them
+        elif name == "__annotations__" and lookup(self.value, name)[0] is self.value:  # otherwise reading it would create it
             return tx.class_attr(self.value, name, self)
         unsupported("unsupported-attribute", value=self.describe(), name=name)
 
@@ -179,17 +179,19 @@ class ClassVariable(VariableTracker):
         tx.effects.store_class_attribute(self, self.value, name, value)
 
     def changes_stores(self, name: str, value: VariableTracker) -> bool:
-        """Whether a class attribute changes what stores in its instances do: those are repeated object by object."""
+        """Whether setting a class attribute changes how stores to instances behave. Replay of side effects cannot honour that, as
+        it repeats stores object by object."""
         kind = value.python_type()
         return name in ("__setattr__", "__delattr__") or defines(kind, "__set__") or defines(kind, "__delete__")
 
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
         return tx.instantiate(self, args, kwargs)
 
-    # -- special methods: those of the metaclass -----------------------------------------------------------------
+    # -- special methods of the metaclass ------------------------------------------------------------------------
 
     def _of_metaclass(self, tx: Tracer, name: str) -> tuple[type, Any] | None:
-        """Where the metaclass has a special method of its own, and the method; not those of `type`, nor an enum's that read."""
+        """(owner, method) if the metaclass defines a special method itself. Methods of `type` do not count, nor do those of
+        EnumMeta, other than the ones that set and delete attributes."""
         metaclass = type(self.value)
         refuse_changed_class(tx, metaclass, name)
         owner, static = lookup(metaclass, name)
@@ -280,7 +282,7 @@ class ClassVariable(VariableTracker):
 
 
 class SuperVariable(VariableTracker):
-    """super(cls, obj): attribute lookup that starts behind `cls` in the MRO of obj's class."""
+    """super(cls, obj): looks attributes up in the MRO of obj's class, starting after `cls`."""
 
     def __init__(self, after: type, owner: VariableTracker) -> None:
         self.after = after

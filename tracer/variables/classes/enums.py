@@ -1,4 +1,4 @@
-"""Members of enums: constants, whose methods and special methods written in Python are traced through."""
+"""Members of enums. They are constants, but methods that the user wrote for them are traced."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class EnumMemberVariable(ConstantVariable):
     value: enum.Enum
 
     def _special(self, tx: Tracer, name: str, args: Any, error: str = "") -> Any:
-        """The result of a special method that the user wrote, None where there is none or it gives NotImplemented."""
+        """The result of a special method that the user wrote; None if there is no such method or it returns NotImplemented."""
         owner, static = lookup(type(self.value), name)
         if not is_written_by_user(static):
             return None
@@ -44,7 +44,7 @@ class EnumMemberVariable(ConstantVariable):
         return None if result.is_constant() and result.constant() is NotImplemented else result
 
     def graph_arg(self) -> Any:
-        """Of a member that is also a number or text: that."""
+        """The plain number or string, for a member that is one as well (IntEnum, StrEnum)."""
         for base in (int, float, str):
             if isinstance(self.value, base):
                 return base.__pos__(self.value) if base is not str else str.__str__(self.value)
@@ -116,7 +116,7 @@ class EnumMemberVariable(ConstantVariable):
             if is_written_by_user(static):
                 text: str = self._special(tx, name, []).constant()
                 return text
-            if static is not enum.Enum.__str__:  # which goes by the names of class and member
+            if static is not enum.Enum.__str__:  # Enum.__str__ shows the names of class and member
                 break
         return str(self.value) if kind == "str" else repr(self.value)
 
@@ -163,7 +163,7 @@ class EnumMemberVariable(ConstantVariable):
         return tx.class_attr(owner, name, None)
 
     def _part(self, tx: Tracer, name: str) -> VariableTracker:
-        """What stands in the member's own dict."""
+        """An attribute in the member's own dict."""
         part = vars(self.value).get(name)
         if is_constant_value(part) and name in ("_name_", "_value_"):
             return tx.literal(part)
@@ -200,16 +200,16 @@ def constant_of(value: Any, source: Source | None = None) -> ConstantVariable:
 
 
 def members(tx: Tracer, cls: Any) -> list[VariableTracker]:
-    """The members of an enum as iteration gives them."""
+    """The members of an enum in the order of iteration."""
     if is_written_by_user(lookup(type(cls), "__iter__")[1]):
         unsupported("unsupported-iteration", value=cls.__qualname__)
     return [EnumMemberVariable(member) for member in enum.EnumMeta.__iter__(cls)]
 
 
 def member_of_name(tx: Tracer, cls: Any, name: str) -> VariableTracker | None:
-    """`cls.name`, None if that is no plain member."""
+    """The member that `cls.name` reads; None if the name is not that of a member or something else overrides it."""
     known = cls._member_map_
-    if not is_a(known, dict):  # of a class that is being made
+    if not is_a(known, dict):  # the class is still being made
         return None
     member = known.get(name)
     static = lookup(cls, name)[1]
@@ -218,7 +218,7 @@ def member_of_name(tx: Tracer, cls: Any, name: str) -> VariableTracker | None:
 
 
 def _leads_to(tx: Tracer, error: Any, not_valid: str) -> None:
-    """What `_missing_` raised is shown to come from the value that is not valid."""
+    """Sets the ValueError for an invalid value as the context of the error that `_missing_` raised."""
     if issubclass(error.cls, Exception) and not issubclass(error.cls, ValueError):
         error.default_set_attr(tx, "__context__", tx.new_exception(ValueError, tx.literal(not_valid)))
 

@@ -1,9 +1,8 @@
-"""Classes that the traced program made by a class statement, and what it put into their namespaces: static methods, class
-methods, properties.
+"""Classes that the traced program made by a class statement, and the static methods, class methods and properties in them.
 
-While tracing, a *prototype* stands for such a class: a real class with the same bases, in whose namespace a function of the
-same code stands for each function, and a placeholder for what has no value yet, so that CPython's own rules of lookup serve.
-None of it runs. The output code makes the class anew, if the program still has it then.
+While tracing, each such class is represented by a *prototype*: a real class with the same bases. Its namespace has a function
+with the same code for each function, and a placeholder for each value that is not known yet. Attribute lookup can therefore
+follow CPython's own rules, but none of the functions run. The output code makes the class again if it is still reachable.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ class PropertyVariable(VariableTracker):
 
 
 class Placeholder:
-    """Stands in the namespace of a prototype for a value that is not known while tracing."""
+    """Represents, in the namespace of a prototype, a value that is not known while tracing."""
 
 
 class MadeClassVariable(ClassVariable):
@@ -125,15 +124,15 @@ class MadeClassVariable(ClassVariable):
         self.bases = bases
         self.namespace = namespace
         self.make = make  # called with metaclass, name, bases and namespace
-        self.steps: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []  # what the library does to it then
-        self.stored: dict[str, VariableTracker | None] = {}  # after it was made; None where it was deleted
+        self.steps: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []  # applied by the standard library afterwards
+        self.stored: dict[str, VariableTracker | None] = {}  # attributes set after it was made; None if deleted
 
     def children(self) -> Iterable[VariableTracker]:
         stored = [value for value in self.stored.values() if value is not None]
         return (self.metaclass, *self.bases, *self.namespace.values(), *stored)
 
     def is_known_to_its_bases(self) -> bool:
-        """Whether a base is a class of the program, which can ask for its `__subclasses__()`."""
+        """Whether a base is a class of the program, which could see this class in its `__subclasses__()`."""
         return any(is_heap_type(base) for base in self.value.__bases__)
 
     def store(self, tx: Tracer, name: str, value: VariableTracker) -> None:
@@ -155,14 +154,14 @@ class MadeClassVariable(ClassVariable):
         self.stored[name] = None
 
     def run(self, tx: Tracer, step: Callable[..., Any], *args: Any) -> None:
-        """The library does something to the class: now to the prototype, and to the class when it is made."""
+        """Applies a step of the standard library to the prototype now, and to the class when the output code makes it."""
         before = dict(self.value.__dict__)
         step(self.value, *args)
         self.steps.append((step, args))
         self.adopt(tx, before)
 
     def adopt(self, tx: Tracer, before: dict[str, Any]) -> None:
-        """What the library put into the prototype is found there from now on."""
+        """Registers tracked forms for the attributes that the standard library has added to the prototype."""
         for name, value in self.value.__dict__.items():
             if before.get(name, MISSING) is not value and id(value) not in tx.trace.stand_ins:
                 tx.trace.stand_ins[id(value)] = (value, part_of(tx, self, name, value))
@@ -213,7 +212,7 @@ _DESCRIPTOR_METHODS = ("__get__", "__set__", "__delete__", "__set_name__")
 
 
 def prototype(tx: Tracer, name: str, value: VariableTracker) -> Any:
-    """What stands for an attribute `name` in the namespace of a prototype."""
+    """The object that represents `value` as attribute `name` in the namespace of a prototype."""
     if isinstance(value, StaticMethodVariable):
         return value.cls(prototype(tx, name, value.function))
     if isinstance(value, PropertyVariable):
@@ -228,7 +227,7 @@ def prototype(tx: Tracer, name: str, value: VariableTracker) -> Any:
     return stand_in
 
 
-_OPEN = ("__annotations__", "__orig_bases__", "__doc__")  # which may be anything
+_OPEN = ("__annotations__", "__orig_bases__", "__doc__")  # any value is allowed here
 
 
 def _stand_in(tx: Tracer, value: VariableTracker) -> Any:
@@ -263,7 +262,7 @@ def _stand_in(tx: Tracer, value: VariableTracker) -> Any:
 
 
 def _field(tx: Tracer, value: UserObjectVariable) -> Any:
-    """A field of a dataclass, of stand-ins."""
+    """A `dataclasses.Field` whose parts are stand-ins."""
     taken = ("default", "default_factory", "init", "repr", "hash", "compare", "kw_only")
     parts = {name: tx.effects.attribute(value, name) for name in taken}
     if not all(isinstance(part, VariableTracker) for part in parts.values()):
@@ -280,22 +279,22 @@ def _field_part(tx: Tracer, part: VariableTracker) -> Any:
 
 
 def _known(tx: Tracer, part: Any) -> Any:
-    """What stands for a value, which is found again by it."""
+    """The stand-in for a tracked value, registered so that it leads back to the value."""
     stand_in = _stand_in(tx, part)
     tx.trace.stand_ins[id(stand_in)] = (stand_in, part)
     return stand_in
 
 
 def _hollow(value: UserObjectVariable) -> Any:
-    """An object of the class of a descriptor, which tells what kind of a descriptor it is."""
+    """An uninitialised object of a descriptor's class: lookup only needs to know which descriptor methods it has."""
     if value.storage is not None or lookup(value.cls, "__del__")[1] is not MISSING or storage_base(value.cls) is not object:
         unsupported("makes-a-class", function=f"A class statement with {value.describe()} for a descriptor")
     return object.__new__(value.cls)
 
 
 def let_go(cls: type) -> None:
-    """Takes a prototype out of the subclasses of its bases, which the program can see as long as it lives."""
+    """Removes a prototype from `__subclasses__()` of its bases, where the program would see it while it is alive."""
     try:
         cls.__bases__ = (type("Prototype", (storage_base(cls),), {}),)
-    except TypeError:  # laid out in another way
+    except TypeError:  # CPython refuses bases of a different memory layout
         pass

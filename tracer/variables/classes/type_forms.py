@@ -1,5 +1,5 @@
-"""What annotations are made of: `list[int]`, `Optional[Tensor]`, `int | None`, type variables. They are values that
-nothing changes, so that what a program does with them is done while tracing."""
+"""The parts of type annotations: `list[int]`, `Optional[Tensor]`, `int | None`, type variables. They are immutable, so
+operations on them are evaluated while tracing."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class TypeFormVariable(VariableTracker):
         return made(value)
 
     def call(self, tx: Tracer, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> VariableTracker:
-        """list[int](...) makes a list"""
+        """Calls the class behind an alias: list[int](...) makes a list."""
         origin = getattr(self.value, "__origin__", None)
         if type(self.value) is types.GenericAlias and isinstance(origin, type) and not is_heap_type(origin):
             return tx.class_variable(origin).call(tx, args, kwargs)
@@ -86,7 +86,7 @@ class TypeFormVariable(VariableTracker):
     def _instance(
         self, tx: Tracer, cls: VariableTracker, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
-        """typing._GenericAlias.__call__: Box[int](...)"""
+        """Does what typing._GenericAlias.__call__ does for `Box[int](...)`: makes an instance and sets its `__orig_class__`."""
         made = cls.call(tx, args, kwargs)
         try:
             made.set_attr(tx, "__orig_class__", self)
@@ -115,12 +115,12 @@ def made(value: Any) -> VariableTracker:
 
 
 def subscripted(tx: Tracer, generic: TypeFormVariable | ClassVariable, key: VariableTracker) -> VariableTracker:
-    """`List[int]`, `dict[str, Any]`"""
+    """The result of subscripting a generic: `List[int]`, `dict[str, Any]`."""
     return _apply(operator.getitem, generic.value, _plain(tx, key), f"{generic.describe()}[{key.describe()}]")
 
 
 def mro_entries(tx: Tracer, form: Any, bases: list[VariableTracker]) -> list[VariableTracker]:
-    """The bases that stand for `Generic[T]` in a class statement."""
+    """The bases that replace an alias such as `Generic[T]` in a class statement."""
     try:
         plain = [base.value if isinstance(base, CallableVariable) else _plain(tx, base) for base in bases]
         classes = form.value.__mro_entries__(tuple(plain))
@@ -130,7 +130,7 @@ def mro_entries(tx: Tracer, form: Any, bases: list[VariableTracker]) -> list[Var
 
 
 def union_of(tx: Tracer, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-    """`int | None`"""
+    """The result of `left | right`, such as `int | None`."""
     return _apply(operator.or_, _plain(tx, left), _plain(tx, right), f"{left.describe()} | {right.describe()}")
 
 
@@ -142,7 +142,7 @@ def _apply(function: Callable[[Any, Any], Any], left: Any, right: Any, what: str
 
 
 def _plain(tx: Tracer, value: VariableTracker) -> Any:
-    """What an annotation is made from, as Python has it."""
+    """The Python object behind a tracked part of an annotation."""
     if isinstance(value, TypeFormVariable):
         return value.value
     if isinstance(value, ClassVariable):

@@ -1,1 +1,1 @@
-"""Exceptions, as CPython makes, links and groups them."""
+"""Exceptions and exception groups: making, raising and chaining them as CPython does."""

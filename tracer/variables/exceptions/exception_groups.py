@@ -1,5 +1,5 @@
-"""Exception groups: how they are made, taken apart (`split`, `subgroup`, `derive`), matched by `except*`, and what is raised
-again behind its clauses."""
+"""Exception groups: how they are made, split (`split`, `subgroup`, `derive`) and matched by `except*`, and what is raised after
+the last `except*` clause."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Halves = tuple[VariableTracker | None, VariableTracker | None]
 
 
 class ExceptionGroupVariable(ExceptionVariable):
-    """A group. What it holds is fixed when it is made, whatever happens to `args` later."""
+    """A group. Its message and exceptions are fixed when it is made, even if `args` is assigned later."""
 
     def base_method(
         self, tx: Tracer, base: type, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
@@ -102,15 +102,15 @@ def new_group(tx: Tracer, cls: type, args: list[VariableTracker]) -> ExceptionGr
 
 
 def _group_of(tx: Tracer, exceptions: VariableTracker) -> VariableTracker:
-    """What the interpreter itself makes: without a message."""
+    """A group without a message, as the interpreter itself makes one."""
     return new_group(tx, BaseExceptionGroup, [ConstantVariable(""), exceptions])
 
 
-# -- taking apart ------------------------------------------------------------------------------------------------------
+# -- splitting ---------------------------------------------------------------------------------------------------------
 
 
 def _matcher(tx: Tracer, condition: VariableTracker) -> _Matches:
-    """What `split` and `subgroup` ask of each exception."""
+    """The predicate that `split` and `subgroup` apply to each exception."""
     if isinstance(condition, FunctionVariable):
         return lambda error: condition.call(tx, [error], {}).truth(tx)
     classes = _classes(tx, condition)
@@ -120,7 +120,7 @@ def _matcher(tx: Tracer, condition: VariableTracker) -> _Matches:
 
 
 def _classes(tx: Tracer, pattern: VariableTracker) -> tuple[type[BaseException], ...] | None:
-    """The classes of exceptions that `pattern` is or holds; None where it is something else."""
+    """The exception class, or the tuple of them, that `pattern` is; None if it is anything else."""
     parts = pattern.items(tx) if isinstance(pattern, TupleVariable) else [pattern]
     classes = tuple([part.value for part in parts if isinstance(part, ClassVariable)])
     if len(classes) < len(parts) or not all(issubclass(cls, BaseException) for cls in classes):
@@ -129,7 +129,7 @@ def _classes(tx: Tracer, pattern: VariableTracker) -> tuple[type[BaseException],
 
 
 def _split(tx: Tracer, error: VariableTracker, matches: _Matches, keep_rest: bool) -> _Halves:
-    """(what matches, the rest), in groups of the same nesting."""
+    """(the exceptions that match, the others), each nested in groups as in `error`; None for an empty half."""
     if matches(error):
         return error, None
     if not is_group(error):
@@ -141,7 +141,7 @@ def _split(tx: Tracer, error: VariableTracker, matches: _Matches, keep_rest: boo
 
 
 def _subset(tx: Tracer, group: ExceptionGroupVariable, exceptions: list[VariableTracker]) -> VariableTracker | None:
-    """A group like `group` of some of its exceptions: as its `derive` makes it, with its traceback, context, cause and notes."""
+    """A group of some of the exceptions of `group`, made by its `derive`, with its traceback, context, cause and notes."""
     if not exceptions:
         return None
     made = tx.read_attribute(group, "derive").call(tx, [ListVariable(exceptions)], {})
@@ -164,7 +164,7 @@ def _subset(tx: Tracer, group: ExceptionGroupVariable, exceptions: list[Variable
 
 
 def match_star(tx: Tracer, error: VariableTracker, pattern: VariableTracker) -> tuple[VariableTracker, VariableTracker]:
-    """(rest, match) of `except* pattern`; the match is None where it has none."""
+    """(rest, match) of `except* pattern`; either is the tracked None if it is empty."""
     classes = _classes(tx, pattern)
     if classes is None:
         tx.raise_error(TypeError, "catching classes that do not inherit from BaseException is not allowed")
@@ -184,11 +184,11 @@ def match_star(tx: Tracer, error: VariableTracker, pattern: VariableTracker) -> 
 
 
 def raised_behind_star(tx: Tracer, error: VariableTracker, raised: list[VariableTracker]) -> VariableTracker:
-    """What the clauses of `except*` leave to be raised, None if nothing: `raised` are the exceptions that they raised, those
-    that they raised again as they were, and what none of them took."""
+    """The exception to raise after the `except*` clauses; the tracked None if there is none. `raised` has the exceptions that
+    the clauses raised or re-raised, and the part of `error` that none of them matched."""
     if not raised:
         return NONE
-    if not is_group(error):  # one clause wrapped it
+    if not is_group(error):  # `except*` wrapped a plain exception in a group
         return raised[0]
     present = [each for each in raised if not each.is_none()]
     again = [each for each in present if _is_part_of(tx, each, error)]
@@ -203,7 +203,7 @@ def raised_behind_star(tx: Tracer, error: VariableTracker, raised: list[Variable
 
 
 def _is_part_of(tx: Tracer, error: VariableTracker, group: ExceptionGroupVariable) -> bool:
-    """Whether `error` was split off `group`: what `_subset` hands on is the same (CPython does not look at the notes)."""
+    """Whether `error` was split off `group`: both have the same metadata (as in CPython, notes are not compared)."""
     if not is_group(error):
         return False
     return all(tx.is_same(error.field(tx, name), group.field(tx, name)) for name in _METADATA)

@@ -1,4 +1,4 @@
-"""Exceptions: what the classes of C keep beside the instance dict, how `raise` links them, and their tracebacks."""
+"""Exceptions: the fields that C keeps outside the instance dict, how `raise` chains exceptions, and their tracebacks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
-_NAMED: dict[type, tuple[str, ...]] = {  # the arguments that are taken by name
+_NAMED: dict[type, tuple[str, ...]] = {  # arguments that may be given by keyword
     AttributeError: ("name", "obj"),
     NameError: ("name",),
     ImportError: ("name", "path"),
@@ -32,7 +32,7 @@ OS_ERROR_FIELDS = ("errno", "strerror", "filename", "filename2")
 
 
 class ExceptionVariable(UserObjectVariable):
-    """An exception. Of one that the trace made, `fields` has what lies in its C structure, apart from `args`."""
+    """An exception. If the trace made it, `fields` has the fields of its C structure, apart from `args`."""
 
     def __init__(self, cls: type, value: Any = None, source: Source | None = None, args: Iterable[VariableTracker] = ()) -> None:
         super().__init__(cls, value, source, TupleVariable(args) if value is None else None)
@@ -42,13 +42,13 @@ class ExceptionVariable(UserObjectVariable):
         return (*super().children(), *self.fields.values())
 
     def initialize(self, tx: Tracer, base: type, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> None:
-        """base.__init__(self, *args, **kwargs), where `base` is a class of C."""
+        """Does what base.__init__(self, *args, **kwargs) does, where `base` is a class written in C."""
         named = next((names for cls, names in _NAMED.items() if issubclass(base, cls)), ())
         if not set(kwargs).issubset(named):
             unsupported("call-arguments", error=f"{base.__name__} takes no argument {', '.join(kwargs)} by name")
         given = TupleVariable(args)
         if issubclass(base, OSError):
-            return  # its arguments were taken when it was made
+            return  # OSError.__new__ has already processed the arguments
         self.set_field(tx, "args", given)
         for name in named:
             self._begin_field(tx, name, kwargs.get(name))
@@ -60,7 +60,7 @@ class ExceptionVariable(UserObjectVariable):
             self._begin_field(tx, "msg", args[0] if len(args) == 1 else None)
 
     def _begin_field(self, tx: Tracer, name: str, value: VariableTracker | None) -> None:
-        """A field that each call of __init__ sets; to None if there is no value."""
+        """Sets a field that every call of __init__ sets, to None if there is no value."""
         if value is None and self.value is None:
             self.fields.pop(name, None)
         else:
@@ -134,8 +134,8 @@ class ExceptionVariable(UserObjectVariable):
     # -- raising -------------------------------------------------------------------------------------------------
 
     def link_context(self, tx: Tracer, handled: VariableTracker) -> None:
-        """What `raise` does while `handled` is being handled: that becomes the context, and a chain that would lead back
-        here is cut (CPython's _PyErr_SetObject)."""
+        """Makes `handled`, the exception being handled, the context of this one, as `raise` does. A chain of contexts that
+        would form a cycle is cut (CPython's _PyErr_SetObject)."""
         at: VariableTracker | None = handled
         seen: set[VariableTracker] = set()
         while isinstance(at, ExceptionVariable) and at not in seen:
@@ -148,13 +148,13 @@ class ExceptionVariable(UserObjectVariable):
         self.set_field(tx, "__context__", handled)
 
     def _known_context(self, tx: Tracer, exhaustive: bool) -> VariableTracker | None:
-        """The context as far as the trace has set it, or, if `exhaustive`, whatever it is."""
+        """The context if the trace has set it. With `exhaustive`, also one that was set before the frame ran."""
         if self.value is None:
             return self.fields.get("__context__")
         return self.field(tx, "__context__") if exhaustive else tx.effects.attribute(self, "__context__")
 
     def passes(self, tx: Tracer) -> None:
-        """The exception unwinds the frame `tx` at its present line."""
+        """Adds the frame `tx`, at its current line, to the traceback: the exception is unwinding it."""
         before = self.fields.get("__traceback__") if self.value is None else self.field(tx, "__traceback__")
         line = tx.inst.positions.lineno or tx.code.co_firstlineno
         shown = TracebackVariable(tx.code, tx.globals, tx.inst.index, line, before, tx.left_at)
@@ -165,7 +165,7 @@ class ExceptionVariable(UserObjectVariable):
     def base_method(
         self, tx: Tracer, base: type, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
-        """A method of a C class of exceptions."""
+        """Calls a method of an exception class written in C."""
         if name == "__init__":
             self.initialize(tx, base, args, kwargs)
             return NONE
@@ -223,7 +223,7 @@ class ExceptionVariable(UserObjectVariable):
         return "" if not args else str(args[0] if len(args) == 1 else args)
 
     def _os_error_text(self, tx: Tracer) -> str | None:
-        """str() of one that was given a number, None for any other."""
+        """str() of an OSError that has an errno or a filename; None for any other."""
         number, words, *files = [form(tx, self.fields[name]) if name in self.fields else MISSING for name in OS_ERROR_FIELDS]
         if files[0] is not MISSING:
             start = f"[Errno {None if number is MISSING else number}] {None if words is MISSING else words}: {files[0]!r}"
@@ -246,13 +246,13 @@ class ExceptionVariable(UserObjectVariable):
         cg.store_attributes(self)
 
     def changeable_fields(self) -> dict[str, VariableTracker]:
-        """Those that are not given when the exception is made."""
+        """The fields that are set after the exception is made, not by its constructor."""
         return self.fields
 
 
 def new_os_error(tx: Tracer, cls: type, args: list[VariableTracker]) -> ExceptionVariable:
-    """OSError(number, text[, file[, anything, other file]]) is of the class that belongs to the number, and keeps the files
-    apart from its other arguments."""
+    """OSError(number, text[, file[, anything, other file]]). The class of the result depends on the number, and files are
+    stored in fields of their own, not in `args`."""
     makers = [lookup(cls, name)[0] for name in ("__init__", "__new__")]
     if any(maker is None or is_heap_type(maker) for maker in makers):
         unsupported("unsupported-call", value=f"exception class {cls.__qualname__}, which makes something else of its arguments")
@@ -271,7 +271,7 @@ def new_os_error(tx: Tracer, cls: type, args: list[VariableTracker]) -> Exceptio
     return error
 
 
-# Exceptions that hold nothing but `args`, and the few whose other fields follow from them.
+# Exceptions whose only field is `args`, and the few whose other fields can be derived from the arguments.
 _WITH_KNOWN_FIELDS = (StopIteration, SystemExit, AttributeError, NameError, ImportError)
 _PLAIN = frozenset(
     cls
@@ -283,13 +283,13 @@ _PLAIN = frozenset(
 
 
 def refuse_fields(cls: type) -> None:
-    """Breaks the graph for an exception that keeps more in its C structure than is known here."""
+    """Breaks the graph for an exception class whose C structure has fields that are not modelled here."""
     if storage_base(cls) not in _PLAIN:
         unsupported("unsupported-call", value=f"exception class {cls.__qualname__}")
 
 
 def is_field(static: Any) -> bool:
-    """Whether a class attribute is a part of the C structure of exceptions."""
+    """Whether a class attribute is the descriptor of a field in the C structure of exceptions."""
     if not is_a(static, (types.MemberDescriptorType, types.GetSetDescriptorType)):
         return False
     owner = static.__objclass__
@@ -297,14 +297,14 @@ def is_field(static: Any) -> bool:
 
 
 class LeftAt:
-    """Index of the instruction that a frame was left at: None before it was."""
+    """The index of the instruction at which a frame was last left; None while it has not been left."""
 
     index: int | None = None
 
 
 class TracebackVariable(VariableTracker):
-    """A traceback that the trace made: `index` is that of the instruction in `code`, `following` the frame further in.
-    `left_at` says where its frame has come to, by another handler perhaps."""
+    """A traceback that the trace made. `index` is the index of the instruction in `code`, and `following` is the traceback of
+    the next inner frame. `left_at` says where the frame was left in the end, which may be in a handler further on."""
 
     def __init__(
         self,
@@ -346,8 +346,8 @@ class TracebackVariable(VariableTracker):
 
 
 class HandledBefore(VariableTracker):
-    """The stack slot in which a frame keeps the exception that was handled before `present`; None in a generator, where it
-    is whatever its caller handles."""
+    """The stack slot in which a frame saves the exception that was being handled before `present`. `value` is None in a
+    generator, where that is the exception that its caller is handling."""
 
     def __init__(self, value: VariableTracker | None, present: VariableTracker) -> None:
         self.value = value
@@ -358,7 +358,7 @@ class HandledBefore(VariableTracker):
 
 
 class HandledOutsideVariable(VariableTracker):
-    """What was being handled where the traced frame was called, if anything: guarded when the program asks."""
+    """The exception, if any, that was being handled when the traced frame was called. It is guarded once the program reads it."""
 
     def __init__(self) -> None:
         self.source: Source = HandledSource()

@@ -1,1 +1,1 @@
-"""Instances of the program's classes, modules, compiled patterns."""
+"""Instances of user classes, Python modules, and compiled regular expressions."""

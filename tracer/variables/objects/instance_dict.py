@@ -1,4 +1,5 @@
-"""`obj.__dict__` as the traced program sees it: the attributes that were there, less and plus what the trace did."""
+"""`obj.__dict__` as the traced program sees it: the attributes that existed before the frame ran, with the trace's stores and
+deletions applied."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class InstanceDictVariable(VariableTracker):
-    """A live view: reads and stores are reads and stores of attributes of `owner`."""
+    """A live view: reading or storing an item reads or stores an attribute of `owner`."""
 
     cls = dict
     missing = DictVariable.missing
@@ -56,7 +57,7 @@ class InstanceDictVariable(VariableTracker):
         return None
 
     def snapshot(self, tx: Tracer) -> DictVariable:
-        """All of it, with a guard on the set of names."""
+        """A copy of the whole dict, with a guard on the set of names."""
         existing = self._existing()
         if self.value is not None:
             assert self.owner.source is not None
@@ -94,20 +95,21 @@ class InstanceDictVariable(VariableTracker):
         tx.effects.store_attribute(self.owner, self._name(key), value)
 
     def _name(self, key: VariableTracker) -> str:
-        """The attribute that a key is; not one that a class attribute shadows, which is another than stands in the dict."""
+        """The attribute that a key names. A name with a data descriptor in the class breaks the graph, as the attribute of that
+        name is not the item of the dict."""
         if not key.is_constant() or type(key.constant()) is not str or self._is_slot(key.constant()):
             unsupported("unsupported-subscript", value="__dict__", key=key.describe())
         text: str = key.constant()
         return text
 
     def _is_property(self, key: VariableTracker) -> bool:
-        """Whether the class has a property of that name: it stands beside what the dict has."""
+        """Whether the class has a property of that name. The dict may have an item of the same name, unrelated to it."""
         if not isinstance(self.owner, UserObjectVariable) or not key.is_constant() or type(key.constant()) is not str:
             return False
         return type(lookup(self.owner.cls, key.constant())[1]) is property
 
     def _is_slot(self, name: str) -> bool:
-        """Whether an attribute lies elsewhere."""
+        """Whether a data descriptor of the class, such as a slot, keeps the attribute outside of the dict."""
         return isinstance(self.owner, UserObjectVariable) and is_data_descriptor(lookup(self.owner.cls, name)[1])
 
     def del_item(self, tx: Tracer, key: VariableTracker) -> None:

@@ -1,7 +1,7 @@
-"""Instances of user classes: how their attributes and special methods are found, stored and deleted, by CPython's rules.
+"""Instances of user classes: their attributes and special methods are found, stored and deleted by CPython's rules.
 
-An object may also be an instance of a built-in class (a dict subclass, an exception): then `storage` is the tracked value
-that models that side of it, and the built-in class' own methods act on it.
+An object may also be an instance of a built-in class (a dict subclass, an exception). Then `storage` is the tracked value of
+the built-in part, and the built-in class's own methods act on it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class InstanceVariable(VariableTracker):
         self.value = value
         self.source = source
         self.storage = storage
-        self.made_class: VariableTracker | None = None  # where the trace made the class
+        self.made_class: VariableTracker | None = None  # the class, if the trace made it
 
     @property
     def storage(self) -> VariableTracker | None:
@@ -63,7 +63,7 @@ class InstanceVariable(VariableTracker):
         return [part for part in (self.storage, self.made_class) if part is not None]
 
     def _path(self) -> Source:
-        """How an object that existed before is reached."""
+        """The source of an object that existed before the frame ran."""
         assert self.source is not None
         return self.source
 
@@ -76,7 +76,7 @@ class InstanceVariable(VariableTracker):
         return self.default_get_attr(tx, name)
 
     def default_get_attr(self, tx: Tracer, name: str) -> VariableTracker:
-        """object.__getattribute__, then __getattr__"""
+        """Does what object.__getattribute__ does, then falls back to `__getattr__`."""
         try:
             found = self.find_attr(tx, name)
         except ObservedException as raised:
@@ -93,7 +93,7 @@ class InstanceVariable(VariableTracker):
         tx.raise_error(AttributeError, f"{type_name(self.cls)!r} object has no attribute {name!r}")
 
     def find_attr(self, tx: Tracer, name: str) -> VariableTracker | None:
-        """What `object.__getattribute__` finds, None where it would raise AttributeError."""
+        """The value that `object.__getattribute__` finds; None where it would raise AttributeError."""
         refuse_changed_class(tx, self.cls, name)
         owner, static = lookup(self.cls, name)
         if static is not MISSING and is_data_descriptor(static):
@@ -142,7 +142,7 @@ class InstanceVariable(VariableTracker):
         unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
 
     def slot(self, tx: Tracer, name: str) -> VariableTracker | None:
-        """The value of a slot, None if it is empty."""
+        """The value of a slot; None if it is empty."""
         pending = tx.effects.attribute(self, name)
         if pending is not None or self.value is None or tx.effects.is_deleted(self, name):
             return pending
@@ -166,7 +166,7 @@ class InstanceVariable(VariableTracker):
         unsupported("unsupported-descriptor", name=name, kind="attribute of a C type")
 
     def _bind(self, tx: Tracer, name: str, owner: Any, static: Any) -> VariableTracker:
-        """A non-data class attribute read through the instance."""
+        """A class attribute that is not a data descriptor, read through the instance."""
         if is_a(static, staticmethod):
             return tx.class_attr(owner, name, self, part="__func__")
         if is_a(static, classmethod):
@@ -225,7 +225,7 @@ class InstanceVariable(VariableTracker):
             if isinstance(setter, types.FunctionType):
                 tx.class_attr(owner, name, self).call_method(tx, "__set__", [self, value], {})
                 return
-            if not is_a(static, types.MemberDescriptorType) or "__slots__" not in type_dict(owner):  # C's may be read-only
+            if not is_a(static, types.MemberDescriptorType) or "__slots__" not in type_dict(owner):  # C members may be read-only
                 unsupported("unsupported-attribute-store", value=self.describe(), name=name)
         elif not self.cls.__dictoffset__:
             tx.raise_error(AttributeError, f"{type_name(self.cls)!r} object has no attribute {name!r}")
@@ -268,7 +268,7 @@ class InstanceVariable(VariableTracker):
         """A special method, looked up on the class as CPython does."""
         refuse_changed_class(tx, self.cls, name)
         owner, static = lookup(self.cls, name)
-        if static is None and name != "__hash__":  # C calls it, or says in words of its own that there is none
+        if static is None and name != "__hash__":  # C calls it or raises an error of its own
             unsupported("unsupported-descriptor", name=name, kind="NoneType")
         inherited = owner is object and name in ("__eq__", "__ne__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__")
         if static is MISSING or static is None or inherited:
@@ -277,11 +277,11 @@ class InstanceVariable(VariableTracker):
             if is_data_descriptor(static):
                 return self._through_descriptor(tx, name, owner, static)
             return self._bind(tx, name, owner, static)
-        except ObservedException:  # which C drops for some methods, and not for others
+        except ObservedException:  # C suppresses it for some methods only
             unsupported("unsupported-descriptor", name=name, kind=type(static).__name__)
 
     def call_special(self, tx: Tracer, name: str, *args: VariableTracker) -> VariableTracker | None:
-        """None when the class has no such method."""
+        """The result of a special method; None if the class does not define it."""
         method = self.special(tx, name)
         return None if method is None else method.call(tx, list(args), {})
 

@@ -1,6 +1,6 @@
-"""Objects of user classes: calls, operators, iteration and the like, which call the special methods of the class.
+"""Objects of user classes: calls, operators, iteration and so on call the special methods of the class.
 
-How these and other attributes are found is in `instances`.
+`instances` defines how those methods and other attributes are looked up.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class UserObjectVariable(InstanceVariable):
     __repr__ = describe
 
     def graph_arg(self) -> Any:
-        """Of an instance of a class of numbers or text: what it holds."""
+        """The plain value, for an instance of a subclass of a number or string class."""
         return self.storage.graph_arg() if isinstance(self.storage, ConstantVariable) else super().graph_arg()
 
     # -- calls and operators -------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ class UserObjectVariable(InstanceVariable):
     def call_method(
         self, tx: Tracer, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
-        """What C does with an object: special methods are those of the class."""
+        """A call as C code makes it: special methods are looked up on the class."""
         method = self.special(tx, name) if name.startswith("__") and name.endswith("__") else None
         return super().call_method(tx, name, args, kwargs) if method is None else method.call(tx, args, kwargs)
 
@@ -89,7 +89,7 @@ class UserObjectVariable(InstanceVariable):
     def text(self, tx: Tracer, kind: str) -> str:
         for name in ("__str__", "__repr__") if kind == "str" else ("__repr__",):
             owner, static = lookup(self.cls, name)
-            if owner is object:  # object.__str__ asks __repr__
+            if owner is object:  # object.__str__ calls __repr__
                 continue
             if is_a(static, types.FunctionType):
                 text = self._call_class_function(tx, name, [])
@@ -105,7 +105,7 @@ class UserObjectVariable(InstanceVariable):
             if owner is types.SimpleNamespace:
                 return self._namespace_text(tx)
             break
-        return super().text(tx, kind)  # among others the default repr, which shows an address
+        return super().text(tx, kind)  # this includes the default repr, which shows an address
 
     def _namespace_text(self, tx: Tracer) -> str:
         pairs = tx.instance_dict(self, self.value).snapshot(tx).pairs(tx)
@@ -214,7 +214,7 @@ class UserObjectVariable(InstanceVariable):
         if isinstance(self.storage, VariableTracker) and issubclass(self.cls, tuple):
             cg.call_object(tuple.__new__, lambda: cg.load_class(self.cls), functools.partial(cg.load, self.storage))
         else:
-            solid = next(base for base in self.cls.__mro__ if not is_heap_type(base))  # whose __new__ is safe
+            solid = next(base for base in self.cls.__mro__ if not is_heap_type(base))  # the base whose __new__ CPython accepts
             loads: list[Load] = [lambda: cg.load_class(self.cls)]
             if isinstance(self.storage, ConstantVariable):
                 loads.append(functools.partial(cg.load, self.storage))

@@ -1,4 +1,4 @@
-"""Compiled regular expressions and their matches: nothing changes them, so that searching constants is done while tracing."""
+"""Compiled regular expressions and their matches. They are immutable, so searches of constant strings run while tracing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python modules: their attributes are the globals that traced code reads."""
+"""Python modules. Their attributes are the globals that traced code reads."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PythonModuleVariable(VariableTracker):
         if type(self.value).__module__.startswith("torch."):
             return self._attribute_of_namespace(tx, name)
         source = self.attribute_source(name)
-        if not isinstance(source, ModuleGlobalsSource):  # a module that is not under its name in sys.modules
+        if not isinstance(source, ModuleGlobalsSource):  # sys.modules does not have the module under its name
             unsupported("unsupported-attribute", value=self.describe(), name=name)
         tx.guard(guards.NotInGlobals(source))
         function = vars(self.value).get("__getattr__")
@@ -71,12 +71,12 @@ class PythonModuleVariable(VariableTracker):
         tx.raise_error(AttributeError, f"module {self.value.__name__!r} has no attribute {name!r}")
 
     def _reads_plainly(self) -> bool:
-        """Whether reading what is in the module's dict runs no code of the program."""
+        """Whether attributes in the module's dict can be read without running the program's code."""
         kind = type(self.value)
         return kind is types.ModuleType or lookup(kind, "__getattribute__")[0] is types.ModuleType
 
     def _attribute_of_namespace(self, tx: Tracer, name: str) -> VariableTracker:
-        """`torch.ops.aten.add` and the like: modules of torch that find operators when they are asked."""
+        """An attribute of one of torch's modules that look operators up on demand, such as `torch.ops.aten`."""
         value = getattr(self.value, name, _MISSING)
         if value is _MISSING:
             tx.raise_error(AttributeError, f"module {self.value.__name__!r} has no attribute {name!r}")
@@ -106,7 +106,7 @@ class PythonModuleVariable(VariableTracker):
 
 
 class LoadedModulesVariable(VariableTracker):
-    """`sys.modules`, which grows all the time: what is asked by name is guarded, and nothing else."""
+    """`sys.modules`. As it grows all the time, only lookups by name are supported, and only the names looked up are guarded."""
 
     def __init__(self, source: Source) -> None:
         self.source: Source = source

@@ -1,4 +1,4 @@
-"""What object.__reduce_ex__ gives: how to make an object again, as `copy` and `pickle` ask for it."""
+"""object.__reduce_ex__, by which `copy` and `pickle` learn how to make an object again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def reduced(tx: Tracer, owner: UserObjectVariable, name: str, args: list[VariableTracker]) -> VariableTracker:
-    """object.__reduce_ex__(owner, protocol) and what it is made of (CPython's Objects/typeobject.c, reduce_newobj)"""
+    """Does what object.__reduce_ex__, __reduce__ and __getstate__ do (reduce_newobj in CPython's Objects/typeobject.c)."""
     if name == "__getstate__":
         return _state(tx, owner)
     if name == "__reduce__" or not args or not args[0].is_constant() or args[0].constant() < 2:
@@ -46,7 +46,7 @@ def reduced(tx: Tracer, owner: UserObjectVariable, name: str, args: list[Variabl
 
 
 def _state(tx: Tracer, owner: UserObjectVariable) -> VariableTracker:
-    """The dict of the object, with the values of its slots beside it; None if there are none."""
+    """object.__getstate__: the instance dict or None; paired with a dict of the slots' values if any are set."""
     state: VariableTracker = NONE
     if owner.cls.__dictoffset__:
         attributes = tx.instance_dict(owner, owner.value)
@@ -54,7 +54,7 @@ def _state(tx: Tracer, owner: UserObjectVariable) -> VariableTracker:
             state = attributes
     values: dict[str, VariableTracker] = {}
     names = _slot_names(owner.cls)
-    if vars(owner.cls).get("__slotnames__", names) != names:  # which the program has set
+    if vars(owner.cls).get("__slotnames__", names) != names:  # the program has set it
         unsupported("unsupported-attribute", value=owner.describe(), name="__slotnames__")
     for name in names:
         value = _slot_value(tx, owner, name)
@@ -64,7 +64,7 @@ def _state(tx: Tracer, owner: UserObjectVariable) -> VariableTracker:
 
 
 def _slot_value(tx: Tracer, owner: UserObjectVariable, name: str) -> VariableTracker | None:
-    """None for an empty slot, unless the class has another answer."""
+    """The value of a slot; None if it is empty and the class's `__getattr__` or `__getattribute__` gives no value either."""
     if not defines(owner.cls, "__getattr__") and lookup(owner.cls, "__getattribute__")[0] is object:
         return owner.slot(tx, name)
     try:
@@ -76,7 +76,7 @@ def _slot_value(tx: Tracer, owner: UserObjectVariable, name: str) -> VariableTra
 
 
 def _slot_names(cls: type) -> list[str]:
-    """copyreg._slotnames, which leaves its result on the class"""
+    """As copyreg._slotnames, which however also stores its result on the class."""
     names = []
     for base in cls.__mro__:
         slots: Any = lookup(base, "__slots__")[1] if "__slots__" in base.__dict__ else ()

@@ -1,4 +1,4 @@
-"""Values that the tracer cannot look into: they are passed on as they are, and any operation on one breaks the graph."""
+"""Values that the tracer cannot look into. They are passed on as they are; any operation on one breaks the graph."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class OpaqueVariable(VariableTracker):
         return f"OpaqueVariable({self.cls.__qualname__}, {self.source.name})"
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
-        return None if other is self or (other.is_none()) else super().get_attr(tx, op)  # which breaks the graph
+        return None if other is self or (other.is_none()) else super().get_attr(tx, op)  # breaks the graph
 
 
 class ThreadLocalVariable(OpaqueVariable):
-    """A `threading.local`: what it holds in this thread is read, in a guard too, through C, which finds the thread's own."""
+    """A `threading.local`. The trace and the guards read the attributes that it has in the current thread."""
 
     def __init__(self, value: threading.local, source: Source) -> None:
         super().__init__(threading.local, source)

@@ -1,1 +1,1 @@
-"""Tensors, NumPy's arrays, parameters, and classes that override torch's functions."""
+"""Tensors, NumPy arrays, parameters, and tensor classes that override torch's functions."""

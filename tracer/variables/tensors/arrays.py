@@ -1,5 +1,5 @@
-"""NumPy's arrays and scalars: a tensor that shares the array's memory computes in the graph; NumPy's own behaviour is tried
-on twins (`graph.array_twins`) and decides what the result is."""
+"""NumPy's arrays and scalars. In the graph, each is represented by a tensor that shares the array's memory. Operations are also
+tried in NumPy itself, on twins of the arrays (`graph.fakes.array_twins`), to learn the kind and metadata of the result."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class NumpyDtypeVariable(ConstantVariable):
 
 
 class NdarrayVariable(VariableTracker):
-    """An array or a scalar (`cls`) of NumPy whose value `tensor` holds. An array shares the tensor's memory."""
+    """A NumPy array or scalar of class `cls`. `tensor` holds its value; an array shares the tensor's memory."""
 
     def __init__(
         self, tensor: TensorVariable, cls: type = np.ndarray, source: Source | None = None, writeable: bool = True
@@ -162,7 +162,7 @@ class NdarrayVariable(VariableTracker):
     # -- as a number ---------------------------------------------------------------------------------------------
 
     def as_number(self, tx: Tracer) -> VariableTracker:
-        """The Python number that torch reads a scalar of NumPy as; it is fixed by a guard."""
+        """The Python number that torch converts this NumPy scalar to. A guard fixes its value."""
         if not self.is_scalar or self.source is None or self.cls is np.bool_:
             unsupported("not-a-graph-argument", value=self.describe())
         assert self.tensor.source is not None
@@ -171,7 +171,7 @@ class NdarrayVariable(VariableTracker):
         return ConstantVariable(value.item())
 
     def beside(self, tx: Tracer, tensor: TensorVariable) -> VariableTracker:
-        """A scalar as an operand of a tensor's operator, which takes it for a Python number."""
+        """This scalar as an operand of a tensor's operator, which treats it as a Python number."""
         if not self.is_scalar:
             unsupported("unsupported-operator", left=tensor.describe(), op="and", right=self.describe())
         if self.source is not None:
@@ -258,7 +258,7 @@ class ArrayMethodVariable(VariableTracker):
 
 
 class ArrayIterator(IteratorVariable):
-    """iter(array): each item is read when it is asked for."""
+    """iter(array). Each item is read only when the iterator reaches it."""
 
     cls = type(iter(np.empty(1)))
 
@@ -282,7 +282,7 @@ class ArrayIterator(IteratorVariable):
             set_state(cg, lambda: cg.load_const(self.position))
 
 
-# Whole numbers come out that rounding, or the way of sorting, decides: there is no tolerance for those.
+# Their results are integers that depend on rounding or on the sorting algorithm, so they may differ from NumPy's by any amount.
 _DECIDED_BY_ROUNDING = frozenset("argsort argpartition partition histogram histogram2d histogramdd".split())
 
 
@@ -292,7 +292,7 @@ _DECIDED_BY_ROUNDING = frozenset("argsort argpartition partition histogram histo
 def apply(
     tx: Tracer, operation: ArrayOperation, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker:
-    """An operation of NumPy, in the graph; done now where all arguments are constants and a scalar comes out."""
+    """Records a NumPy operation in the graph; computes it now if all arguments are constants and the result is a scalar."""
     if operation.name.rpartition(":")[2] in _DECIDED_BY_ROUNDING:
         unsupported("operator-result", operator=operation.name, cls="result that the last bit of a float decides")
     tensors = [isinstance(arg, TensorVariable) for arg in args]  # NumPy reads them as arrays that share their memory
@@ -316,7 +316,8 @@ def apply(
 
 
 def rely_on_errors(tx: Tracer) -> None:
-    """NumPy tells of overflows and the like as `np.seterr` says; a graph tells of none."""
+    """Guards the settings of `np.seterr`. A graph reports no overflows and the like, so settings other than 'warn' and 'ignore'
+    break the graph."""
     settings: Any = np.geterr()
     if not set(settings.values()) <= {"warn", "ignore"}:
         unsupported("side-effect-call", name="np.seterr", value=settings)
@@ -332,7 +333,7 @@ def _arrays(tx: Tracer, values: Iterable[VariableTracker]) -> Iterable[NdarrayVa
 
 
 def _twin(tx: Tracer, twins: Twins, value: VariableTracker) -> Any:
-    """What NumPy is tried with in place of an argument."""
+    """The object that replaces an argument when an operation is tried in NumPy."""
     if isinstance(value, NdarrayVariable):
         return twins.of(value, value.tensor.fake, value.cls, value.writeable)
     if isinstance(value, SymNodeVariable):
@@ -361,7 +362,7 @@ def _graph_arg(tx: Tracer, value: VariableTracker) -> Any:
     plain = _plain(value)
     if isinstance(plain, np.dtype):
         return plain.name
-    if isinstance(plain, np.generic):  # an operand that is not weak, as Python's numbers are
+    if isinstance(plain, np.generic):  # unlike Python's numbers, it counts fully in type promotion
         exact = torch.from_numpy(np.array(plain)).dtype
         return tx.output.call_function(torch.scalar_tensor, (plain.item(),), {"dtype": exact}).graph_arg()
     return plain
@@ -371,7 +372,7 @@ _PLAIN = (int, float, bool, complex, str, type(None), type(Ellipsis), np.dtype, 
 
 
 def _plain(value: VariableTracker) -> Any:
-    """A constant that both NumPy and `torch._numpy` take; classes stand for dtypes."""
+    """A constant that both NumPy and `torch._numpy` accept; number classes become dtypes."""
     if value.is_constant():
         constant = value.constant()
         if isinstance(constant, _PLAIN):
@@ -383,7 +384,7 @@ def _plain(value: VariableTracker) -> Any:
 
 
 class _Results:
-    """Tracked values for the results of an operation, if they are what NumPy gave for the twins."""
+    """Makes the tracked results of an operation; breaks the graph if they differ from what NumPy gave for the twins."""
 
     def __init__(self, tx: Tracer, operation: ArrayOperation, twins: Twins, arrays: list[NdarrayVariable]) -> None:
         self.tx = tx

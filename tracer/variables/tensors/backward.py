@@ -1,8 +1,8 @@
-"""Backward passes inside a traced function: `torch.autograd.grad` is an operation of the graph, and `backward()` is that, and
-what is done with the gradients of leaves.
+"""Backward passes inside a traced function. `torch.autograd.grad` becomes an operation of the graph; `backward()` becomes that
+operation and the accumulation of its results into the leaves' gradients.
 
-Autograd's own record of the region is what both follow, in CPython and on fakes. A backend that compiles the graph sees nothing
-of what led to its inputs: they have to be leaves.
+Both follow the history that autograd records, eagerly and on fakes. A backend that compiles the graph sees no history from
+before it, so inputs that require gradients have to be leaves.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Retained(NamedTuple):
-    """Since which step a tensor has hooks or retains its gradient; whether that can go on outside of the graph."""
+    """The step from which a tensor has hooks or retains its gradient, and whether it can do so after it leaves the graph."""
 
     step: int | None
     leaves: bool
@@ -47,7 +47,7 @@ def _refuse(name: str, why: str) -> NoReturn:
 
 
 def _need_leaves(tx: Tracer, name: str) -> list[TensorVariable]:
-    """The inputs that gradients may flow to."""
+    """The inputs that gradients may flow to. Breaks the graph if one of them is not a leaf."""
     if torch._C._are_functorch_transforms_active():
         _refuse(name, "under a transform of torch.func")
     if tx.output.world.fake_mode.met_wrapper:
@@ -107,24 +107,25 @@ def backward(
 
 
 def retain_gradient(tx: Tracer, tensor: Any) -> None:
-    """tensor.retain_grad(), of a tensor that the graph makes and that is no leaf: backward passes inside of the graph keep its
-    gradient; where it leaves the graph, it is told so. A compiler would not lead gradients through it there."""
+    """tensor.retain_grad() for a non-leaf that the graph makes. Backward passes inside the graph keep its gradient, and the
+    output code calls retain_grad() on it after the graph. Gradients do not flow through the results of a compiled graph, so
+    there the tensor must not leave the graph."""
     if torch._C._are_functorch_transforms_active():
         _refuse("retain_grad", "under a transform of torch.func")
     tx.effects.mutate(tensor)
     step = tx.break_step() if tensor.hooked_at is None else tensor.hooked_at
     tensor.retained = Retained(step, tx.output.runs_as_written)
-    tx.output.run_fake(torch.Tensor.retain_grad, (tensor.fake,), {}, "retain_grad")  # autograd tells which passes it is part of
+    tx.output.run_fake(torch.Tensor.retain_grad, (tensor.fake,), {}, "retain_grad")  # autograd finds out which passes reach it
     tx.trace.retaining.append(tensor)
 
 
 def _kept_on_the_way(tx: Tracer) -> list[Any]:
-    """The tensors that retain their gradients and have got one on fakes, of which these forget it."""
+    """The tensors that retain their gradients and whose fakes have just received one. The fakes' gradients are reset."""
     found = [tensor for tensor in tx.trace.retaining if tensor.fake.grad is not None]
     for tensor in found:
         if tensor.fake.grad.layout is not torch.strided:
             _refuse("backward", "which gives a sparse gradient")
-        if tensor.fake._backward_hooks:  # it keeps what they make of it
+        if tensor.fake._backward_hooks:  # the retained gradient is the one after the hooks
             step = None if tx.output.runs_as_written or tensor.retained is None else tensor.retained.step
             unsupported("autograd-in-trace", break_step=step, name="backward, to a tensor with hooks that retains its gradient,")
         tensor.fake.grad = None
@@ -141,7 +142,7 @@ def _tuple_of_leaves(tx: Tracer, inputs: VariableTracker) -> list[Any]:
 
 
 def _leaves(tx: Tracer) -> list[Any]:
-    """All that the region knows: its inputs, and what it made itself."""
+    """All leaves that the region knows: inputs, and those that it made itself."""
     leaves: list[Any] = _need_leaves(tx, "backward")
     behind = {item.node for source, item in tx.output.inputs.items() if isinstance(source, DrawnTensorSource)}  # parameters
     for node in tx.output.graph.nodes:
@@ -159,7 +160,7 @@ def _leaves(tx: Tracer) -> list[Any]:
 
 
 def _used(tx: Tracer, tensors: VariableTracker, grad_tensors: VariableTracker, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
-    """The leaves that gradients arrive at, and the tensors between that keep theirs."""
+    """(the leaves that receive gradients, the intermediate tensors that retain theirs)"""
 
     def fakes(value: VariableTracker) -> Any:
         if isinstance(value, TupleVariable):
@@ -181,7 +182,8 @@ def _refuse_hooks(tx: Tracer, leaf: Any) -> None:
 
 
 def _refuse_hooks_of_leaf(tx: Tracer, what: str, leaf: Any, kinds: tuple[str, ...]) -> None:
-    """A compiler knows nothing of them; those that the trace itself sets are not there yet."""
+    """Breaks the graph for a leaf with hooks. A compiler does not know of them, and hooks that the trace itself sets are
+    registered only after the graph."""
     if leaf.hooked_at is not None and is_leaf_outside(tx, leaf):
         _refuse(what, "to a leaf with hooks")
     if leaf.source is not None:

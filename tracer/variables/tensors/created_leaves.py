@@ -1,8 +1,8 @@
-"""Leaves that require gradients and that the program makes, where their gradients would be lost in a graph: parameters, and what
-a compiler's graph would return.
+"""Leaves that the program makes, that require gradients, and whose gradients would be lost if the graph made them: parameters,
+and leaves that a compiled graph would return.
 
-The output code makes them, empty, before the graph. There, such a leaf is a tensor in the memory of its data that has the leaf
-behind it; where it leaves the graph, the leaf is given that memory.
+The output code makes each such leaf, empty, and passes it to the graph. In the graph it is represented by a tensor that shares
+the memory of its data and has the leaf in its history. If the leaf is needed after the graph, its `data` is set to that memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class HeldLeaf(NamedTuple):
-    """Which of the things that the output code makes first a leaf is that is no parameter, and what it holds."""
+    """A leaf, not a parameter, that the output code makes before the graph. `number`: which of the objects made there it is."""
 
     number: int
     data: TensorVariable
@@ -37,13 +37,13 @@ class HeldLeaf(NamedTuple):
 
 
 def no_leaf_can_be_made(tx: Tracer) -> bool:
-    """Under a transform of torch.func, in inference mode, and where somebody watches what the code that is traced changes."""
+    """Whether a leaf cannot be made: under a torch.func transform, in inference mode, or while side effects are observed."""
     watched = tx.effects.observer is not None
     return watched or torch._C._are_functorch_transforms_active() or torch.is_inference_mode_enabled()
 
 
 def hold_leaf(tx: Tracer, tensor: TensorVariable) -> None:
-    """From now on a leaf of the graph that requires a gradient is one that the output code makes."""
+    """Replaces a leaf that the graph makes by one that the output code makes, if that is possible."""
     fake = tensor.fake
     plain = tensor.cls is torch.Tensor and tensor.source is None and not tensor.is_made_parameter
     beside = any(isinstance(user.meta[EXAMPLE], torch.Tensor) and user.meta[EXAMPLE]._base is fake for user in tensor.node.users)
@@ -58,7 +58,7 @@ def hold_leaf(tx: Tracer, tensor: TensorVariable) -> None:
 
 
 def in_leaf(tx: Tracer, make: Callable[..., torch.Tensor], data: TensorVariable, step: int | None) -> tuple[int, TensorVariable]:
-    """A tensor of the graph in the memory of `data` that has an empty leaf behind it; which one."""
+    """(the number of a new empty leaf, a tensor of the graph in the memory of `data` with that leaf in its history)"""
     fake = data.fake
     sizes = _sizes_before_the_graph(tx, fake)
     if sizes is None:
@@ -74,7 +74,7 @@ def in_leaf(tx: Tracer, make: Callable[..., torch.Tensor], data: TensorVariable,
 
 
 def _sizes_before_the_graph(tx: Tracer, fake: torch.Tensor) -> list[int | Computed] | None:
-    """As they are computed of the sizes of inputs. None: no such leaf can be made before the graph runs."""
+    """The sizes, symbolic ones computed from the sizes of inputs. None if no such leaf can be made before the graph runs."""
     if fake.layout is not torch.strided or not (fake.dtype.is_floating_point or fake.dtype.is_complex):
         return None
     sizes: list[int | Computed] = []
@@ -112,7 +112,7 @@ def empty_leaf(dtype: torch.dtype, device: torch.device, *sizes: int) -> torch.T
 
 def _filled(leaf: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
     leaf.data = data
-    _C.share_version(leaf, data)  # autograd notices writes to what the graph has kept for gradients
+    _C.share_version(leaf, data)  # autograd notices writes to tensors that the graph saved for backward
     return leaf
 
 

@@ -1,4 +1,4 @@
-"""torch._C.DisableTorchFunctionSubclass() and its kin, as context managers."""
+"""torch._C.DisableTorchFunctionSubclass() and similar context managers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class OverrideSwitchVariable(VariableTracker):
-    """Disables overrides up to `level` between entering and leaving."""
+    """Disables overrides up to `level` while it is entered."""
 
     def __init__(self, cls: type, level: int) -> None:
         self.cls = cls

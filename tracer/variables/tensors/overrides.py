@@ -1,4 +1,4 @@
-"""Tensors whose class overrides torch's functions, and what of overriding is switched on at a moment of the trace."""
+"""Tensors whose class overrides torch's functions, and which overrides are enabled at each point of the trace."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ _CUSTOM = ("__getattribute__", "__setattr__", "__delattr__", "__getattr__")
 
 
 class OverrideState:
-    """Modes that the traced program pushed, and whether overrides are disabled (1: of arguments, 2: modes too)."""
+    """The modes that the traced program pushed, and which overrides are disabled (1: those of arguments, 2: also modes)."""
 
     def __init__(self) -> None:
         self.modes: list[VariableTracker] = []
         self.met_subclass = False
-        self.refused = False  # while code is traced that the graph runs, where overrides are switched off
+        self.refused = False  # whether overrides break the graph, see `refusing`
         self.disabled = _level()
-        self.switches: list[VariableTracker] = []  # that the traced program is within
+        self.switches: list[VariableTracker] = []  # entered by the traced program
 
     def note_subclass(self) -> None:
-        """A tensor of a subclass exists whose operations may be overridden."""
+        """Records that a tensor subclass was met, whose operations may be overridden."""
         self.met_subclass = True
 
     def note_class(self, cls: type) -> None:
-        """As `note_subclass`, of a class that has its own `__torch_dispatch__`, and may override functions, too."""
+        """Like `note_subclass`, for a class with its own `__torch_dispatch__`, which may override functions as well."""
         self.met_subclass |= overrides_functions(cls)
 
     @contextlib.contextmanager
     def refusing(self) -> Iterator[None]:
-        """Within, code is traced that the graph runs, where the overrides that are switched on here are off."""
+        """While entered, overrides break the graph: they are enabled here, but disabled when the graph runs the traced code."""
         before, self.refused = self.refused, self.refused or self.disabled == 0
         try:
             yield
@@ -64,7 +64,7 @@ class OverrideState:
             self.refused = before
 
     def restore(self, level: int) -> None:
-        """Overrides are disabled up to `level`."""
+        """Sets the level up to which overrides are disabled."""
         self.disabled = level
 
     @property
@@ -79,7 +79,7 @@ class OverrideState:
         return bool(self.modes) and self.disabled < 2
 
     def is_overriding(self, value: VariableTracker) -> bool:
-        """Whether a value's class overrides torch's functions now."""
+        """Whether a value's class overrides torch's functions at this point of the trace."""
         if self.disabled:
             return False
         if isinstance(value, TensorSubclassVariable):
@@ -91,12 +91,12 @@ class OverrideState:
         return overrides
 
     def is_listed(self, value: VariableTracker) -> bool:
-        """Whether the class of a relevant argument of `handle_torch_function` is told to overrides."""
+        """Whether the class of a relevant argument of `handle_torch_function` is among the `types` that overrides are given."""
         return self.is_overriding(value) or (not self.disabled and value.python_type() is torch.Tensor)
 
     @contextlib.contextmanager
     def without_top_mode(self) -> Iterator[VariableTracker]:
-        """As torch calls a mode: it is not on the stack meanwhile."""
+        """Takes the top mode off the stack while it is called, as torch does."""
         mode = self.modes.pop()
         before = len(self.modes)
         try:
@@ -108,7 +108,7 @@ class OverrideState:
 
     @contextlib.contextmanager
     def without_arguments(self) -> Iterator[None]:
-        """torch._C.DisableTorchFunctionSubclass: within, the classes of arguments are not asked."""
+        """Disables the overrides of arguments while entered, as torch._C.DisableTorchFunctionSubclass does."""
         before = self.disable(1)
         try:
             yield
@@ -116,12 +116,12 @@ class OverrideState:
             self.disabled = before
 
     def disable(self, level: int) -> int:
-        """Disables overrides up to `level`, at least. -> the level before"""
+        """Disables overrides up to at least `level`. Returns the level before."""
         before, self.disabled = self.disabled, max(self.disabled, level)
         return before
 
     def emit(self, cg: ValueCodegen) -> None:
-        """Emits code that brings overriding to where the program left it."""
+        """Emits code that pushes the modes and enters the switches that the program has not left yet."""
         if self.modes or self.switches:
             cg.fallback = None
         for mode in self.modes:
@@ -144,7 +144,7 @@ def _has_override(value: VariableTracker) -> bool:
 
 
 def is_traceable_subclass(cls: type) -> bool:
-    """Whether tensors of a subclass are plain ones with more attributes and perhaps a `__torch_function__`."""
+    """Whether a subclass only adds attributes, and perhaps a `__torch_function__`, to plain tensors."""
     if not issubclass(cls, torch.Tensor) or type(cls) not in _METACLASSES or cls.__module__.startswith("torch."):
         return False
     if lookup(cls, "__torch_dispatch__")[0] is not torch.Tensor:
@@ -157,12 +157,12 @@ def overrides_functions(cls: type) -> bool:
 
 
 def _is_default(cls: type) -> bool:
-    """Whether the `__torch_function__` is torch's own, which hands on the call."""
+    """Whether the `__torch_function__` is torch's own, which just makes the call."""
     return issubclass(cls, torch.Tensor) and lookup(cls, "__torch_function__")[0] is torch.Tensor
 
 
 class TensorSubclassVariable(TensorVariable):
-    """A tensor of a subclass. In the graph it is a plain one."""
+    """A tensor of a subclass. In the graph it is a plain tensor."""
 
     def __init__(self, node: fx.Node, fake: torch.Tensor, source: Source | None, cls: type) -> None:
         super().__init__(node, fake, source, cls)
@@ -179,7 +179,7 @@ class TensorSubclassVariable(TensorVariable):
     # -- what the subclass defines itself ----------------------------------------------------------------------------
 
     def own(self, name: str) -> tuple[type, Any] | None:
-        """An attribute of the subclass that is not torch's."""
+        """(owner, value) of an attribute that the subclass itself defines; None if torch does."""
         owner, static = lookup(self.cls, name)
         return None if owner is None or owner in _TORCH_CLASSES else (owner, static)
 
@@ -207,7 +207,7 @@ class TensorSubclassVariable(TensorVariable):
         return tx.class_attr(owner, name, self)
 
     def _is_in_instance(self, tx: Tracer, name: str) -> bool:
-        """Whether the tensor itself has the attribute; guarded where it has not."""
+        """Whether the tensor itself has the attribute. Its absence is guarded."""
         if self.source is None or tx.effects.is_deleted(self, name):
             return False
         if name in self.real(tx).__dict__:
@@ -260,7 +260,7 @@ class TensorSubclassVariable(TensorVariable):
         return super().unary(tx, op) if own is None else own.call(tx, [], {})
 
     def refuse_model_of(self, name: str) -> None:
-        """Breaks the graph where what is done for a plain tensor is not known to be the same for this one."""
+        """Breaks the graph if the model of a method of plain tensors may be wrong for this class. Here it never is."""
 
     def _refuse_own(self, name: str) -> None:
         if self.own(name) is not None:
@@ -305,7 +305,7 @@ _PROTOCOLS: dict[str, Callable[..., VariableTracker | None]] = {
 def base_method(
     tx: Tracer, owner: VariableTracker, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker:
-    """A method of a built-in class, whatever a subclass made of it."""
+    """Calls a method of a built-in class, ignoring what subclasses override."""
     if isinstance(owner, TensorSubclassVariable):
         protocol = _PROTOCOLS.get(name)
         if protocol is not None and not kwargs:
@@ -316,12 +316,12 @@ def base_method(
 
 
 def _answer(value: VariableTracker) -> VariableTracker | None:
-    """None for NotImplemented."""
+    """The result of an operator; None for NotImplemented."""
     return None if value.is_constant() and value.constant() is NotImplemented else value
 
 
 def _instance(plain: torch.Tensor, cls: type) -> torch.Tensor:
-    """The tensor as one of class `cls`, whatever the state in which the program goes on."""
+    """The tensor as an instance of `cls`, regardless of the overrides and grad mode that are in force."""
     with torch._C.DisableTorchFunction(), torch.enable_grad():
         return plain.as_subclass(cls)
 

@@ -1,8 +1,8 @@
 """Parameters and buffers that the program makes.
 
-A parameter that requires a gradient is a leaf, and its gradient has to arrive whatever a backend makes of the graph. So the
-output code makes it, empty, before the graph; in the graph it is a tensor in the memory of its data that has the parameter behind
-it (`graph.exchanged_data`), and where it leaves the graph it is given that memory (`variables.made_leaves`).
+A parameter that requires a gradient is a leaf, and must receive its gradient however a backend compiles the graph. So the output
+code makes it, empty, before the graph. In the graph it is represented by a tensor that shares the memory of its data and has the
+parameter in its history (`graph.fakes.exchanged_data`). After the graph it is given that memory (`created_leaves`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 class MadeParameterVariable(TensorVariable):
-    """`data` computes what it holds; `number` says which of the things that the output code makes first it is, if any. As long
-    as no gradient leads to it, it may be filled anew."""
+    """A parameter with the value of `data`. `number` is its number among the objects that the output code makes before the
+    graph, if it is one of them. Its data may be replaced as long as no gradient leads to it."""
 
     number: int | None
 
@@ -64,8 +64,8 @@ class MadeParameterVariable(TensorVariable):
         return self
 
     def _refuse_history(self, tx: Tracer, name: str) -> None:
-        """Gradients that lead here would go to the parameter that was; and what a write has made of it is more than its data.
-        Then CPython makes it: autograd goes by the data that the leaf itself has later on, and views are those of the leaf."""
+        """Breaks the graph, before the parameter was made, if another leaf must not take its place: gradients would go to the
+        old leaf, views would belong to it, and a write may have given the tensor a history besides its data."""
         special = no_leaf_can_be_made(tx) or tx.trace.overrides.active or self.hooked_at is not None
         leads_here = any(map(self._leads_here, self.node.users))
         if special or leads_here or self.has_lost_leaf:
@@ -73,7 +73,7 @@ class MadeParameterVariable(TensorVariable):
             unsupported("unsupported-attribute-store", break_step=self.held_from, value=value, name=name)
 
     def _leads_here(self, user: fx.Node) -> bool:
-        """Whether a node of the graph that reads the parameter may have a history that begins with it. A view has when it has."""
+        """Whether the result of a node that reads the parameter may have it in its history. A view does whenever it has one."""
         example = user.meta[EXAMPLE]
         tensors = example if isinstance(example, (tuple, list)) else [example]
         if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
@@ -83,7 +83,7 @@ class MadeParameterVariable(TensorVariable):
 
     @property
     def has_lost_leaf(self) -> bool:
-        """Whether a write to what was a leaf without gradients has made it a result of an operation."""
+        """Whether the parameter was made without a gradient, and a write has since given it a history."""
         return self.number is None and self.fake.requires_grad
 
     def reconstruct(self, cg: ValueCodegen) -> None:

@@ -1,8 +1,8 @@
 """Text with parts that are known only when the graph runs: f-strings over sizes and tensors.
 
-Most of it is the message of a check that holds, which nobody reads. So such a text is no value yet but a recipe: dropped, it
-costs nothing; taken out of the trace, the output code formats it; looked into, it becomes that of this call, as the
-numbers in it do, or breaks the graph where it was made.
+Most such text is the message of a check that passes, which nobody reads. It is therefore kept as a recipe. If the text is
+dropped, it costs nothing. If it leaves the trace, the output code formats it. If the program looks into it, the numbers in it
+are specialised to their values in this call; with a tensor in it, the graph breaks where the text was made.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 
 class Piece(NamedTuple):
-    """`format(conversion(value), spec)`; without a conversion where that is None."""
+    """`format(conversion(value), spec)`, or `format(value, spec)` if the conversion is None."""
 
     value: SymNodeVariable | TensorVariable
     conversion: Callable[[Any], str] | None
     spec: str
     break_step: int  # of the instruction that made it
-    stack: UserStack = ()  # there
-    state: tuple[Any, ...] | None = None  # of the data then; None where changes cannot be told
+    stack: UserStack = ()  # at that instruction
+    state: tuple[Any, ...] | None = None  # of the tensor at that time; None if changes cannot be detected
 
     def is_as_it_was(self, tx: Tracer) -> bool:
         return isinstance(self.value, SymNodeVariable) or (self.state is not None and self.state == _state(tx, self.value))
 
     def number(self, tx: Tracer) -> Any:
-        """The value, as that of this call; only a number has one."""
+        """The number, specialised to its value in this call. A tensor breaks the graph."""
         if isinstance(self.value, TensorVariable):
             self.refuse()
         return self.value.specialize(tx).value
@@ -52,7 +52,7 @@ class Piece(NamedTuple):
 
 
 def piece(tx: Tracer, value: VariableTracker, conversion: Callable[[Any], str] | None, spec: str) -> Piece | None:
-    """What is formatted later. None for other values, and where the formatting could raise."""
+    """The recipe for a symbolic number or a tensor; None for other values, and if the formatting could raise."""
     if isinstance(value, SymNodeVariable):
         if _always_formats(value.python_type()(1), conversion, spec):
             return Piece(value, conversion, spec, tx.break_step())
@@ -63,12 +63,12 @@ def piece(tx: Tracer, value: VariableTracker, conversion: Callable[[Any], str] |
 
 
 def rendered(value: Any, conversion: Callable[[Any], str] | None, spec: str) -> str:
-    """What an f-string makes of a value."""
+    """The text that an f-string makes of a value."""
     return format(value if conversion is None else conversion(value), spec)
 
 
 def _always_formats(sample: Any, conversion: Callable[[Any], str] | None, spec: str) -> bool:
-    """Whether whatever is of the class of `sample` does."""
+    """Whether every value of the class of `sample` can be formatted so."""
     if spec.endswith("c"):  # not every number is a character
         return False
     try:
@@ -79,7 +79,7 @@ def _always_formats(sample: Any, conversion: Callable[[Any], str] | None, spec: 
 
 
 def _state(tx: Tracer, value: TensorVariable) -> tuple[Any, ...] | None:
-    """Differs when the text of a tensor does. The memory of an input may be that of another one."""
+    """A state that changes when the text of a tensor may. Inputs may alias one another, so it counts the writes to all."""
     fake, inputs = value.fake, [each.fake for each in tx.trace.input_tensors]
     if not any(each.untyped_storage()._cdata == fake.untyped_storage()._cdata for each in inputs):
         inputs = []
@@ -89,7 +89,7 @@ def _state(tx: Tracer, value: TensorVariable) -> tuple[Any, ...] | None:
 
 
 class RuntimeTextVariable(VariableTracker):
-    """A str made of constant parts and of pieces."""
+    """A str that joins constant parts and pieces."""
 
     def __init__(self, tx: Tracer, parts: Iterable[str | Piece]) -> None:
         self._tx = tx
@@ -105,7 +105,7 @@ class RuntimeTextVariable(VariableTracker):
 
     __repr__ = describe
 
-    # -- as the text of this call ------------------------------------------------------------------------------------
+    # -- specialised to this call ------------------------------------------------------------------------------------
 
     def is_constant(self) -> bool:
         return all(isinstance(part, str) or isinstance(part.value, SymNodeVariable) for part in self.parts)
@@ -164,7 +164,7 @@ class RuntimeTextVariable(VariableTracker):
     def iterate(self, tx: Tracer) -> VariableTracker:
         return self._read().iterate(tx)
 
-    # -- taken out of the trace --------------------------------------------------------------------------------------
+    # -- in the output code ------------------------------------------------------------------------------------------
 
     def reconstruct(self, cg: ValueCodegen) -> None:
         if self._value is not None:
@@ -195,5 +195,5 @@ def _load_converted(cg: ValueCodegen, part: Piece) -> None:
 
 
 def parts_of(value: VariableTracker) -> tuple[str | Piece, ...]:
-    """Of a text, of either kind."""
+    """The parts of a text, constant or not."""
     return value.parts if isinstance(value, RuntimeTextVariable) else (value.constant(),)

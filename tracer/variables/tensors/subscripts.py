@@ -1,4 +1,4 @@
-"""Subscripts of tensors, as arguments of the graph. A symbolic index becomes a `select`: torch's own subscript would fix it."""
+"""Subscripts of tensors, as FX arguments. A symbolic index becomes a `select`, as torch's own subscript would specialise it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def subscript(tx: Tracer, key: VariableTracker) -> Any:
     if isinstance(key, SliceVariable) or key.is_constant():
         return key.graph_arg()
     if isinstance(key, SequenceVariable):
-        if key.cls is list and any(map(_depends_on_data, key.items(tx))):  # torch itself makes a tensor of it
+        if key.cls is list and any(map(_depends_on_data, key.items(tx))):  # torch itself converts it to a tensor
             return tx.as_graph_arg(tx.call_library(CallableVariable(torch.tensor), [key], {}))
         items = [subscript(tx, item) for item in key.items(tx)]
         return tuple(items) if issubclass(key.cls, tuple) else items
@@ -36,7 +36,7 @@ def _depends_on_data(value: VariableTracker) -> bool:
 
 
 def select_symbolic(tx: Tracer, tensor: TensorVariable, key: VariableTracker) -> tuple[TensorVariable, VariableTracker | None]:
-    """(tensor, key), or where `tensor[key]` has symbolic indices: (the view that it is, None)"""
+    """(the view `tensor[key]`, None) if the key has symbolic indices, otherwise (tensor, key)"""
     items = key.items(tx) if isinstance(key, TupleVariable) else [key]
     if not any(isinstance(item, SymNodeVariable) for item in items) or not all(map(_is_basic, items)):
         return tensor, key

@@ -1,4 +1,4 @@
-"""Tensors: every operation on one becomes a node of the graph, every question about its metadata an answer now."""
+"""Tensors. Operations on them become nodes of the graph; queries of their metadata are answered while tracing."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ _MISSING = object()
 class TensorVariable(VariableTracker):
     """A tensor: `node` computes it in the graph, `fake` knows its metadata."""
 
-    is_made_parameter = False  # a leaf of the program's making (`variables.made_leaves`)
-    held: HeldLeaf | None = None  # the leaf that it is outside of the graph, if that is no parameter
-    retained: Retained | None = None  # its gradient, though it is no leaf, by the program's wish
+    is_made_parameter = False  # whether it is a leaf that the output code makes (`created_leaves`)
+    held: HeldLeaf | None = None  # the leaf that the output code makes for it, if that is not a parameter
+    retained: Retained | None = None  # set if the program made it retain its gradient, though it is no leaf
     hooked_at: int | None = None  # the step that set a hook on it
 
     def __init__(self, node: fx.Node, fake: torch.Tensor, source: Source | None = None, cls: type = torch.Tensor) -> None:
@@ -90,7 +90,7 @@ class TensorVariable(VariableTracker):
     # -- attributes ----------------------------------------------------------------------------------------------
 
     def rely_on(self, *names: str) -> None:
-        """What torch has under the names is meant, and guards say so; what the program has put in its place is CPython's."""
+        """Guards that the attributes of these names are torch's own; breaks the graph if the program has patched one."""
         of_torch = torch.nn.Parameter if issubclass(self.cls, torch.nn.Parameter) else torch.Tensor
         for name in names:
             static = lookup(of_torch, name)[1]
@@ -129,11 +129,11 @@ class TensorVariable(VariableTracker):
 
     @property
     def known(self) -> torch.Tensor | None:
-        """The data of a small tensor that was made of constants."""
+        """The data of a small tensor that was made from constants."""
         return getattr(self.fake, "constant", None)
 
     def real(self, tx: Tracer) -> torch.Tensor:
-        """The tensor of this call that an input stands for."""
+        """The real tensor of this call, for an input."""
         assert self.source is not None
         return tx.output.inputs[self.source].real
 
@@ -162,7 +162,7 @@ class TensorVariable(VariableTracker):
         exchange_data(tx, self, other)
 
     def require_gradient(self, tx: Tracer, wanted: bool) -> VariableTracker | None:
-        """self.requires_grad_(wanted), where it is not so yet; None: an operation of the graph."""
+        """self.requires_grad_(wanted), where that changes something; None to record it as an operation of the graph."""
         if self.source is not None or self.cls is torch.nn.Parameter:
             unsupported("mutation-of-input", value=f"{self.describe()}, by requires_grad_")
         return None
@@ -197,7 +197,7 @@ class TensorVariable(VariableTracker):
         ]
 
     def asks_layout(self, tx: Tracer) -> None:
-        """Before something is said of how a result lies in memory where that was guessed: the trace begins anew, and does not."""
+        """Called before the layout of a tensor in memory is used. If layouts were guessed, traces anew without guessing."""
         mode = tx.output.world.fake_mode
         if self.source is None and mode.layout_guessed and not mode.asks_layout:
             raise TraceAnew(asks_layout=True)
@@ -322,27 +322,27 @@ class TensorVariable(VariableTracker):
             with writing(tx, self, *kwargs.values()):
                 return tx.output.call_method(name, (self.node, *graph_args), graph_kwargs)
         result = tx.output.call_method(name, (self.node, *graph_args), graph_kwargs)
-        if result is self:  # x.to(dtype) of a tensor that has the dtype
+        if result is self:  # x.to(dtype) of a tensor that has the dtype already
             next(reversed(tx.output.graph.nodes)).meta["pure"] = True
         return result
 
 
-_OF_TORCH: dict[str, list[Any]] = {}  # what torch's own classes have under a name
+_OF_TORCH: dict[str, list[Any]] = {}  # the attributes of torch's own classes, by name
 for _cls in torch.nn.Parameter.__mro__:
     for _name, _static in vars(_cls).items():
         _OF_TORCH.setdefault(_name, []).append(_static)
 
 
 def _is_attribute(name: str) -> bool:
-    """Whether `torch.Tensor.name` is an attribute of tensors, and no method."""
+    """Whether `torch.Tensor.name` is an attribute of tensors, not a method."""
     static = inspect.getattr_static(torch.Tensor, name, _MISSING)
     return static is not _MISSING and not callable(static)
 
 
 @contextlib.contextmanager
 def writing(tx: Tracer, *tensors: VariableTracker) -> Iterator[None]:
-    """Around an operation that writes to tensors. It may make an input require a gradient, or change its sizes: backends
-    could not be told so, and CPython runs it."""
+    """Encloses the recording of an operation that writes to tensors. Breaks the graph if it makes an input require a gradient
+    or changes the input's metadata, as backends cannot be told so."""
     values = [item for value in tensors for item in (value.items(tx) if isinstance(value, SequenceVariable) else [value])]
     written = [tensor for tensor in values if isinstance(tensor, TensorVariable)]
     before = [_metadata(tensor.fake) for tensor in written]
@@ -365,7 +365,8 @@ def writing(tx: Tracer, *tensors: VariableTracker) -> Iterator[None]:
 
 
 def _refuse_retained_gradient(tx: Tracer, tensor: TensorVariable) -> None:
-    """A gradient that is to be kept is that of the tensor after all writes; a compiled graph has another tensor in its place."""
+    """Breaks the graph for a write to an input that retains its gradient, and guards that it does not. The gradient is that of
+    the tensor after all writes, but a compiled graph has another tensor in its place."""
     if tensor.real(tx).retains_grad:
         unsupported("mutation-of-input", value="a tensor that retains its gradient")
     if tensor.source is not None:
@@ -377,7 +378,7 @@ def _metadata(fake: torch.Tensor) -> tuple[Any, ...]:
 
 
 def beside(tx: Tracer, tensor: TensorVariable, other: VariableTracker) -> VariableTracker:
-    """The other operand of a tensor's operator; it takes scalars of NumPy for Python's numbers."""
+    """The other operand of a tensor's operator, which treats NumPy scalars as Python numbers."""
     number = getattr(other, "beside", None)
     return other if number is None else number(tx, tensor)
 
@@ -386,7 +387,7 @@ def is_operand(value: VariableTracker) -> bool:
     """Whether a tensor operator accepts `value`."""
     if value.is_constant():
         return isinstance(value.constant(), (int, float, complex, np.number))
-    plain = getattr(value, "storage", None)  # of an instance of a class that derives from one of numbers
+    plain = getattr(value, "storage", None)  # for an instance of a subclass of a number class
     if isinstance(plain, ConstantVariable):
         return is_operand(plain)
     return isinstance(value, TensorVariable) or is_symbolic(getattr(value, "example", None))

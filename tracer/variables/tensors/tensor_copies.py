@@ -1,4 +1,4 @@
-"""`copy.copy` and `copy.deepcopy` of tensors, where an operation of the graph gives the same."""
+"""`copy.copy` and `copy.deepcopy` of tensors, where an operation of the graph has the same result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PARAMETER_COPY = as_written(torch.nn.Parameter.__deepcopy__)
 
 
 class MemoVariable(DictVariable):
-    """The memo of one `copy.deepcopy`, which nobody else fills."""
+    """The memo of one `copy.deepcopy`, which nothing else fills."""
 
 
 def shallow_copy(tx: Tracer, tensor: TensorVariable) -> VariableTracker:
@@ -33,8 +33,8 @@ def shallow_copy(tx: Tracer, tensor: TensorVariable) -> VariableTracker:
 
 
 def deep_copy(tx: Tracer, tensor: TensorVariable, memo: VariableTracker) -> VariableTracker:
-    """A tensor is copied like by clone(). What shares its memory would have a copy that shares the memory of its copy; a
-    parameter has a copy of its own memory in any case."""
+    """Copies a tensor as clone() does. Copies of tensors that share memory would have to share memory as well, so those break
+    the graph. A parameter's copy has its own memory in any case."""
     if tensor.cls is torch.nn.Parameter:
         return tx.inline(_PARAMETER_COPY, [tensor, memo], {})
     if not isinstance(memo, DictVariable) or (memo.entries and not isinstance(memo, MemoVariable)):
@@ -50,7 +50,7 @@ def deep_copy(tx: Tracer, tensor: TensorVariable, memo: VariableTracker) -> Vari
 
 
 def _fills_its_storage(tx: Tracer, tensor: TensorVariable) -> bool:
-    """The storage is copied as a whole, and the copy lies in that as the tensor does in its own."""
+    """Whether the tensor fills its storage, guarded for inputs. deepcopy copies the whole storage, a clone only the tensor."""
     fake = tensor.fake
     storage = storage_of(fake)
     inputs = [item for item in tx.output.inputs.values() if isinstance(item.fake, torch.Tensor)]
@@ -65,7 +65,7 @@ def _fills_its_storage(tx: Tracer, tensor: TensorVariable) -> bool:
 
 
 def _refuse_what_is_more_than_data(tx: Tracer, tensor: TensorVariable, name: str) -> None:
-    """Gradients, attributes of the tensor's own, lazy conjugation."""
+    """Breaks the graph for a tensor with a gradient, attributes of its own, or lazy conjugation."""
     fake = tensor.fake
     plain = tensor.cls is torch.Tensor and not (fake.requires_grad or fake.is_conj() or fake.is_neg())
     if not plain or tx.effects.attributes(tensor) or not tensor.get_attr(tx, "grad").is_none():
@@ -77,7 +77,7 @@ def _refuse_what_is_more_than_data(tx: Tracer, tensor: TensorVariable, name: str
 
 
 def _rely_on_own_memory(tx: Tracer, tensor: TensorVariable, other: TensorVariable) -> None:
-    """The two have no storage in common, which is guarded where both lie in memory of inputs."""
+    """Breaks the graph if the two share a storage; if both are in the memory of inputs, guards that they do not."""
     mine, others = storage_of(tensor.fake), storage_of(other.fake)
     if mine == others:
         beside = f"{tensor.describe()}, beside one that shares its memory,"

@@ -1,5 +1,5 @@
-"""`tensor.data = other`: from then on the tensor is, in the graph, another one in the memory of `other`; the object itself is
-given that memory after the graph."""
+"""`tensor.data = other`. In the graph, a new tensor in the memory of `other` represents the tensor from then on. The object
+itself is given that memory after the graph."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _refuse_what_cannot_be_told(tx: Tracer, tensor: TensorVariable, data: torch.
     before = tensor.fake
     alike = before.dtype == data.dtype
     if before.requires_grad:
-        alike = alike and before.shape == data.shape  # a gradient has the size that the tensor had
+        alike = alike and before.shape == data.shape  # its gradient will have the size that it had before
         if tensor.source is not None:
             tx.guard(guards.LeafMatch(tensor.source, tensor.real(tx).is_leaf))
         elif leaf:
@@ -61,7 +61,7 @@ def refuse_unlike_data(tx: Tracer, tensor: TensorVariable, data: torch.Tensor) -
 
 
 def refuse_exchanged_leaf(tensor: TensorVariable) -> None:
-    """A write to a leaf that requires a gradient, which CPython does not allow: for it, the very leaf has to be there."""
+    """Breaks the graph for a write to a leaf that requires a gradient. Eagerly this is an error, and it needs the leaf itself."""
     step = exchanged_at(tensor.fake) if torch.is_grad_enabled() else None
     if step is not None:
         unsupported("mutation-of-input", break_step=step, value="a leaf whose data were exchanged")

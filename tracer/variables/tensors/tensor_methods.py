@@ -1,5 +1,5 @@
-"""Methods of tensors that are more than one operation of the graph: questions about metadata, answered now, methods that
-hand data to Python, and methods that nothing can trace. What is not named here goes into the graph under its name."""
+"""Methods of tensors that are not simply one operation of the graph: queries of metadata, which are answered while tracing,
+methods that hand data to Python, and methods that cannot be traced. Any other method goes into the graph under its name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer
     from tracer.variables.tensors.tensor import TensorVariable
 
-Method = Callable[..., VariableTracker | None]  # None: an operation of the graph after all
+Method = Callable[..., VariableTracker | None]  # its result is None to record an operation of the graph after all
 _METHODS: dict[str, Method] = {}
 
 
@@ -85,7 +85,7 @@ def _numel(tx: Tracer, self: TensorVariable) -> VariableTracker:
 @_methods("storage_offset")
 def _storage_offset(tx: Tracer, self: TensorVariable) -> VariableTracker:
     offset: Any = offset_in_storage(tx.output, self.fake)
-    if offset is None and tx.output.traces_wrapper:  # of which the graph keeps nothing but what it gives
+    if offset is None and tx.output.traces_wrapper:  # the graph keeps only the result
         offset = self.fake.storage_offset()
     if isinstance(offset, torch.SymInt):
         offset = None
@@ -99,7 +99,7 @@ def _as_subclass(tx: Tracer, self: TensorVariable, cls: VariableTracker) -> Vari
     return tx.as_subclass(self, cls)
 
 
-# -- questions -----------------------------------------------------------------------------------------------------------
+# -- queries -------------------------------------------------------------------------------------------------------------
 
 
 def _answer(name: str) -> Method:
@@ -134,13 +134,13 @@ def _type(tx: Tracer, self: TensorVariable, *args: VariableTracker, **kwargs: Va
     dtype = getattr(kind, "dtype", None)
     of_cpu = self.fake.device.type == "cpu" and not getattr(kind, "is_cuda", True)
     if isinstance(kind, type) and isinstance(dtype, torch.dtype) and of_cpu:
-        return self.call_method(tx, "to", [ConstantVariable(dtype)], kwargs)  # torch.HalfTensor and its like
+        return self.call_method(tx, "to", [ConstantVariable(dtype)], kwargs)  # torch.HalfTensor and the like
     return None
 
 
 @_methods("new")
 def _new(tx: Tracer, self: TensorVariable, *sizes: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    """The old way to say `new_empty`; sequences other than a size are data."""
+    """The legacy form of `new_empty`. Sequences other than a torch.Size are data and break the graph."""
     of_ints = all(is_number(size) and size.python_type() is int for size in sizes)
     if kwargs or not (of_ints or (len(sizes) == 1 and isinstance(sizes[0], SizeVariable))):
         unsupported("unsupported-method", value=self.describe(), name="new")
@@ -191,7 +191,7 @@ def _item(tx: Tracer, self: TensorVariable) -> VariableTracker | None:
 def _narrow(
     tx: Tracer, self: TensorVariable, dim: VariableTracker, start: VariableTracker, length: VariableTracker
 ) -> VariableTracker | None:
-    """A tensor that says where to start is asked for its number, as torch does inside."""
+    """If `start` is a tensor, it is converted with item(), as torch does internally."""
     fake = getattr(start, "fake", None)
     if fake is None or fake.dim() or fake.dtype.is_floating_point:
         return None

@@ -1,7 +1,7 @@
 """Tensors whose class has a `__torch_dispatch__` of its own: wrappers around other tensors.
 
-In the graph they are what they are in the program, and an operation on one is one node. What it gives is found out by tracing
-the `__torch_dispatch__` (`interpreter.wrapper_dispatch`).
+They keep their class in the graph, and an operation on one is one node. The result of the operation is found by tracing the
+`__torch_dispatch__` (`interpreter.wrapper_dispatch`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
-# Questions about metadata, and what is an operation of the graph after all; others that have a model are left to CPython.
+# Queries of metadata, and methods that become operations of the graph. Other methods that have a model break the graph.
 _METHODS = frozenset(
     "size stride storage_offset dim ndimension numel nelement is_contiguous is_floating_point is_complex is_signed element_size "
     "get_device is_neg is_conj is_same_size type new __len__ __getitem__ __setitem__ __iter__ narrow requires_grad_".split()
@@ -38,8 +38,8 @@ _METHODS = frozenset(
 
 
 def is_wrapper_class(cls: type) -> bool:
-    """Whether tensors of a class may be captured as they are: everything that is the class's own is its `__torch_dispatch__`, and
-    methods that torch.Tensor has not."""
+    """Whether tensors of a class may be captured as they are. Besides a `__torch_dispatch__`, the class may define names that
+    torch.Tensor lacks, and override methods that only calls by name reach."""
     if not issubclass(cls, torch.Tensor) or type(cls) not in (type(torch.Tensor), type(torch.nn.Parameter)):
         return False
     static = lookup(cls, "__torch_dispatch__")[1]
@@ -49,7 +49,7 @@ def is_wrapper_class(cls: type) -> bool:
 
 
 def _is_named_method(name: str, static: Any) -> bool:
-    """Whether nothing but a call by this name comes to a method."""
+    """Whether an attribute is a method that only a call by this name reaches, and no operator or builtin."""
     return not name.startswith("__") and is_a(static, (types.FunctionType, classmethod, staticmethod))
 
 
@@ -58,7 +58,7 @@ def is_wrapper(value: torch.Tensor) -> bool:
 
 
 def refuse_wrappers(name: str, values: Iterable[VariableTracker]) -> None:
-    """For a call of a function by that name whose model knows plain tensors alone."""
+    """Breaks the graph for wrappers among the arguments of function `name`, whose model supports plain tensors only."""
     for value in values:
         if isinstance(value, WrapperVariable):
             unsupported("tensor-subclass", cls=value.cls.__qualname__, source=name)
@@ -67,7 +67,7 @@ def refuse_wrappers(name: str, values: Iterable[VariableTracker]) -> None:
 
 
 class WrapperVariable(TensorSubclassVariable):
-    """`parts`: the attributes of one that an operation of the graph makes; what holds tensors there is known by its fakes."""
+    """A wrapper. `parts` are the attributes of one that an operation of the graph makes; tensors in them are only fakes."""
 
     def __init__(
         self, node: fx.Node, fake: torch.Tensor, source: Source | None, cls: type, parts: dict[str, VariableTracker] | None = None
@@ -92,7 +92,7 @@ class WrapperVariable(TensorSubclassVariable):
         return super().get_attr(tx, name)
 
     def _shadows(self, tx: Tracer, name: str) -> bool:
-        """Whether the tensor itself has an attribute of the name of a method, as `inner`, which it gives instead."""
+        """Whether the tensor itself has an attribute of this name, such as `inner`, that takes precedence over the class's."""
         if tx.effects.attribute(self, name) is not None or not self._holds(tx, name):
             return False
         static = lookup(self.cls, name)[1]
@@ -122,7 +122,7 @@ class WrapperVariable(TensorSubclassVariable):
         return self._read[name]
 
     def _part(self, tx: Tracer, known: VariableTracker, read: Any, args: tuple[Any, ...]) -> VariableTracker:
-        """The tracked form of what an attribute holds, or an item of that, which the graph can read."""
+        """The tracked form of an attribute's value, or of an item of it, which a node of the graph reads."""
         if known.is_constant() or known.source is not None:
             return known
         if isinstance(known, (TensorVariable, SymNodeVariable)):
