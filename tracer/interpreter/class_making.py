@@ -1,7 +1,7 @@
 """Making classes: class statements, `type(name, bases, namespace)`, and the `type.__new__` that metaclasses come to.
 
 What the program wrote of it (the body, `__prepare__`, `__new__` and `__init__` of a metaclass, `__set_name__`,
-`__init_subclass__`) is traced in CPython's order; a prototype stands for the class meanwhile (`variables.made_classes`).
+`__init_subclass__`) is traced in CPython's order; a prototype stands for the class meanwhile (`variables.classes.made_classes`).
 """
 
 from __future__ import annotations

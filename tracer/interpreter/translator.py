@@ -56,7 +56,7 @@ class InstructionTranslator:
     `direct` says that the parent's current instruction does nothing but push this frame's result, so that a graph break
     in here can resume in here.
 
-    It is the `variables.protocol.Tracer` of its frame: what that promises beyond the frame are the functions bound here."""
+    It is the `protocol.tracer.Tracer` of its frame: what that promises beyond the frame are the functions bound here."""
 
     wrap = constructors.wrap
     literal = constructors.literal

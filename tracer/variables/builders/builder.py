@@ -2,7 +2,7 @@
 
 A new kind of value is one function registered with `tracks` (exactly these types) or `tracks_subclasses` (the most
 derived registered base in the value's MRO wins). Here are constants, numbers
-and tensors; others are in `container_builders`, `callable_builders`, `object_builders` and so on.
+and tensors; others are in the files beside this one, such as `containers`, `callables` and `objects`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """NumPy's arrays and scalars: a tensor that shares the array's memory computes in the graph; NumPy's own behaviour is tried
-on twins (`graph.array_twins`) and decides what the result is."""
+on twins (`graph.fakes.array_twins`) and decides what the result is."""
 
 from __future__ import annotations
 

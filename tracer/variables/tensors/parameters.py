@@ -2,7 +2,7 @@
 
 A parameter that requires a gradient is a leaf, and its gradient has to arrive whatever a backend makes of the graph. So the
 output code makes it, empty, before the graph; in the graph it is a tensor in the memory of its data that has the parameter behind
-it (`graph.exchanged_data`), and where it leaves the graph it is given that memory (`variables.made_leaves`).
+it (`graph.fakes.exchanged_data`), and where it leaves the graph it is given that memory (`variables.tensors.created_leaves`).
 """
 
 from __future__ import annotations

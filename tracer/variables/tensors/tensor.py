@@ -51,7 +51,7 @@ _MISSING = object()
 class TensorVariable(VariableTracker):
     """A tensor: `node` computes it in the graph, `fake` knows its metadata."""
 
-    is_made_parameter = False  # a leaf of the program's making (`variables.made_leaves`)
+    is_made_parameter = False  # a leaf of the program's making (`variables.tensors.created_leaves`)
     held: HeldLeaf | None = None  # the leaf that it is outside of the graph, if that is no parameter
     retained: Retained | None = None  # its gradient, though it is no leaf, by the program's wish
     hooked_at: int | None = None  # the step that set a hook on it
