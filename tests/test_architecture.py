@@ -182,6 +182,19 @@ def test_what_lies_in_a_package_knows_one_another_in_one_direction(package):
     graphlib.TopologicalSorter(edges).prepare()  # raises CycleError, which names the circle
 
 
+MOST_LINES_OF_A_FILE, MOST_LINES_OF_A_FUNCTION = 500, 60
+
+
+def test_files_and_functions_are_short():
+    c_files = [path for path in (ROOT / "csrc").rglob("*") if path.suffix in (".c", ".cpp", ".h")]
+    long = [str(path) for path in [*FILES, *c_files] if len(path.read_text().splitlines()) > MOST_LINES_OF_A_FILE]
+    for path in FILES:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= MOST_LINES_OF_A_FUNCTION:
+                long.append(f"{path}:{node.lineno} {node.name}")
+    assert not long
+
+
 def test_imports_stand_at_the_top():
     late = {(module, found.module) for module in MODULES for found in imports(module) if found.late}
     assert late == LATE

@@ -1,4 +1,4 @@
-"""Iterators: over sequences, and the lazy ones of the builtins."""
+"""Iterators over sequences, and the lazy iterators of the builtins: enumerate, zip, map, filter and iter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_ITEMS = 1_000_000
 
 
 class IteratorVariable(BuiltinVariable):
-    """An iterator that the trace made. Subclasses give `advance` and how to rebuild what is left."""
+    """An iterator that the trace models. Subclasses define `advance`, and how to reconstruct what is left of it."""
 
     cls: type = object
 
@@ -46,14 +46,14 @@ class IteratorVariable(BuiltinVariable):
         return items
 
     def contains(self, tx: Tracer, item: VariableTracker) -> VariableTracker:
-        """Goes on up to the item, as CPython does."""
+        """Consumes items up to and including the one sought, as CPython does."""
         while (mine := self.next(tx)) is not None:
             if tx.same_or_equal(mine, item):
                 return tx.literal(True)
         return tx.literal(False)
 
     def container(self) -> VariableTracker | None:
-        """What it reads while it goes on, and whose state CPython compares with that at the start."""
+        """The container that it reads as it advances. CPython may compare the state of that with the state at the start."""
         return None
 
     def truth(self, tx: Tracer) -> bool:
@@ -67,8 +67,8 @@ class IteratorVariable(BuiltinVariable):
 
 
 class LazyIterator(IteratorVariable):
-    """An iterator that takes from others. `parts` names the attributes with the tracked values that it holds: one, several, or
-    None for what is not there (any more)."""
+    """An iterator that takes items from others. `parts` names the attributes with the tracked values that it holds: each is one
+    value, a list of values, or None if there is none (any more)."""
 
     parts: ClassVar[tuple[str, ...]] = ()
 
@@ -81,17 +81,17 @@ class LazyIterator(IteratorVariable):
                 yield part
 
     def reconstruct(self, cg: ValueCodegen) -> None:
-        """What is left of it, where a call of its class with all that it holds makes that."""
+        """Calls the class with all that the iterator holds. This serves where such a call makes an iterator over what is left."""
         cg.call_object(self.cls, *loads(cg, self.children()))
 
 
 def loads(cg: ValueCodegen, values: Iterable[VariableTracker]) -> list[Callable[[], None]]:
-    """What `call_object` takes to push the values."""
+    """Functions that push the values, as `call_object` takes them."""
     return [functools.partial(cg.load, value) for value in values]
 
 
 def next_of_each(tx: Tracer, iterators: list[VariableTracker]) -> list[VariableTracker] | None:
-    """One item of each, None as soon as one is exhausted."""
+    """One item of each iterator, or None as soon as one is exhausted."""
     items = []
     for iterator in iterators:
         item = iterator.next(tx)
@@ -102,14 +102,14 @@ def next_of_each(tx: Tracer, iterators: list[VariableTracker]) -> list[VariableT
 
 
 def skipped(iterator: Any, count: int) -> Any:
-    """The iterator, having given its first `count` items. Called by output code."""
+    """Consumes `count` items and returns the iterator. Called by output code."""
     for _ in range(count):
         next(iterator, None)
     return iterator
 
 
 class ItemIterator(LazyIterator):
-    """iter(obj) of an object that has `__getitem__` and no `__iter__`; `step` is -1 for reversed(obj)"""
+    """iter(obj) of an object that has `__getitem__` and no `__iter__`. `step` is -1 for reversed(obj)."""
 
     parts = ("owner",)
 
@@ -148,7 +148,7 @@ class _WithItems:
 
 
 class OverSequence(IteratorVariable):
-    """An iterator over a list or a tuple: reads it as it is when an item is asked for, and forgets it at the end."""
+    """An iterator over a list or a tuple. It reads the sequence as it is when an item is asked for, and drops it at the end."""
 
     def __init__(self, sequence: SequenceVariable, position: int, of_list: type, of_tuple: type) -> None:
         self.sequence: SequenceVariable | None = sequence
@@ -166,8 +166,8 @@ class OverSequence(IteratorVariable):
         return () if self.sequence is None else (whole(self.sequence),)
 
     def _rebuild(self, cg: ValueCodegen, function: Any, of_subclass: Any, position: int | None) -> None:
-        """-> function(sequence), standing at `position` if one is given. `of_subclass` is called with an instance of a subclass
-        of list, which may have a method of its own."""
+        """-> function(sequence), set to `position` if one is given. For an instance of a subclass of list, which may override
+        the method, `of_subclass` is called instead."""
         if self.sequence is None:
             cg.call_object(function, lambda: cg.asm.emit("BUILD_LIST" if self._is_of_list else "BUILD_TUPLE", 0))
             return
@@ -212,7 +212,7 @@ class ReversedIterator(OverSequence):
 
 
 def set_state(cg: ValueCodegen, load: Callable[[], None]) -> None:
-    """iterator -> iterator, whose `__setstate__` was called with what `load` pushes"""
+    """iterator -> the same iterator, after a call of its `__setstate__` with the value that `load` pushes"""
     cg.asm.emit("COPY", 1)
     cg.load_attr("__setstate__")
     cg.call_top(load)
@@ -287,7 +287,7 @@ class MapIterator(LazyIterator):
 class FilterIterator(LazyIterator):
     cls: type = filter
     parts = ("function", "iterator")
-    keeps = True  # what the function says of the items that are given
+    keeps = True  # the truth value that the function gives for items that are kept
 
     def __init__(self, function: VariableTracker, iterator: VariableTracker) -> None:
         self.function = function

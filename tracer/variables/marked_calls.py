@@ -1,4 +1,4 @@
-"""What happens where traced code calls something that the user keeps out of graphs."""
+"""Calls, in traced code, of callables that the user has marked to be kept out of graphs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def heed_marks(tx: Tracer, called: Any, name: str | None = None) -> None:
-    """Breaks the graph where `called` is marked with `disallow_in_graph`; raises UserError where `forbid_in_graph` marks it."""
+    """Breaks the graph if `called` is marked with `disallow_in_graph`. Raises UserError if `forbid_in_graph` marks it."""
     policy = user_marks.graph_policy.get(called)
     if policy == "disallow":
         unsupported("disallowed-in-graph", function=name or name_of(called))

@@ -1,8 +1,8 @@
 """Special methods of built-in classes that the program calls by name: `x.__len__()`, `list.__getitem__(x, 0)`.
 
-CPython makes these methods of the slots of a class (`slotdefs` in Objects/typeobject.c), with a few kinds of wrappers that
-check the arguments. Likewise here: a row of `SLOTS` says how many arguments the wrapper takes, and which method of the
-protocol stands for the slot. The tables of operators, from which rows are made, are here too.
+CPython makes these methods from the slots of a class (`slotdefs` in Objects/typeobject.c), with a few kinds of wrappers that
+check the arguments. Likewise, a row of `SLOTS` says how many arguments the wrapper takes and which method of the protocol
+implements the slot. This module also has the tables of operators from which rows are made.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ INPLACE: dict[str, Any] = {op: getattr(operator, f"__i{name}__") for op, name in
 COMPARE: dict[str, Any] = {op: getattr(operator, f"__{name}__") for op, name in _COMPARISONS.items()}
 UNARY: dict[str, Any] = {op: getattr(operator, name) for op, name in UNARY_DUNDER.items()}
 
-_SETS = frozenset("-&|^")  # what sets, and some of which dicts, do as numbers do: they may give NotImplemented
+_SETS = frozenset("-&|^")  # operators of sets, and some of them of dicts, whose methods may return NotImplemented
 
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """One special method. `call(tx, value, *args)` gives its result; None says that the model has none. Then the method gives
-    NotImplemented, if it `may_decline` and the operand is of a class that it does not take, or the graph breaks.
+    """One special method. `call(tx, value, *args)` gives its result, or None if the model has no result. In that case the
+    method returns NotImplemented if it `may_decline` and does not take operands of that class; otherwise the graph breaks.
 
-    `unpacks`: the wrapper takes its arguments with PyArg_UnpackTuple, under an empty name that its error begins with."""
+    `unpacks`: the wrapper calls PyArg_UnpackTuple with an empty function name, so that its error begins with a space."""
 
     arity: int
     call: Callable[..., VariableTracker | None]
@@ -52,8 +52,8 @@ class Slot:
     unpacks: bool = False
 
     def refuse(self, tx: Tracer, name: str, method: Any, count: int, kwargs: dict[str, VariableTracker]) -> NoReturn:
-        """Raises what the method of the class raises for another number of arguments, or for keywords."""
-        if not isinstance(method, types.WrapperDescriptorType):  # a method that C defines beside the slot
+        """Raises the error of the real method for a wrong number of arguments or for keywords."""
+        if not isinstance(method, types.WrapperDescriptorType):  # C defines this method itself, apart from the slot
             unsupported("call-arguments", error=f"{name} with {count} arguments")
         if kwargs:
             tx.raise_error(TypeError, f"wrapper {name}() takes no keyword arguments")
@@ -79,7 +79,7 @@ def _next(tx: Tracer, value: VariableTracker, /) -> VariableTracker:
 
 
 def _hash(tx: Tracer, value: VariableTracker, /) -> VariableTracker:
-    value.hash_key(tx)  # raises TypeError for what has no hash
+    value.hash_key(tx)  # raises TypeError if the value is unhashable
     if not value.is_constant():
         unsupported("unhashable-in-trace", value=value.describe())
     rely_on_process("hashes of texts and objects differ between processes")
@@ -130,10 +130,10 @@ SLOTS = {
 def call_slot(
     tx: Tracer, value: VariableTracker, name: str, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker:
-    """value.name(*args), a special method that the class of `value` has from C. What has no slot breaks the graph."""
+    """value.name(*args), for a special method that C defines. A method without a row in `SLOTS` breaks the graph."""
     method = lookup(value.python_type(), name)[1]
     slot = SLOTS.get(name)
-    if slot is None or method is None:  # `__hash__` of what has none
+    if slot is None or method is None:  # the method is None for `__hash__` of an unhashable class
         unsupported("unsupported-method", value=value.describe(), name=name)
     if kwargs or len(args) != slot.arity:
         slot.refuse(tx, name, method, len(args), kwargs)
@@ -146,10 +146,10 @@ def call_slot(
 
 
 class BuiltinVariable(VariableTracker):
-    """An object of a class that is written in C: `methods` models what it has besides special methods."""
+    """An object of a class that is written in C. `methods` models its methods other than the special ones."""
 
     methods: ClassVar[Models] = Models("method of no class")
-    operands: tuple[type, ...] = (object,)  # which its comparisons and set operators take; others get NotImplemented
+    operands: tuple[type, ...] = (object,)  # its comparisons and set operators take these, and return NotImplemented for others
 
     def text(self, tx: Tracer, kind: str) -> str:
         if not hasattr(self, "form"):

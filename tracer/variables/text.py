@@ -1,7 +1,7 @@
 """str(), repr() and formatting of tracked values.
 
-CPython does the formatting itself, on `form`s: plain Python values, in which a stand-in takes the place of each part
-that is no constant and answers `__str__`, `__repr__` and `__format__` by tracing those of the value.
+CPython does the formatting itself, on the `form` of each value: a plain Python value in which a stand-in (`Rendered`)
+replaces each part that is not constant. Its `__str__`, `__repr__` and `__format__` trace those of the part.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Rendered:
 
 
 def form(tx: Tracer, value: VariableTracker) -> Any:
-    """What CPython formats in place of `value`. What is no plain constant has a method `form`: the parts of
-    containers are formed too."""
+    """The Python value that CPython formats in place of `value`. Classes of tracked values may define a method `form`; that of a
+    container forms the parts too."""
     make: Callable[[VariableTracker, Tracer], Any] | None = getattr(type(value), "form", None)
     if make is not None:
         return make(value, tx)
@@ -67,7 +67,7 @@ def plain_form(tx: Tracer, value: VariableTracker) -> Any:
 def formatted(
     tx: Tracer, function: Callable[..., Any], args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker:
-    """The text that `function` makes of the values, as a tracked one."""
+    """The text that `function` makes of the values, as a tracked value."""
     constant = all(value.is_constant() for value in (*args, *kwargs.values()))
     forms = [form(tx, value) for value in args]
     named = {name: form(tx, value) for name, value in kwargs.items()}

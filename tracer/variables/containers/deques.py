@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class DequeVariable(SequenceVariable):
-    """`version` changes with every change of its length or order, which its iterators notice."""
+    """A deque. `version` changes with every change of length or order; its iterators compare it to notice that."""
 
     cls = collections.deque
     methods = Models("deque method", SequenceVariable.methods)
@@ -102,7 +102,7 @@ class DequeVariable(SequenceVariable):
     def _find(self, tx: Tracer, item: VariableTracker, start: int, stop: int) -> int | None:
         version = self.version
         position = super()._find(tx, item, start, stop)
-        if version != self.version:  # each search has its own error
+        if version != self.version:  # each method that searches raises its own error
             unsupported("unsupported-iteration", value="a deque that a comparison changes")
         return position
 
@@ -143,7 +143,7 @@ class DequeVariable(SequenceVariable):
     def set_item(self, tx: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         index = self.position(tx, key, "")
         check_release((self._items[index],), "an item of a deque")
-        tx.effects.mutate(self)  # iterators do not mind
+        tx.effects.mutate(self)  # does not invalidate iterators, so that the version stays
         self._items[index] = value
 
     def del_item(self, tx: Tracer, key: VariableTracker) -> None:
@@ -168,7 +168,7 @@ class DequeVariable(SequenceVariable):
         return self._items
 
     def replay(self, cg: ValueCodegen) -> None:
-        if self.version == 0:  # its iterators do not mind
+        if self.version == 0:  # only single items changed; storing them does not invalidate iterators
             for index, item in enumerate(self._items):
                 if not isinstance(item, Unwrapped):
                     self._replace(cg, index, item)
@@ -231,7 +231,7 @@ _deque = DequeVariable.methods
 
 def _by_index(name: str) -> Any:
     def method(tx: Tracer, self: DequeVariable, key: VariableTracker, /, *value: VariableTracker) -> VariableTracker:
-        """Called by its name it says otherwise of what is no index than `items[key]`, which comes here too from a subclass."""
+        """Breaks on a key that is no index: its error differs from that of `items[key]`, which a subclass routes here too."""
         if index_of(tx, key) is NOT_AN_INDEX:
             unsupported("unsupported-method", value=self.describe(), name=name)
         return call_slot(tx, self, name, [key, *value], {})

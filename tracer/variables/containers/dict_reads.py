@@ -1,4 +1,4 @@
-"""What a dict that existed before the frame was asked by key, and what was stored in it: such steps rely on these keys alone."""
+"""Reads and stores by key in a dict that existed before the frame. They need guards on the keys involved only."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Pair = tuple["VariableTracker", Any]
 
 
 class ReadByKey:
-    """A dict of which the program has seen no more than whether it has some keys, and their values.
+    """A dict of which the program has seen only whether it has certain keys, and the values of those.
 
-    `held` is what it had when it was met, `met` what it has now for the keys that were looked for: (key, value), or None. Keys
-    that are `added` come behind those that it had. `whole` is for what looks at it in any other way."""
+    `held` is the real dict as it was when the trace met it. `met` maps each key that was looked up to its present (key, value),
+    or to None if it is absent. Keys in `added` come after the original ones. Any other use of the dict calls `whole`."""
 
     def __init__(self, held: dict[Any, Any], source: Source, guard: Callable[[guards.Guard], None]) -> None:
         self._held = held
@@ -35,7 +35,7 @@ class ReadByKey:
         return all(map(guards.can_be_key, held))
 
     def look(self, key: Any) -> bool:
-        """Whether the dict has a key, which is one that a guard can name; guarded."""
+        """Whether the dict has the key, with a guard on the answer. The key must be one that a guard can name."""
         if key not in self.met:
             present = key in self._held
             self._guard(guards.DictContains(self._source, key, present))
@@ -43,7 +43,7 @@ class ReadByKey:
         return self.met[key] is not None
 
     def reaches(self, count: int) -> bool:
-        """Whether the dict has at least so many keys; guarded, unless those that were found or added are enough."""
+        """Whether the dict has at least `count` keys, with a guard unless the keys found or added so far are enough."""
         if sum(pair is not None for pair in self.met.values()) >= count:
             return True
         held = count - len(self.added)
@@ -55,14 +55,14 @@ class ReadByKey:
         return ConstantVariable(key), Unwrapped(self._held[key], ItemSource(self._source, key))
 
     def holdings(self) -> Iterator[Any]:
-        """All values that it has now, which nobody is to rely on."""
+        """All values that the dict has now, without a guard: the caller must not rely on them."""
         for key, value in self._held.items():
             if self.met.get(key) is None:
                 yield Unwrapped(value, self._source)
         yield from (pair[1] for pair in self.met.values() if pair is not None)
 
     def store(self, key: Any, pair: Pair) -> Pair | None:
-        """What the key had before."""
+        """Stores the pair and returns the previous one, or None if the key is new."""
         old = self.met[key] if self.look(key) else None
         if old is None:
             self.added[key] = None
@@ -70,15 +70,15 @@ class ReadByKey:
         return old
 
     def stored(self, changed: Iterable[Any]) -> list[Pair]:
-        """What is to be stored where these keys have changed."""
+        """The pairs to store in the real dict, given which keys have changed: those with new values, then the added keys."""
         return [pair for key in (*(key for key in changed if key not in self.added), *self.added) if (pair := self.met[key])]
 
     def keys(self) -> dict[Any, VariableTracker]:
-        """Those that it had."""
+        """The keys that the dict had before the frame."""
         return {key: ConstantVariable(key) for key in self._held}
 
     def whole(self) -> dict[Any, Pair]:
-        """All entries as they are now, in order, with a guard on all keys that it had."""
+        """All present entries, in order, with a guard on all keys that the dict had before the frame."""
         self._guard(guards.DictKeysMatch(self._source, tuple(self._held)))
         entries = {key: self._pair(key) for key in self._held}
         for key, pair in self.met.items():

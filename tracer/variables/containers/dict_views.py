@@ -38,7 +38,7 @@ _ORDERED = collections.OrderedDict[Any, Any]()
 
 
 class DictViewVariable(BuiltinVariable):
-    """dict.keys(), .values() or .items(): sees later changes of its dict."""
+    """dict.keys(), .values() or .items(). It shows later changes of its dict."""
 
     methods = Models("method of views")
 
@@ -92,7 +92,7 @@ class DictViewVariable(BuiltinVariable):
         return found is not None and tx.same_or_equal(found, pair[1])
 
     def as_set(self, tx: Tracer) -> SetVariable | None:
-        """The set that set operators take it for; views of values have none."""
+        """The view as a set, for set operators and comparisons. None for a view of values."""
         if self.kind == "values":
             return None
         if self.kind == "keys" and self.owner.cls is dict:
@@ -130,7 +130,7 @@ class DictViewVariable(BuiltinVariable):
         self.rebuild(cg, lambda: cg.load(whole(self.owner)))
 
     def rebuild(self, cg: ValueCodegen, load: Any = None) -> None:
-        """-> the view of what `load` loads, or of nothing, by the method of the built-in class"""
+        """-> the view of the dict that `load` loads, or of a new empty one, made by the method of the built-in class"""
         bases = (collections.OrderedDict, types.MappingProxyType, dict)
         base = next(base for base in bases if issubclass(self.owner.cls, base))
         if load is None and base is types.MappingProxyType:
@@ -146,7 +146,7 @@ def _isdisjoint(tx: Tracer, self: DictViewVariable, other: VariableTracker, /) -
 
 
 def computed(op: str, left: Operand, right: Operand) -> SetVariable:
-    """The set that an operator gives where one of the two is a view."""
+    """The set that a set operator gives when at least one operand is a view."""
     own = {key: key for key in left.entries}
     if op == "&" and any(type(own.get(key, key)) is not type(key) for key in right.entries):
         unsupported("set-order", value="keys that are equal and differ")
@@ -158,7 +158,7 @@ def computed(op: str, left: Operand, right: Operand) -> SetVariable:
 
 
 class DictIterator(IteratorVariable):
-    """Iterates over keys, values or items; a change of size meanwhile raises as in CPython."""
+    """Iterates over keys, values or items. If the size changes meanwhile, it raises as in CPython."""
 
     def __init__(self, owner: DictVariable, kind: str, backwards: bool = False) -> None:
         self.view = DictViewVariable(owner, kind)
@@ -177,7 +177,7 @@ class DictIterator(IteratorVariable):
         if self.exhausted:
             return None
         if len(self.view.owner.entries) != len(self.keys):
-            if issubclass(self.view.owner.cls, collections.OrderedDict):  # it has other rules and other messages
+            if issubclass(self.view.owner.cls, collections.OrderedDict):  # its rules and messages differ from those of dict
                 unsupported("unsupported-iteration", value="an OrderedDict that changes during iteration")
             self.exhausted = True
             tx.raise_error(RuntimeError, "dictionary changed size during iteration")

@@ -1,4 +1,4 @@
-"""dict, OrderedDict, defaultdict and mappingproxy. Their methods are in `dict_methods`, views in `views`."""
+"""dict, OrderedDict, defaultdict and mappingproxy. Their methods are in `dict_methods`, their views in `dict_views`."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ Pair = tuple[VariableTracker, Any]
 
 
 def entries_are_copied(cls: type) -> bool:
-    """Whether C copies the entries of an instance of a subclass of dict; otherwise it asks for `keys()` and for each item."""
+    """Whether C copies the entries of a dict of this subclass directly. If not, it calls `keys()` and reads each item."""
     return lookup(cls, "__iter__")[1] is dict.__dict__["__iter__"]
 
 
 class DictVariable(BuiltinVariable):
-    """A dict: `entries` maps the hash key of each key to (key, value), in insertion order. As long as it has an `unread`, it was
-    read and stored in by key alone; who looks at `entries` relies on all of them.
+    """A dict: `entries` maps the hash key of each key to (key, value), in insertion order. While `unread` is set, the program
+    has read and stored single keys only; the first access of `entries` reads and guards all keys.
 
-    `version` changes with the keys. Of a dict that existed before the frame, `original` holds the keys that it had and
-    `changed` those that got a new value, with the old one."""
+    `version` changes whenever the keys change. For a dict that existed before the frame, `original` holds the keys that it
+    had then, and `changed` maps each key that got a new value to its old value."""
 
     methods = Models("dict method")
     operands: tuple[type, ...] = (dict,)
@@ -124,7 +124,7 @@ class DictVariable(BuiltinVariable):
 
     @property
     def real_keys(self) -> bool:
-        """Whether CPython's sets take it for a plain dict, whose size they know beforehand."""
+        """Whether CPython's set methods treat it as a plain dict, whose size they use in advance."""
         if self.cls is not dict:
             raise AttributeError("real_keys")
         return True
@@ -154,14 +154,14 @@ class DictVariable(BuiltinVariable):
         tx.raise_error(TypeError, f"unhashable type: {type_name(self.cls)!r}")
 
     def key_of(self, tx: Tracer, key: VariableTracker) -> Any:
-        """What `entries` has the key under."""
+        """The hash key under which `entries` holds the key."""
         hashed = key.hash_key(tx)
         if tx.trace.ids_are_keys:
             refuse_unknown(hashed, self.entries)
         return hashed
 
     def has(self, hashed: Any) -> bool:
-        """Whether there is an entry for what `key_of` gave."""
+        """Whether there is an entry for this hash key (see `key_of`)."""
         if self.unread is not None and can_be_key(hashed):
             return self.unread.look(hashed)
         return hashed in self.entries
@@ -192,7 +192,7 @@ class DictVariable(BuiltinVariable):
             del self.changed[hashed]
 
     def _store(self, tx: Tracer, hashed: Any, pair: Pair) -> Pair | None:
-        """What the key had before."""
+        """Stores the pair and returns the previous one, or None if the key is new."""
         tx.effects.mutate(self)
         if self.unread is not None and can_be_key(hashed):
             old = self.unread.store(hashed, pair)
@@ -219,7 +219,7 @@ class DictVariable(BuiltinVariable):
         self.entries.clear()
 
     def reorder(self, tx: Tracer, entries: dict[Any, Pair]) -> None:
-        """The same entries in another order."""
+        """Replaces the entries by the same entries in another order."""
         self._mutate(tx, keys=True)
         self.entries.clear()
         self.entries.update(entries)
@@ -228,7 +228,7 @@ class DictVariable(BuiltinVariable):
         if self.cls is types.MappingProxyType:
             unsupported("mutation-of-input", value="a mappingproxy")
         tx.effects.mutate(self)
-        entries = self.entries  # which may set `original`
+        entries = self.entries  # reading it may set `original`
         if self.source is not None and self.original is None:
             self.original = {hashed: pair[0] for hashed, pair in entries.items()}
         if keys:
@@ -292,7 +292,7 @@ class DictVariable(BuiltinVariable):
         return super().get_attr(tx, name)
 
     def set_attr(self, tx: Tracer, name: str, value: VariableTracker) -> None:
-        """An OrderedDict takes attributes; one that existed before may have some already."""
+        """Only an OrderedDict that the trace made takes attributes here: an existing one may have some already."""
         if self.cls is not collections.OrderedDict or self.source is not None or hasattr(self.cls, name):
             super().set_attr(tx, name, value)
         tx.effects.store_attribute(self, name, value)
@@ -313,7 +313,7 @@ class DictVariable(BuiltinVariable):
             cg.asm.emit("POP_TOP")
 
     def _base(self) -> Any:
-        """The class whose methods change the dict without running those of a subclass."""
+        """The built-in class whose methods change the dict without running overrides of a subclass."""
         return collections.OrderedDict if issubclass(self.cls, collections.OrderedDict) else dict
 
     def replayed(self) -> Iterable[VariableTracker | Unwrapped]:
@@ -321,8 +321,8 @@ class DictVariable(BuiltinVariable):
         return (*deleted, *(part for pair in stored for part in pair))
 
     def replay(self, cg: ValueCodegen) -> None:
-        """Deletes the keys that are gone or stand elsewhere, then stores what is new, so that iterators that are alive
-        see no more change than there was."""
+        """Deletes the keys that are gone or have moved, then stores the new pairs. Nothing else is touched, so that live
+        iterators over the dict see no change that the program did not make."""
         deleted, stored = self._difference()
         for key in deleted:
             cg.call_object(self._base().__delitem__, lambda: cg.load(self), functools.partial(cg.load, key))
@@ -347,7 +347,7 @@ class DictVariable(BuiltinVariable):
         return deleted, stored
 
     def _keys_in_place(self, before: list[Any]) -> set[Any]:
-        """The keys that can stay where they are: those now first, as long as they come in the old order."""
+        """The keys that need not be deleted: the longest prefix of the present keys that keeps the old order."""
         kept: set[Any] = set()
         position = 0
         for hashed in self.entries:
@@ -359,7 +359,7 @@ class DictVariable(BuiltinVariable):
         return kept
 
     def _is_other_key(self, hashed: Any) -> bool:
-        """Whether a key has been replaced by one that is equal and of another type."""
+        """Whether a key was replaced by an equal key of another type, such as 1 by True."""
         old, new = (self.original or {})[hashed], self.entries[hashed][0]
         return old is not new and old.is_constant() and new.is_constant() and type(old.constant()) is not type(new.constant())
 
@@ -372,10 +372,10 @@ class DictVariable(BuiltinVariable):
 
 
 class MappingProxyVariable(DictVariable):
-    """types.MappingProxyType(underlying): another view of the same entries. Of an existing proxy the dict below is
-    tracked too if it was met."""
+    """types.MappingProxyType(underlying), which shares the entries of the underlying dict. For an existing proxy, the real
+    underlying dict is tracked if the trace has met it."""
 
-    operands = (object,)  # its operators are those of the dict below
+    operands = (object,)  # its operators are those of the underlying dict
 
     def __init__(self, underlying: DictVariable, source: Source | None = None) -> None:
         self.underlying = underlying
@@ -387,10 +387,10 @@ class MappingProxyVariable(DictVariable):
 
     @version.setter
     def version(self, value: int) -> None:
-        """It changes with the dict below."""
+        """Ignored: the version is that of the underlying dict."""
 
     def show(self, underlying: DictVariable) -> None:
-        """From here on it shows `underlying`, which has the same entries."""
+        """From now on the proxy is one of `underlying`, which has the same entries."""
         self.underlying = underlying
         self.entries = underlying.entries
 
@@ -425,20 +425,20 @@ def from_keys(tx: Tracer, cls: type, keys: VariableTracker, value: VariableTrack
 
 
 def pairs_of(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTracker, VariableTracker]]:
-    """The pairs that dict(value) would hold: of a mapping, or of an iterable of pairs."""
+    """The pairs that dict(value) would hold. `value` is a mapping or an iterable of pairs."""
     mapping = mapping_pairs(tx, value)
     return list(_each_pair(tx, value)) if mapping is None else mapping
 
 
 def mapping_pairs(tx: Tracer, value: VariableTracker) -> list[tuple[VariableTracker, VariableTracker]] | None:
-    """Those of a mapping, in order; None where it is none."""
+    """The pairs of a mapping, in order, or None if `value` is not a mapping."""
     if isinstance(value, DictVariable):
         return value.pairs(tx)
     return tx.as_mapping(value)
 
 
 def _each_pair(tx: Tracer, value: VariableTracker) -> Iterable[tuple[VariableTracker, VariableTracker]]:
-    """Those for a dict, which says of each that is none where it stands."""
+    """The pairs of an iterable, checked as dict does: its errors give the position of an element that is not a pair."""
     iterator, position = value.iterate(tx), 0
     while (item := iterator.next(tx)) is not None:
         if item.is_constant() and not defines(item.python_type(), "__iter__"):
@@ -451,7 +451,7 @@ def _each_pair(tx: Tracer, value: VariableTracker) -> Iterable[tuple[VariableTra
 
 
 def _each_ordered_pair(tx: Tracer, value: VariableTracker) -> Iterable[tuple[VariableTracker, VariableTracker]]:
-    """Those for an OrderedDict, whose words are other ones (CPython's Objects/odictobject.c, mutablemapping_add_pairs)."""
+    """As `_each_pair`, with the error messages of OrderedDict (CPython's Objects/odictobject.c, mutablemapping_add_pairs)."""
     iterator = value.iterate(tx)
     while (item := iterator.next(tx)) is not None:
         pair = item.unpack(tx)
@@ -463,7 +463,7 @@ def _each_ordered_pair(tx: Tracer, value: VariableTracker) -> Iterable[tuple[Var
 
 
 def update_from(tx: Tracer, target: DictVariable, value: VariableTracker) -> None:
-    """dict.update(target, value): pairs are stored as they come."""
+    """dict.update(target, value). Each pair is stored before the next one is asked for."""
     mapping = mapping_pairs(tx, value)
     each_pair = _each_ordered_pair if target.cls is collections.OrderedDict else _each_pair
     target.update(tx, each_pair(tx, value) if mapping is None else mapping)

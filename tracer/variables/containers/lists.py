@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class ListVariable(SequenceVariable):
-    """A list. What one that existed before holds, its length included, is read and guarded when the program first asks for
-    it: a list that is only appended to may have any length."""
+    """A list. The contents of a list that existed before the frame, and its length, are read and guarded only when the program
+    first uses them: a list that is only appended to may have any length."""
 
     cls = list
     methods = Models("list method", SequenceVariable.methods)
@@ -32,7 +32,7 @@ class ListVariable(SequenceVariable):
 
     @classmethod
     def unread(cls, read: Callable[[], list[Item]], source: Source) -> ListVariable:
-        """`read` guards the length and gives the items."""
+        """A list whose contents are not read yet. `read` guards the length and returns the items."""
         made = cls((), source)
         made._unread = read
         return made
@@ -92,7 +92,7 @@ class ListVariable(SequenceVariable):
         self._items[:] = items
 
     def extend(self, tx: Tracer, other: VariableTracker) -> None:
-        """Appends the items one by one, as an iterator that looks at this list would see."""
+        """Appends the items one by one, so that an iterator over this very list sees them as it would in CPython."""
         tx.effects.mutate(self)
         if isinstance(other, SequenceVariable):
             more = other.items(tx)
@@ -130,12 +130,12 @@ class ListVariable(SequenceVariable):
         return self._held
 
     def replay(self, cg: ValueCodegen) -> None:
-        """Makes the list that existed before the frame what this one is: self[:] = items"""
+        """Gives the list that existed before the frame its new contents: self[:] = items"""
         if self._unread is not None:
             cg.call_object(list.extend, lambda: cg.load(self), lambda: cg.build_sequence("BUILD_LIST", self._held))
             cg.asm.pop()
             return
-        if self.holder is not None:  # whose class may have a method of its own for that
+        if self.holder is not None:  # the class of the holder may override __setitem__
             items = lambda: cg.build_sequence("BUILD_LIST", self._items)  # noqa: E731
             cg.call_object(list.__setitem__, lambda: cg.load(self), lambda: cg.load_const(slice(None)), items)
             cg.asm.emit("POP_TOP")
@@ -212,7 +212,7 @@ def _copy(tx: Tracer, self: ListVariable, /) -> VariableTracker:
 
 @_list("sort")
 def _sort(tx: Tracer, self: ListVariable, /, *, key: VariableTracker = NONE, reverse: VariableTracker = FALSE) -> VariableTracker:
-    """While it is sorted, CPython shows the list as empty; what an exception leaves of the order is left to CPython."""
+    """While CPython sorts a list, it shows it as empty. An exception breaks the graph: the order it leaves is not modelled."""
     items = self.items(tx)
     self.replace(tx, [])
     try:

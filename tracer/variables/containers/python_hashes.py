@@ -1,7 +1,7 @@
-"""Keys whose class defines `__hash__` in Python: both it and `__eq__` are traced, when CPython's own tables ask.
+"""Keys whose class defines `__hash__` in Python. Its `__hash__` and `__eq__` are traced when CPython's own tables call them.
 
-CPython asks again when the output code puts the key into a table. So both must have no effect, and must still answer the
-same when the trace is over.
+CPython calls them again when the output code puts the key into a table. So neither may have a side effect, and both must
+still give the same answers when the trace is over.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ASKING = Refusal("unhashable-in-trace", "an object whose __hash__ or __eq__ has
 
 
 class HashedKeys:
-    """What the `__hash__` and the `__eq__` of keys answered in one trace."""
+    """The answers that `__hash__` and `__eq__` of keys gave in one trace."""
 
     def __init__(self) -> None:
         self._hashes: list[tuple[InstanceVariable, int]] = []
@@ -32,12 +32,12 @@ class HashedKeys:
         self._by_identity: dict[VariableTracker, None] = {}
 
     def by_identity(self, value: VariableTracker) -> Any:
-        """The identity of a value that is a key, or a part of one, which only itself is equal to."""
+        """The identity of a value that is a key, or part of a key, and is equal only to itself. The value is recorded."""
         self._by_identity[value] = None
         return value.identity()
 
     def apart(self, has_identity: Callable[[VariableTracker], bool]) -> Iterable[tuple[Source, ...]]:
-        """Where those of them lie that have to stay different objects, since tables were asked for them."""
+        """Groups of sources of recorded keys: those of one group must stay different objects, because lookups told them apart."""
         classes: dict[type, list[Source]] = {}
         for value in self._by_identity:
             if value.source is not None and not value.is_constant() and has_identity(value):
@@ -55,7 +55,7 @@ class HashedKeys:
         return answer
 
     def ask_again(self, tx: Tracer) -> None:
-        """At the end of the trace; breaks where an answer is another one by now."""
+        """Asks everything again at the end of the trace, and breaks the graph if an answer has changed."""
         try:
             same = all(_hash(tx, value) == hashed for value, hashed in self._hashes) and all(
                 _equal(tx, left, right) is answer for left, right, answer in self._equalities
@@ -72,7 +72,7 @@ class HashedKeys:
 
 
 class HashedObject:
-    """The hash key of an object. Tables compare it as CPython's would compare the object: where hashes are equal."""
+    """The hash key of an object. As with the object itself in CPython, a table calls `__eq__` only where hashes are equal."""
 
     def __init__(self, tx: Tracer, value: VariableTracker, hashed: int) -> None:
         self._trace = tx.trace
@@ -88,7 +88,7 @@ class HashedObject:
             unsupported("unhashable-in-trace", value=f"{self.value.describe()} beside a key of another kind with the same hash")
         if self.value is other.value:
             return True
-        frame = self._trace.frame or self._tx  # the one that asks now; none does where code is emitted
+        frame = self._trace.frame or self._tx  # the frame being traced; there is none while code is emitted
         return self._trace.hashed.equal(frame, self.value, other.value)
 
 
@@ -101,7 +101,7 @@ def _hash(tx: Tracer, value: InstanceVariable) -> int:
 
 
 def as_hash(number: int) -> int:
-    """What hash() makes of the number that a `__hash__` returned: not what it makes of the number itself."""
+    """The result of hash() for an object whose `__hash__` returns `number`. It can differ from hash(number)."""
     return hash(_Answering(number))
 
 

@@ -1,4 +1,4 @@
-"""range and slice, and what a subscript means."""
+"""range and slice, and the conversion of subscripts to ints and slices."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from tracer.sources import Source
 
 _PARTS = ("start", "stop", "step")
-LONGEST = 1_000_000  # steps of a range that tracing follows
-_LARGEST = 2**62  # with which a symbolic int is compared
+LONGEST = 1_000_000  # the most items of a range that the trace unpacks
+_LARGEST = 2**62  # the largest int that a symbolic int is compared with
 
 
 class NotAnIndex:
-    """What `index_of` gives for a value that no built-in sequence takes as a subscript."""
+    """The result of `index_of` for a value that no built-in sequence accepts as a subscript."""
 
 
 NOT_AN_INDEX = NotAnIndex()
 
 
 def as_int(tx: Tracer, value: VariableTracker) -> int | None:
-    """operator.index(value), None for a value that has no `__index__`; a symbolic int is specialised."""
+    """operator.index(value), or None for a value that has no `__index__`. A symbolic int is specialised."""
     if isinstance(value, SymNodeVariable):
         value = value.specialize(tx)
     if value.is_constant():
@@ -40,7 +40,7 @@ def as_int(tx: Tracer, value: VariableTracker) -> int | None:
         return int(constant) if isinstance(constant, int) else None
     if not defines(value.python_type(), "__index__"):
         return None
-    if issubclass(value.python_type(), int):  # CPython takes such an object itself, whatever its `__index__` says
+    if issubclass(value.python_type(), int):  # CPython uses its int value and does not call its `__index__`
         return as_int(tx, value.storage)  # type: ignore[attr-defined]  # instances of int hold one
     number = int_given(tx, value.call_method(tx, "__index__", [], {}))
     if isinstance(number, SymNodeVariable):
@@ -60,7 +60,7 @@ def index_of(tx: Tracer, key: VariableTracker) -> Any:
 
 
 class RangeIterator(IteratorVariable):
-    """iter(range): `left` is what it has not given yet."""
+    """iter(range). `left` holds the numbers that it has not given yet."""
 
     def __init__(self, left: range) -> None:
         self.left = left
@@ -80,7 +80,7 @@ class RangeIterator(IteratorVariable):
 
 
 class Bounds(BuiltinVariable):
-    """start, stop and step, of which `kind` makes one value."""
+    """start, stop and step, as `kind` (range or slice) combines them."""
 
     kind: type[Any]
 
@@ -109,7 +109,7 @@ class Bounds(BuiltinVariable):
 
 
 class RangeVariable(Bounds):
-    """range(start, stop, step); the bounds may be symbolic until somebody iterates."""
+    """range(start, stop, step). The bounds may be symbolic until the range is iterated over."""
 
     kind = range
     methods = Models("range method")
@@ -120,7 +120,7 @@ class RangeVariable(Bounds):
         return range(*(part.constant() for part in parts))
 
     def numbers(self, tx: Tracer) -> range:
-        """The same numbers; where steps are longer than 1, many stops give them, and none of those is told from the others."""
+        """A concrete range of the same numbers. Unless the step is 1 or -1, the guard admits every stop that gives them."""
         start, stop, step = self.parts
         if not isinstance(stop, SymNodeVariable) or stop.depends_on_data() or not (start.is_constant() and step.is_constant()):
             return self.concrete(tx)
@@ -206,7 +206,7 @@ def _index(tx: Tracer, self: RangeVariable, item: VariableTracker, /) -> Variabl
 
 @RangeVariable.methods("count")
 def _count(tx: Tracer, self: RangeVariable, item: VariableTracker, /) -> VariableTracker:
-    if not item.is_constant() and not isinstance(item, SymNodeVariable):  # which may be equal to many
+    if not item.is_constant() and not isinstance(item, SymNodeVariable):  # it may be equal to several of the numbers
         return ConstantVariable(sum(tx.same_or_equal(mine, item) for mine in self.unpack(tx)))
     return ConstantVariable(int(self.contains(tx, item).truth(tx)))
 
@@ -219,7 +219,7 @@ class SliceVariable(Bounds):
     operands = (slice,)
 
     def concrete(self, tx: Tracer) -> slice:
-        """The slice of ints and None, by which a sequence of Python is sliced."""
+        """The real slice, of ints and None, that Python sequences accept."""
         bounds: list[int | None] = []
         for part in self.parts:
             number = None if part.is_none() else as_int(tx, part)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tracer.sources import Source
 
 Item = VariableTracker | Unwrapped
-LONGEST = 1_000_000  # items of a sequence that tracing makes
+LONGEST = 1_000_000  # the most items of a sequence that the trace makes
 
 
 class SequenceVariable(BuiltinVariable):
@@ -60,7 +60,7 @@ class SequenceVariable(BuiltinVariable):
         return [form(tx, item) for item in self.items(tx)]
 
     def keep_only(self, items: Iterable[Item]) -> None:
-        """All others are about to be given up."""
+        """To be called before all items but these are dropped. Breaks the graph if that may run a finalizer (`check_release`)."""
         kept = set(map(id, items))
         check_release((item for item in self._items if id(item) not in kept), f"an item of a {self._error_name()}")
 
@@ -95,7 +95,7 @@ class SequenceVariable(BuiltinVariable):
         return self.item(tx, index)
 
     def position(self, tx: Tracer, key: VariableTracker, action: str) -> Any:
-        """The slice, or the position from the start, that a subscript means; else CPython's error."""
+        """The slice, or the position from the start, that a subscript denotes. Any other key raises CPython's error."""
         index = index_of(tx, key)
         name = self._error_name()
         if index is NOT_AN_INDEX:
@@ -121,7 +121,7 @@ class SequenceVariable(BuiltinVariable):
         return boolean(self._find(tx, item, 0, len(self._items)) is not None)
 
     def _find(self, tx: Tracer, item: VariableTracker, start: int, stop: int) -> int | None:
-        """The first position of something equal; items are compared as they are when their turn comes."""
+        """The first position of an equal item. Items are read one at a time, since a comparison may change the sequence."""
         position = start
         while position < min(stop, len(self._items)):
             if tx.same_or_equal(self.item(tx, position), item):
@@ -162,7 +162,7 @@ class SequenceVariable(BuiltinVariable):
         position = 0
         while position < min(len(self._items), len(other._items)):
             left, right = self.item(tx, position), other.item(tx, position)
-            if not tx.same_or_equal(left, right):  # which may have shortened them
+            if not tx.same_or_equal(left, right):  # the comparison may have shortened them
                 if position >= min(len(self._items), len(other._items)):
                     break
                 return boolean(op == "!=") if op in ("==", "!=") else tx.compare(op, left, right)
@@ -176,11 +176,11 @@ class SequenceVariable(BuiltinVariable):
 
 
 def _sequence_of(value: VariableTracker) -> SequenceVariable | None:
-    """The sequence itself, or what an instance of a subclass holds."""
+    """The sequence itself, or the one that an instance of a subclass holds. None for anything else."""
     storage = held(value)
     if not isinstance(storage, SequenceVariable):
         return None
-    if storage is not value and issubclass(storage.cls, tuple):  # not to be taken for a plain tuple itself
+    if storage is not value and issubclass(storage.cls, tuple):  # a copy, so that no operator returns the storage itself
         return type(storage)(storage._items)
     return storage
 

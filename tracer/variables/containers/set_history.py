@@ -1,7 +1,8 @@
-"""What made a set what it is, kept so that the output code can do it again.
+"""The operations that produced a set, recorded so that the output code can repeat them.
 
-The order of a set follows from its hash table, and that from all that was ever done to the set: `{0, 1, 2, 7, 16}` and a copy of
-it iterate differently. So a set is not made from its elements, but by the operations that the program applied.
+The iteration order of a set depends on its hash table, and the table on every operation ever applied to the set:
+`{0, 1, 2, 7, 16}` and a copy of it iterate differently. So the output code does not build a set from its elements, but
+repeats the operations of the program.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _IN_PLACE = frozenset(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Listed:
-    """An operand that is no set: what an iterable gives, or the keys of a dict of class `base`, or its `view`, which CPython
-    each treats in its own way. (The items of a dict are pairs.)"""
+    """An operand that is not a set: the items of an iterable, or a dict of class `base`, or the `view` of that name of such a
+    dict. CPython treats each of them differently. (For `view` == "items" the items are pairs.)"""
 
     items: tuple[VariableTracker, ...]
     base: type[dict[Any, Any]] | None = None
@@ -34,7 +35,7 @@ class Listed:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Existing:
-    """A set that existed before the frame ran, as it was then."""
+    """A set that existed before the frame ran, in the state that it had then."""
 
     value: Any
 
@@ -42,27 +43,27 @@ class Existing:
         return self.value.history is self
 
     def refuse(self) -> None:
-        """The output code makes sets when all changes are done: the graph breaks before the first."""
+        """Breaks the graph before the first change: the output code makes other sets after it has replayed changes."""
         _refuse(self.value.changed_at)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Changed:
-    """A set that existed before the frame ran, as the trace has changed it, at the step `at` where it was read."""
+    """A set that existed before the frame ran and that the trace has changed. It was read at step `at`."""
 
     at: int
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Constant:
-    """This very frozenset."""
+    """A constant: this frozenset object itself."""
 
     value: frozenset[Any]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Made:
-    """function(*operands): a class of sets of one argument, or an operator on views of dicts."""
+    """function(*operands), where `function` is a set class called with one argument, or an operator on dict views."""
 
     function: Callable[..., Any]
     operands: tuple[Operand, ...]
@@ -70,7 +71,7 @@ class Made:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Step:
-    """before.method(*operands): the same set afterwards, or a new one."""
+    """The state after before.method(*operands): of the same set if the method changes it in place, otherwise of a new set."""
 
     before: History
     method: str
@@ -83,7 +84,7 @@ Operand = History | Listed
 
 
 def unrolled(history: History) -> tuple[Origin, list[Step]]:
-    """How it began, and what was done since."""
+    """The origin of a set and the steps applied to it since, oldest first."""
     steps = []
     while isinstance(history, Step):
         steps.append(history)
@@ -92,7 +93,7 @@ def unrolled(history: History) -> tuple[Origin, list[Step]]:
 
 
 def values_in(history: History) -> Iterator[VariableTracker]:
-    """All that making the set again needs."""
+    """All tracked values that are needed to make the set again."""
     seen: set[Any] = set()
     todo: list[Any] = [history]
     while todo:
@@ -122,7 +123,7 @@ def _refuse(step: int) -> NoReturn:
 
 
 class Maker:
-    """Emits the making of a set. What is an operand of several operations is made once."""
+    """Emits code that makes a set. An operand that several operations share is made once."""
 
     def __init__(self, cg: ValueCodegen) -> None:
         self._cg = cg
@@ -134,7 +135,7 @@ class Maker:
         self._let_go()
 
     def repeat(self, history: History, load: Callable[[], None]) -> None:
-        """Does to the set that `load` pushes what was done to one since it was there."""
+        """Applies to the set that `load` pushes every step of the history since its origin."""
         for step in unrolled(history)[1]:
             load()
             self._apply(step)
@@ -175,7 +176,7 @@ class Maker:
             self._cg.asm.emit("SET_ADD", 1)
             return
         operands = self._loads(step.operands)
-        if step.method in _IN_PLACE:  # perhaps of a subclass, whose own methods must not run
+        if step.method in _IN_PLACE:  # it may be of a subclass, whose own methods must not run
             self._cg.call_object(getattr(set, step.method), lambda: self._cg.asm.copy(3), *operands)
             self._cg.asm.pop()
         else:
@@ -183,7 +184,7 @@ class Maker:
             self._cg.call_top(*operands)
 
     def _load(self, operand: Operand | VariableTracker) -> None:
-        """-> what a set is combined with"""
+        """-> the operand"""
         if isinstance(operand, VariableTracker):
             self._cg.load(operand)
         elif isinstance(operand, Listed):

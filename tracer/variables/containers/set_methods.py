@@ -45,7 +45,7 @@ def _issuperset(tx: Tracer, self: SetVariable, other: VariableTracker, /) -> Var
 
 
 def _keys_one_by_one(tx: Tracer, other: VariableTracker) -> Iterator[Any]:
-    """Nothing is asked for an item behind the one that settles the question."""
+    """The hash keys of the items, taken lazily: once the answer is settled, no further item is asked for."""
     if isinstance(other, SetVariable):
         yield from other.entries
         return

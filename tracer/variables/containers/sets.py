@@ -1,8 +1,9 @@
 """set and frozenset. Their methods are in `set_methods`.
 
-The order of a set is a matter of hashes and of its history. A set whose elements have the same hash at every call keeps
-a `twin`: a real set of their hash keys, on which CPython does each operation too. Iteration follows the twin; without
-one (tensors, new objects) it breaks the graph. The output code makes a set by its `history`.
+The iteration order of a set depends on the hashes of its elements and on its history. A set whose elements have the same
+hash at every call keeps a `twin`: a real set of their hash keys, to which each operation is applied as well. Iteration
+follows the order of the twin; a set without one (it holds tensors or new objects) breaks the graph when it is iterated.
+The output code makes a set by repeating its `history`.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ if TYPE_CHECKING:
 
 Entries = dict[Any, VariableTracker]
 OF_ANY_SET = Models("method of set and frozenset")
-BY_INSERTION = object()  # a twin made by inserting one element after the other
+BY_INSERTION = object()  # default for `twin`: make one by inserting the elements in order
 
 
 def is_fixed(item: VariableTracker) -> bool:
-    """Whether the hash of an element is the same at every call that the entry serves."""
+    """Whether the hash of an element is the same at every call that the cache entry serves."""
     return item.is_constant() or is_a(item.identity(), (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType))
 
 
 def real_elements(entries: Entries) -> list[Any] | None:
-    """The hash keys, if CPython hashes them as it would hash the elements."""
+    """The hash keys if they hash as the elements do in CPython, otherwise None."""
     return list(entries) if all(map(is_fixed, entries.values())) else None
 
 
@@ -54,7 +55,7 @@ def entries_of(tx: Tracer, items: Iterable[VariableTracker]) -> Entries:
 
 
 class InOrder:
-    """Formats as a set whose elements come in an order that was seen."""
+    """Stands for a set in formatting and shows the elements in the given order, which was observed."""
 
     def __init__(self, cls: type, items: list[Any]) -> None:
         self._cls = cls
@@ -84,7 +85,7 @@ class SetVariable(BuiltinVariable):
         if history is None:
             history = Made(self.cls, (Listed(tuple(entries.values())),)) if source is None else Existing(self)
         self.history = history
-        self.changed_at = 0  # the step of the first change, where it is known
+        self.changed_at = 0  # the step of the first change of a set that existed before the frame
 
     def python_type(self) -> type:
         return self.cls
@@ -112,7 +113,7 @@ class SetVariable(BuiltinVariable):
     # -- order ---------------------------------------------------------------------------------------------------
 
     def ordered(self, tx: Tracer) -> list[VariableTracker]:
-        """The elements in the order in which CPython would iterate."""
+        """The elements in the order in which CPython iterates over the set."""
         if len(self.entries) < 2:
             return list(self.entries.values())
         if isinstance(self.history, Existing):
@@ -164,7 +165,7 @@ class SetVariable(BuiltinVariable):
     # -- changes -------------------------------------------------------------------------------------------------
 
     def changed(self, tx: Tracer, method: str, *operands: set_history.Operand | VariableTracker) -> None:
-        """Called before each change, with the call that repeats it."""
+        """To be called before each change, with the method call that repeats it."""
         tx.effects.mutate(self)
         if isinstance(self.history, Existing):
             self.changed_at = tx.break_step()
@@ -197,7 +198,7 @@ class SetVariable(BuiltinVariable):
                 self.twin.discard(key)
 
     def pop(self, tx: Tracer) -> VariableTracker:
-        """One element of a set that has some."""
+        """Removes and returns an element of a set that is not empty."""
         if len(self.entries) > 1 and self.source is not None:
             unsupported("set-order", value=self.describe())
         item = self.ordered(tx)[0]
@@ -220,7 +221,7 @@ class SetVariable(BuiltinVariable):
     # -- combinations --------------------------------------------------------------------------------------------
 
     def combined(self, tx: Tracer, method: str, others: Iterable[VariableTracker]) -> SetVariable:
-        """self.method(*others), which is a new set"""
+        """self.method(*others), where the method makes a new set"""
         others = list(others)
         if any(other is self for other in others) and method in ("union", "intersection"):
             others = self._but_itself(others)
@@ -234,7 +235,7 @@ class SetVariable(BuiltinVariable):
         return type(self)(entries, None, twin, Step(self.recorded(tx), method, tuple(operand.history for operand in operands)))
 
     def combine(self, tx: Tracer, method: str, *others: VariableTracker) -> None:
-        """self.method(*others), which changes it"""
+        """self.method(*others), where the method changes the set in place"""
         operands = [operand_of(tx, other) for other in others]
         if any(other is self for other in others):
             self._but_itself(others)
@@ -252,7 +253,7 @@ class SetVariable(BuiltinVariable):
             self.twin = None
 
     def _but_itself(self, others: Sequence[VariableTracker]) -> list[VariableTracker]:
-        """A set united or intersected with itself is copied."""
+        """No operands, where `others` is the set itself: a union or intersection with itself only copies it."""
         if len(others) > 1:
             unsupported("set-order", value="a set combined with itself and others")
         return []
@@ -263,11 +264,11 @@ class SetVariable(BuiltinVariable):
         set_history.Maker(cg).make(self.history)
 
     def replay(self, cg: ValueCodegen) -> None:
-        """The changes again, one by one."""
+        """Repeats the changes one by one on the set that existed before the frame."""
         self.repeat_changes(cg, lambda: cg.load(self))
 
     def repeat_changes(self, cg: ValueCodegen, load: Callable[[], None]) -> None:
-        """What was done to this set since it was made or found, on the one that `load` pushes."""
+        """Repeats, on the set that `load` pushes, every change of this set since it was made or found."""
         set_history.Maker(cg).repeat(self.history, load)
 
 
@@ -298,7 +299,7 @@ class FrozenSetVariable(SetVariable):
 
 
 class SetIterator(IteratorVariable):
-    """iter(set): a change of size meanwhile raises as in CPython, any other change breaks the graph."""
+    """iter(set). If the size changes meanwhile, it raises as in CPython; any other change breaks the graph."""
 
     cls = type(iter(frozenset[int]()))
 
@@ -340,7 +341,7 @@ class SetIterator(IteratorVariable):
 
 
 def searched_key(tx: Tracer, entries: Entries, item: VariableTracker) -> Any:
-    """The hash key under which an item is looked for: a set is looked for as a frozenset."""
+    """The hash key to look an item up by. As in CPython, a set is looked up as the frozenset of its elements."""
     if type(item) is SetVariable:
         return frozenset(item.entries)
     return key_of(tx, entries, item)
@@ -354,7 +355,7 @@ def key_of(tx: Tracer, entries: Entries, item: VariableTracker) -> Any:
 
 
 def set_form(tx: Tracer, value: VariableTracker) -> SetVariable | None:
-    """What a set is compared with: a set, a frozenset, or the elements of a view of keys or items."""
+    """`value` as a set, for comparisons: a set, a frozenset, or a view of keys or items. None for anything else."""
     value = held(value)
     if isinstance(value, SetVariable):
         return value
@@ -364,7 +365,7 @@ def set_form(tx: Tracer, value: VariableTracker) -> SetVariable | None:
 
 @dataclasses.dataclass
 class Operand:
-    """What a set is combined with: `real`, where hashes are known, is what its twin is combined with."""
+    """The other operand of a set operation. `real` is the operand for the twin, or None where hashes are not known."""
 
     entries: Entries
     real: Any
@@ -373,7 +374,7 @@ class Operand:
 
 
 def is_set(value: VariableTracker) -> bool:
-    """Whether CPython takes it for a set: also an instance of a subclass, whatever its own __iter__ does."""
+    """Whether CPython treats the value as a set. That includes instances of subclasses, even if they define __iter__."""
     return isinstance(_storage_of(value), SetVariable)
 
 
@@ -389,7 +390,7 @@ def operand_of(tx: Tracer, value: VariableTracker) -> Operand:
 
 
 def listed(entries: Entries, base: type[dict[Any, Any]] | None, view: str | None = None) -> Operand:
-    """What is no set: an iterable, the keys of a dict, or its view."""
+    """The operand for something that is not a set: an iterable, a dict of class `base`, or a view of one."""
     real: Any = real_elements(entries)
     if real is not None and base is not None:
         real = base.fromkeys(real)
@@ -401,7 +402,7 @@ def _united(mine: Entries, other: Operand) -> Entries:
 
 
 def _common(mine: Entries, other: Operand) -> Entries:
-    """CPython takes the elements of the smaller set, or those of what is no set."""
+    """CPython takes the elements from the smaller of two sets, and from the other operand if that is not a set."""
     if other.is_set and len(other.entries) > len(mine):
         return {key: item for key, item in mine.items() if key in other.entries}
     return {key: item for key, item in other.entries.items() if key in mine}
@@ -432,5 +433,5 @@ def made_of(tx: Tracer, value: VariableTracker | None, make: type[SetVariable]) 
 
 
 def elements(tx: Tracer, value: VariableTracker) -> list[VariableTracker]:
-    """The elements of an iterable that goes into a set, where order does not matter."""
+    """The elements of an iterable, where their order does not matter because they go into a set."""
     return list(value.entries.values()) if isinstance(value, SetVariable) else value.unpack(tx)

@@ -44,7 +44,7 @@ class TupleVariable(SequenceVariable):
         return tuple(item.hash_key(tx) for item in self.items(tx))
 
     def like(self, items: list[VariableTracker]) -> VariableTracker:
-        """A slice of everything is the very tuple."""
+        """As in CPython, a slice that holds all items is the same tuple object."""
         whole = len(items) == len(self._items) and all(map(_is, items, self._items))
         return self if whole and type(self) is TupleVariable else type(self)(items)
 
@@ -53,11 +53,11 @@ class TupleVariable(SequenceVariable):
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if op == "+" and not reflected and isinstance(other, SizeVariable) and not isinstance(self, SizeVariable):
-            return None  # the method of the subclass comes first
+            return None  # the reflected method of the subclass comes first
         return super().binary(tx, op, other, reflected)
 
     def concatenated(self, tx: Tracer, other: SequenceVariable) -> VariableTracker:
-        """Nothing added to a tuple is the very tuple."""
+        """As in CPython, adding an empty tuple gives the other tuple object itself."""
         if type(self) is TupleVariable and not other._items:
             return self
         return other if type(other) is TupleVariable and not self._items else super().concatenated(tx, other)
@@ -97,7 +97,7 @@ class SizeVariable(TupleVariable):
         return self.joined(self.items(tx) + other.items(tx))
 
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        """A tuple and a torch.Size make a torch.Size, whichever comes first."""
+        """Adding a tuple and a torch.Size gives a torch.Size, in either order."""
         if op == "+" and reflected and isinstance(other, TupleVariable):
             return self.joined(other.items(tx) + self.items(tx))
         return super().binary(tx, op, other, reflected)
@@ -124,18 +124,18 @@ _SPECIAL = (
 
 
 def acts_as_tuple(cls: type) -> bool:
-    """Whether the operators, attributes and so on of a named tuple class are those that `collections.namedtuple` gives it."""
+    """Whether a named tuple class keeps the operators and other special methods that `collections.namedtuple` gave it."""
     return not any(has_from_python(cls, name) for name in _SPECIAL)
 
 
 def is_generated(static: Any) -> bool:
-    """Whether it is a function that `collections.namedtuple` has made for a class."""
+    """Whether `static` is a function that `collections.namedtuple` generated for a class."""
     return is_a(static, types.FunctionType) and static.__globals__ is vars(collections)
 
 
 class NamedTupleVariable(TupleVariable):
-    """An instance of a structure that torch returns, or of a `collections.namedtuple` class that acts as a tuple; other ones are
-    objects with a tuple in them."""
+    """An instance of a struct sequence (as torch.return_types.max) or of a `collections.namedtuple` class that acts as a tuple.
+    Instances of other named tuple classes are tracked as objects that hold a tuple."""
 
     methods = Models("named tuple method", TupleVariable.methods)
 
@@ -150,11 +150,11 @@ class NamedTupleVariable(TupleVariable):
     def fields(self) -> Sequence[str]:
         names = getattr(self.cls, "_fields", None)
         if names is None:  # a structseq, such as torch.return_types.max
-            names = list(self.cls.__match_args__)  # type: ignore[attr-defined]  # of structseqs, and of copyreg
+            names = list(self.cls.__match_args__)  # type: ignore[attr-defined]  # every structseq has it
         return names
 
     def form(self, tx: Tracer) -> Any:
-        """A real instance, which CPython can both take apart and print."""
+        """A real instance, which CPython can format and unpack, unless its formatting runs code of the program."""
         items = super().form(tx)
         if not hasattr(self.cls, "_fields"):
             return self.cls(items)
@@ -175,7 +175,7 @@ class NamedTupleVariable(TupleVariable):
         index = field_index(static)
         if index is not None:
             return self.item(tx, index)
-        if name in self.fields and is_a(static, types.MemberDescriptorType):  # of a structseq
+        if name in self.fields and is_a(static, types.MemberDescriptorType):  # a field of a structseq
             return self.item(tx, list(self.fields).index(name))
         if name == "__class__":
             return tx.class_variable(self.cls, self)
@@ -220,5 +220,5 @@ def _asdict(tx: Tracer, self: NamedTupleVariable, /) -> VariableTracker:
 def _reduce(tx: Tracer, self: NamedTupleVariable, /, *protocol: VariableTracker) -> VariableTracker:
     if not hasattr(self.cls, "_fields"):
         unsupported("unsupported-method", value=self.describe(), name="__reduce_ex__")
-    new = tx.wrap(copyreg.__newobj__, ModuleGlobalsSource("copyreg", "__newobj__"))  # type: ignore[attr-defined]  # of structseqs, and of copyreg
+    new = tx.wrap(copyreg.__newobj__, ModuleGlobalsSource("copyreg", "__newobj__"))  # type: ignore[attr-defined]  # typeshed lacks it
     return TupleVariable([new, TupleVariable([tx.class_variable(self.cls, self), *self.items(tx)])])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class FunctionContextVariable(VariableTracker):
-    """What C keeps in slots of its own (`to_save`, `dirty_tensors`, ...) is an attribute like any other here."""
+    """The context object. Values that C keeps in its own slots (`to_save`, `dirty_tensors`, ...) are plain attributes here."""
 
     def __init__(self, cls: type, attributes: dict[str, VariableTracker]) -> None:
         self.cls = cls

@@ -1,4 +1,4 @@
-"""What is called without being a Python function itself: bound methods, builtins and C functions, partial objects."""
+"""Callables that are not Python functions themselves: bound methods, builtins and C functions, partial objects."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
     from tracer.sources import Source
 
-_PACKET: Any = type(torch.ops.aten.add)  # the overloads of an operator
-_BINDING = (types.WrapperDescriptorType, types.MethodDescriptorType)  # as functions do
-READABLE = frozenset(("__name__", "__qualname__", "__module__", "__doc__"))  # of every function
+_PACKET: Any = type(torch.ops.aten.add)  # the class of an operator, which holds its overloads
+_BINDING = (types.WrapperDescriptorType, types.MethodDescriptorType)  # they bind to an instance as functions do
+READABLE = frozenset(("__name__", "__qualname__", "__module__", "__doc__"))  # attributes that every function has
 
 
 class BoundMethodVariable(VariableTracker):
@@ -46,7 +46,7 @@ class BoundMethodVariable(VariableTracker):
         return True
 
     def hash_key(self, tx: Tracer) -> Any:
-        owner = tx.trace.hashed.by_identity(self.owner)  # whatever the owner's hash is
+        owner = tx.trace.hashed.by_identity(self.owner)  # CPython hashes the owner by identity, too
         return ("method", id(owner), self.function.hash_key(tx))
 
     def compare(self, tx: Tracer, op: str, other: VariableTracker) -> VariableTracker | None:
@@ -97,7 +97,7 @@ _BOUND_AS_METHODS = (types.FunctionType, functools._lru_cache_wrapper)
 def bound_by_get(
     tx: Tracer, function: VariableTracker, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
 ) -> VariableTracker:
-    """function.__get__(owner, cls): of no owner, the function itself."""
+    """function.__get__(owner, cls). If the owner is None, this is the function itself."""
     if kwargs or not 1 <= len(args) <= 2:
         unsupported("call-arguments", error="__get__ of a function")
     if not args[0].is_none():
@@ -148,8 +148,8 @@ class BuiltinMethodVariable(VariableTracker):
 
 
 class CallableVariable(VariableTracker):
-    """A callable without Python code that can be traced: a builtin, a C function, a torch operation. What a call means
-    is the library's business."""
+    """A callable without Python code that can be traced: a builtin, a C function, a torch operation. Its calls are modelled in
+    `tracer.library`."""
 
     def __init__(self, value: Any, source: Source | None = None) -> None:
         self.value = value
@@ -201,7 +201,7 @@ class CallableVariable(VariableTracker):
         if name == "__get__" and isinstance(self.value, _BINDING):
             return bound_by_get(tx, self, args, kwargs)
         found = self.get_attr(tx, name)
-        if isinstance(found, BuiltinMethodVariable) and found.owner.identity() is self.value:  # which would ask here again
+        if isinstance(found, BuiltinMethodVariable) and found.owner.identity() is self.value:  # its call would come back here
             unsupported("unsupported-method", value=self.describe(), name=name)
         return found.call(tx, args, kwargs)
 
@@ -210,7 +210,7 @@ class CallableVariable(VariableTracker):
 
 
 class CompiledFunctionVariable(CallableVariable):
-    """A function that the user decorated for itself, called by traced code: it is traced through like any other."""
+    """A function that the user decorated to be compiled, called by traced code. It is traced through like any other."""
 
     def __init__(self, value: Any, function: VariableTracker, source: Source | None = None) -> None:
         super().__init__(value, source)

@@ -34,7 +34,7 @@ _MISSING = object()
 
 
 def _of_every_function(name: str) -> Any:
-    """What the class of functions has under `name`; the class' own class has attributes that functions lack."""
+    """The attribute `name` of the class of functions, without those of its metaclass, which functions lack."""
     for base in types.FunctionType.__mro__:
         if name in base.__dict__:
             return base.__dict__[name]
@@ -42,7 +42,7 @@ def _of_every_function(name: str) -> Any:
 
 
 def _is_settable(name: str, value: VariableTracker) -> bool:
-    """Whether a function takes the value for an attribute that every function has."""
+    """Whether the value can be stored in an attribute that every function has."""
     if name in ("__name__", "__qualname__"):
         return value.is_constant() and type(value.constant()) is str
     return name in ("__doc__", "__module__") or name == "__annotations__" and value.python_type() is dict
@@ -115,7 +115,7 @@ class FunctionVariable(VariableTracker):
     code: types.CodeType
     globals: dict[str, Any]
     name: str
-    qualname: str  # that the function object has, which may be another than that of its code
+    qualname: str  # of the function object; that of its code may differ
 
     def python_type(self) -> type:
         return types.FunctionType
@@ -150,7 +150,7 @@ class FunctionVariable(VariableTracker):
 
 
 class UserFunctionVariable(FunctionVariable):
-    """A Python function that existed before the frame ran. `any_of_its_code`: a guard asks for its code, not for it."""
+    """A Python function that existed before the frame ran. `any_of_its_code`: a guard checks its code, not its identity."""
 
     def __init__(self, value: types.FunctionType, source: Source | None, any_of_its_code: bool = False) -> None:
         self.value = value
@@ -171,7 +171,7 @@ class UserFunctionVariable(FunctionVariable):
         return self.value
 
     def guard_identity(self, tx: Tracer) -> None:
-        """Nested functions are guarded by their code; where the object itself counts, by identity too."""
+        """Guards the identity of the function. Without this call, a nested function is guarded by its code only."""
         if self.source is not None:
             tx.guard(guards.FunctionMatch(self.source, self.value))
 
@@ -219,7 +219,7 @@ class UserFunctionVariable(FunctionVariable):
         tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
 
     def _text(self, tx: Tracer, name: str) -> VariableTracker:
-        """One of its names, or its docstring: guarded, but where nobody is expected to change it."""
+        """One of its names or its docstring. It is guarded, except for functions of the standard library and of torch."""
         text = getattr(self.value, name)
         if self.source is None or lasts(self.value):
             return ConstantVariable(text)
@@ -367,17 +367,17 @@ def cell_of(cell: types.CellType, source: Source) -> CellVariable:
 
 
 def is_nested_function(value: Any) -> bool:
-    """Whether a function is one of the many that a `def` inside of a function makes."""
+    """Whether a function was made by a `def` inside a function, which makes a new one at every call."""
     return is_a(value, types.FunctionType) and "<locals>" in value.__qualname__
 
 
 def as_written(function: Any) -> UserFunctionVariable:
-    """A function of a library that is traced through where it is not asked what it is: no guard reads it."""
+    """A library function that is traced through and whose identity is never asked for, so that no guard reads it."""
     return UserFunctionVariable(function, ObjectSource(function, f"{function.__module__}.{function.__qualname__}"))
 
 
 def instead_of(value: VariableTracker, function: Any, other: types.FunctionType) -> VariableTracker:
-    """What is called in place of `function`: `value` may be that, or a method that it is bound to."""
+    """`value` with `function` replaced by `other`, if it is that function or a method bound from it. Otherwise `value` itself."""
     if value.identity() is function:
         return as_written(other)
     if isinstance(value, BoundMethodVariable) and value.function.identity() is function:

@@ -1,7 +1,7 @@
-"""Iterators of builtins that existed before the frame ran, such as that of a loop in which the graph broke.
+"""Built-in iterators that existed before the frame ran, such as the iterator of a loop in which the graph broke.
 
-The trace reads the items ahead and takes nothing; the output code takes as many as the program did. How many were taken
-before is not guarded, so that one entry serves every turn of a loop.
+The trace looks at the items ahead without consuming any; the output code then consumes as many as the program did. The
+position at entry is not guarded, so that one cache entry serves every iteration of a loop.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class StreamVariable(IteratorVariable):
     def __init__(self, value: Any, source: Source) -> None:
         self.value = value
         self.source: Source = source
-        self.ahead = 0  # items that the program took
+        self.ahead = 0  # how many items the program has taken
         self.exhausted = False
-        self.through_others = 0  # of `ahead`, those that an enumerate takes which is replayed itself
+        self.through_others = 0  # how many of them the replay of an enumerate will take
         self.exhausted_by_another = False
 
     def python_type(self) -> type:
@@ -67,7 +67,7 @@ class StreamVariable(IteratorVariable):
 
 
 class EnumerateStream(IteratorVariable):
-    """An enumerate over such an iterator, or over a zip of such: to count on, the real one must be asked for items."""
+    """An enumerate over such an iterator or a zip of them. The output code advances the real one, so that its count is right."""
 
     cls = enumerate
 

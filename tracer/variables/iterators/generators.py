@@ -1,4 +1,4 @@
-"""Generators that the traced code made: a suspended frame, run by whoever asks for the next item."""
+"""Generators that the traced code made. A generator is a suspended frame, which runs when the next item is asked for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _CLOSING = Refusal("abandoned-generator", "closing it has an effect")
-_YIELD_FROM = 2  # the argument of RESUME behind a `yield from`
+_YIELD_FROM = 2  # the argument of RESUME after a `yield from`
 
 
 class GeneratorVariable(IteratorVariable):
@@ -33,8 +33,8 @@ class GeneratorVariable(IteratorVariable):
         self.started = False
         self.finished = False
         self.running = False
-        self.handled: VariableTracker | None = None  # what its body handles while it is suspended
-        self.rebuilt = False  # whether the output code makes it anew, where it stands
+        self.handled: VariableTracker | None = None  # the exception that its body is handling while it is suspended
+        self.rebuilt = False  # whether the output code reconstructs it in its present state
 
     def describe(self) -> str:
         return f"GeneratorVariable({self.frame.code.co_qualname})"
@@ -92,8 +92,8 @@ class GeneratorVariable(IteratorVariable):
     def throw(
         self, tx: Tracer, raised: ObservedException, given: list[VariableTracker]
     ) -> tuple[VariableTracker | None, VariableTracker]:
-        """As `resume`. What the generator delegates to with `yield from` gets the exception first; `given` are the arguments
-        with which the program threw it."""
+        """As `resume`, with an exception. If the generator is suspended in a `yield from`, the inner iterator gets the exception
+        first. `given` holds the arguments with which the program threw it."""
         delegate = self._delegate()
         if delegate is None:
             return self.resume(tx, NONE, raised)
@@ -110,11 +110,11 @@ class GeneratorVariable(IteratorVariable):
             self.running = False
         if item is not None:
             return item, NONE
-        frame = self.frame  # the delegate is done: the generator goes on behind its `yield from`
+        frame = self.frame  # the delegate is done: the generator goes on after its `yield from`
         frame.stack.pop()
         behind = frame.program.instructions[frame.pc + 1]
         assert behind.target is not None
-        frame.jump(frame.program.instructions[behind.target])  # where the SEND ends
+        frame.jump(frame.program.instructions[behind.target])  # as the SEND jumps when its iterator is done
         return self.resume(tx, returned)
 
     def _delegate(self) -> VariableTracker | None:
@@ -142,7 +142,7 @@ class GeneratorVariable(IteratorVariable):
         return super().call_method(tx, name, args, kwargs)
 
     def names(self) -> tuple[str, str]:
-        """The `__name__` and `__qualname__` that the generator has of its function."""
+        """The `__name__` and `__qualname__` that the generator takes from its function."""
         function, code = self.frame.function, self.frame.code
         return (code.co_name, code.co_qualname) if function is None else (function.name, function.qualname)
 
@@ -161,8 +161,8 @@ class GeneratorVariable(IteratorVariable):
         raise ObservedException(error)
 
     def closes_quietly(self) -> bool:
-        """Whether nothing is to be seen of it when it is given up as it stands. Where it is suspended in a try or with
-        block, a copy of it is closed on trial."""
+        """Whether dropping the generator in its present state has no visible effect. If it is suspended in a try or with block,
+        a copy of it is closed on trial."""
         if not self.started or self.finished or self.rebuilt or self.frame.inst.handler is None:
             return True
         double = GeneratorVariable(self.frame.double())
@@ -220,7 +220,7 @@ class GeneratorVariable(IteratorVariable):
 def _throw(
     tx: Tracer, iterator: VariableTracker, raised: ObservedException, given: list[VariableTracker]
 ) -> tuple[VariableTracker | None, VariableTracker]:
-    """Passes an exception on to what a generator delegates to."""
+    """Throws an exception into the iterator that a generator delegates to."""
     if isinstance(iterator, GeneratorVariable):
         return iterator.throw(tx, raised, given)
     if not hasattr(iterator.python_type(), "throw"):

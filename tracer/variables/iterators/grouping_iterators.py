@@ -1,4 +1,4 @@
-"""The iterators of itertools that hold on to items: product and the like, tee, groupby."""
+"""The iterators of itertools that store items: product, combinations and permutations, tee, groupby."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Value = VariableTracker
 
 
 class PoolIterator(IteratorVariable):
-    """product, combinations, permutations and combinations_with_replacement: `left` are the tuples still to come."""
+    """product, combinations, permutations and combinations_with_replacement. `tuples` holds all results, computed beforehand."""
 
     def __init__(self, cls: type, pools: list[list[Value]], options: dict[str, int], tuples: list[TupleVariable]) -> None:
         self.cls = cls
@@ -47,7 +47,7 @@ class PoolIterator(IteratorVariable):
 
 
 class TeeIterator(LazyIterator):
-    """One of the iterators of itertools.tee: what was taken from the source is in `buffer`, which they share."""
+    """One of the iterators of itertools.tee. They share `buffer`, which holds the items taken from the source iterator."""
 
     cls = itertools._tee  # type: ignore[attr-defined]  # private in the library
     parts = ("iterator", "buffer")
@@ -71,7 +71,7 @@ class TeeIterator(LazyIterator):
 
 
 class GroupByIterator(LazyIterator):
-    """itertools.groupby: `current` is the item ahead, `key` its key; `wanted` the key of the group that was given."""
+    """itertools.groupby: `current` is the item read ahead and `key` its key; `wanted` is the key of the group given last."""
 
     cls = itertools.groupby
     parts = ("iterator", "function", "current", "key")
@@ -85,7 +85,7 @@ class GroupByIterator(LazyIterator):
         self.group: GroupIterator | None = None
 
     def step(self, tx: Tracer) -> bool:
-        """Takes the next item; False at the end."""
+        """Takes the next item. Returns False at the end."""
         item = self.iterator.next(tx)
         if item is None:
             return False
@@ -109,7 +109,7 @@ class GroupByIterator(LazyIterator):
 
 
 class GroupIterator(LazyIterator):
-    """One group: valid until the next one is asked for."""
+    """One group. It is valid until the next group is asked for."""
 
     cls = itertools._grouper  # type: ignore[attr-defined]  # private in the library
     parts = ("parent", "key")
@@ -124,7 +124,7 @@ class GroupIterator(LazyIterator):
             return None
         if parent.current is None and not parent.step(tx):
             return None
-        if parent.key is None:  # the key function has drawn from this group itself
+        if parent.key is None:  # the key function took items from this very group
             unsupported("unsupported-iteration", value=self.describe())
         if not tx.same_or_equal(self.key, parent.key):
             return None

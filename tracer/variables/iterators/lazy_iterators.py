@@ -1,4 +1,4 @@
-"""The iterators of itertools that take from other iterators. Each can be rebuilt, half consumed, around those."""
+"""The iterators of itertools that take items from other iterators. Each can be reconstructed half consumed, around those."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _empty(cg: ValueCodegen) -> None:
 
 
 class ChainIterator(LazyIterator):
-    """itertools.chain: `active` is the iterator in use, `sources` gives the iterables that follow."""
+    """itertools.chain: `active` is the iterator in use, and `sources` iterates over the iterables that follow it."""
 
     cls = itertools.chain
     parts = ("sources", "active")
@@ -59,7 +59,7 @@ class ChainIterator(LazyIterator):
 
 
 class SliceIterator(LazyIterator):
-    """itertools.islice: `taken` items were taken from the iterator, the next one given is at `following`."""
+    """itertools.islice: `taken` counts the items taken from the iterator, `following` is the index of the next one to give."""
 
     cls = itertools.islice
     parts = ("iterator",)
@@ -118,7 +118,7 @@ class CountIterator(LazyIterator):
 
 
 class RepeatIterator(LazyIterator):
-    """itertools.repeat; `left` is None without end"""
+    """itertools.repeat: `left` is None if it repeats without end."""
 
     cls = itertools.repeat
     parts = ("item",)
@@ -177,7 +177,7 @@ class CycleIterator(LazyIterator):
 
 
 class AccumulateIterator(LazyIterator):
-    """itertools.accumulate; `total` is None before the first item"""
+    """itertools.accumulate: `total` is None before the first item."""
 
     cls = itertools.accumulate
     parts = ("iterator", "function", "initial", "total")
@@ -213,7 +213,7 @@ class AccumulateIterator(LazyIterator):
 
 
 class ZipLongestIterator(LazyIterator):
-    """itertools.zip_longest: an exhausted iterator is None."""
+    """itertools.zip_longest: in `iterators`, None replaces an exhausted iterator."""
 
     cls = itertools.zip_longest
     parts = ("iterators", "fill_value")
@@ -246,7 +246,7 @@ class FilterFalseIterator(FilterIterator):
 
 
 class WhileIterator(LazyIterator):
-    """itertools.takewhile and dropwhile; `decided` once the predicate was false"""
+    """itertools.takewhile and dropwhile: `decided` is set once the predicate was false."""
 
     parts = ("predicate", "iterator")
 
@@ -307,7 +307,7 @@ class CompressIterator(LazyIterator):
 
 
 class PairwiseIterator(LazyIterator):
-    """itertools.pairwise; `old` is the item that the next pair begins with"""
+    """itertools.pairwise: `old` is the first item of the next pair."""
 
     cls = itertools.pairwise
     parts = ("iterator", "old")
@@ -322,7 +322,7 @@ class PairwiseIterator(LazyIterator):
         if self.old is None:
             self.old = self.iterator.next(tx)
         old = self.old
-        if old is None or self.iterator is None:  # drawing the item may have come back here
+        if old is None or self.iterator is None:  # taking the item may have re-entered this method
             self.iterator = self.old = None
             return None
         new = self.iterator.next(tx)

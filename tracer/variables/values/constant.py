@@ -109,7 +109,7 @@ class ConstantVariable(VariableTracker):
         return self.value
 
     def describe(self) -> str:
-        if isinstance(self.value, enum.Enum):  # whose __repr__ may be the program's
+        if isinstance(self.value, enum.Enum):  # its __repr__ may be code of the program
             return f"ConstantVariable({type(self.value).__qualname__}.{vars(self.value).get('_name_', '?')})"
         return f"ConstantVariable({self.value!r})"
 
@@ -200,14 +200,14 @@ class ConstantVariable(VariableTracker):
 
 
 def plain_value(value: VariableTracker) -> VariableTracker:
-    """The number or text in an instance of a class that derives from one of those; other values as they are."""
+    """The number or text that an instance of a subclass of int, str and so on holds. Any other value is returned unchanged."""
     storage = getattr(value, "storage", None)
     return storage if isinstance(storage, ConstantVariable) else value
 
 
 def is_left_to(other: VariableTracker, value: Any, op: str, reflected: bool = False) -> bool:
-    """Whether `other` is an instance of a class that derives from a built-in one which the method of `value`'s class does not
-    know: its own methods are asked then."""
+    """Whether `other` is an instance of a subclass of a built-in class for which the method of `value`'s class returns
+    NotImplemented. In that case the methods of `other` decide."""
     plain = plain_value(other)
     method = getattr(type(value), f"__{'r' * reflected}{DUNDER[op]}__", None)
     if plain is other or method is None:
@@ -220,7 +220,8 @@ def is_left_to(other: VariableTracker, value: Any, op: str, reflected: bool = Fa
 
 @contextlib.contextmanager
 def named_by_cpython(value: VariableTracker, operation: str) -> Iterator[None]:
-    """Within, what `value` holds takes part in an operation. An error would name the class of the value: CPython raises it."""
+    """Within, an operation is done on the plain value that `value` holds. Its error would name the class of `value`, so unless
+    that is a plain constant, an error breaks the graph and CPython raises it."""
     try:
         yield
     except ObservedException:
@@ -230,11 +231,11 @@ def named_by_cpython(value: VariableTracker, operation: str) -> Iterator[None]:
 
 
 class _Text(str):
-    """CPython has a quicker iterator for texts of ASCII, but not for those of other classes."""
+    """A subclass of str, to get the type of its iterator: CPython's faster iterator for ASCII serves exact str only."""
 
 
 def iterator_at(value: str | bytes, position: int) -> Any:
-    """Of the object itself, whatever its class says; called by output code."""
+    """The built-in iterator over `value`, set to `position`. An overriding `__iter__` is not called. Called by output code."""
     iterator: Any = str.__iter__(value) if isinstance(value, str) else bytes.__iter__(value)
     iterator.__setstate__(position)
     return iterator
@@ -244,7 +245,7 @@ class ConstantIterator(IteratorVariable):
     """iter(str) or iter(bytes)"""
 
     def __init__(self, value: str | bytes, instance: VariableTracker | None = None) -> None:
-        """`instance`: the object that the value is in, of a class that derives from str or bytes."""
+        """`instance` is the object that holds the value, if that is an instance of a subclass of str or bytes."""
         self.value = value
         self.instance = instance
         self.position = 0
@@ -305,12 +306,12 @@ def _lookup(cls: type, name: str) -> Any:
 
 
 def _is_pure(value: Any, name: str) -> bool:
-    """Whether a method may be called while tracing: entering a torch.device, say, changes the process."""
+    """Whether a method may be called while tracing. Entering a torch.device, for example, changes the state of the process."""
     return not isinstance(value, TORCH_CONSTANTS) or not name.startswith("__") or name in _PURE_DUNDERS
 
 
 def _join_argument(tx: Tracer, argument: VariableTracker) -> VariableTracker:
-    """What is joined, as a tuple of constants."""
+    """The argument of `join` as a constant. The items of an iterable become a tuple of constants."""
     if argument.is_constant():
         return argument
     try:
@@ -319,7 +320,7 @@ def _join_argument(tx: Tracer, argument: VariableTracker) -> VariableTracker:
         if is_exception(raised.value, TypeError):
             tx.raise_error(TypeError, "can only join an iterable")
         raise
-    items = iterator.unpack(tx)  # which asks the iterator for its own `__iter__`, as CPython does
+    items = iterator.unpack(tx)  # unpacking calls `__iter__` of the iterator, as CPython does
     for item in items:
         if not item.is_constant():
             unsupported("format-of-runtime-value", value=f"{item.describe()} in a join")
@@ -327,7 +328,7 @@ def _join_argument(tx: Tracer, argument: VariableTracker) -> VariableTracker:
 
 
 def fold(tx: Tracer, function: Any, *args: Any, **kwargs: Any) -> VariableTracker:
-    """`function(*args, **kwargs)` on plain constants, done now; an exception is the traced program's."""
+    """`function(*args, **kwargs)` on plain constants, evaluated now. An exception is raised in the traced program."""
     try:
         result = function(*args, **kwargs)
     except Exception as error:

@@ -1,5 +1,5 @@
-"""Dates, times and their differences: values of `datetime`, which nothing changes. What they do with the clock, with the local
-time zone or with names of days in the language of the process is left to CPython."""
+"""Dates, times and their differences: the immutable values of `datetime`. Operations that read the clock, the local time zone
+or the locale (names of days, say) are left to CPython."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _IN_ANY_LANGUAGE = re.compile(r"(?:[^%]|%[YmdHMSfjyUWuwGVz%])*", re.DOTALL)
 
 
 class LibraryValueVariable(ConstantVariable):
-    """A value of one of `LIBRARY_VALUES`, of which `is_guardable_constant` knows all parts."""
+    """A value of a class in `LIBRARY_VALUES`, accepted by `is_guardable_constant` with all its parts."""
 
     __slots__ = ()
 

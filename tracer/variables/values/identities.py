@@ -1,4 +1,4 @@
-"""`id(obj)`: an int that is known only when the program runs, but of which a trace knows what it is equal to."""
+"""`id(obj)`: an int whose value is known only when the program runs, while the trace knows which ids are equal."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from tracer.protocol.tracer import Tracer, ValueCodegen
 
 
-#: Whose objects are guarded by themselves, or, if they are tensors, to be different ones.
+#: Objects of these classes are guarded by identity or, if they are tensors, to be distinct.
 ALWAYS_APART = (torch.Tensor, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 
 
 def might_be_one(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
-    """Whether two objects of the program that are not one now could be in another call, for all that is guarded."""
+    """Whether two objects that are different now could be the same object in another call that passes the guards."""
     if left.source is None or right.source is None or (left.is_constant() and right.is_constant()):
         return False  # made by this call, or guarded by value
     if not all(side.is_constant() or tx.trace.builder.is_by_identity(side) for side in (left, right)):
@@ -34,11 +34,11 @@ def might_be_one(tx: Tracer, left: VariableTracker, right: VariableTracker) -> b
 
 
 COPIED = (int, float, complex, str, bytes, tuple, frozenset, range, slice, torch.device,
-          *guards.LIBRARY_VALUES)  # of which two may be equal  # fmt: skip
+          *guards.LIBRARY_VALUES)  # equal values need not be one object  # fmt: skip
 
 
 def constants_are_one(tx: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
-    """Whether two constants are one object. Guards say only what they are equal to, so that what is so now is guarded, too."""
+    """Whether two constants are one object. Other guards check only what they equal, so the answer is guarded if it can vary."""
     mine, theirs = left.constant(), right.constant()
     if type(mine) is not type(theirs) or not isinstance(mine, COPIED) or isinstance(mine, (bool, enum.Enum)):
         return mine is theirs
@@ -59,14 +59,14 @@ def constants_are_one(tx: Tracer, left: VariableTracker, right: VariableTracker)
 
 
 def _is_shared(value: Any) -> bool:
-    """Whether CPython has one object for all that are equal."""
+    """Whether CPython has a single object for all values equal to this one."""
     if isinstance(value, int):
         return -5 <= value <= 256
     return isinstance(value, (str, bytes, tuple)) and not value
 
 
 class Identity:
-    """The hash key of `id(value)`: equal for one object. Of two constants that are equal nobody knows."""
+    """The hash key of `id(value)`. Keys of one object are equal. Equal constants may be distinct: comparing them breaks."""
 
     def __init__(self, value: VariableTracker) -> None:
         self.value = value  # kept alive, so that no other object takes its place
@@ -82,7 +82,7 @@ class Identity:
             return hash(type(self.object))
 
     def _place(self) -> int:
-        """One for each object; what a trace makes anew for each look at an object says itself whose it is."""
+        """A number for the object. A tuple is made anew by each call of `identity()`, so its parts stand for the object."""
         if type(self.object) is tuple:
             return hash(tuple(part if isinstance(part, str) else id(part) for part in self.object))
         return id(self.object)
@@ -133,7 +133,7 @@ class IdVariable(VariableTracker):
         unsupported("unsupported-operator", left=self.describe(), op=op, right=other.describe())
 
     def _known(self, tx: Tracer) -> int:
-        """The number itself, of an object that existed before; guarded."""
+        """The number itself, for an object that existed before the frame, with a guard on its identity."""
         assert self.value.source is not None
         obj = self.value.real(tx) if hasattr(self.value, "real") else self.key.object
         if isinstance(obj, (VariableTracker, tuple)):
@@ -148,13 +148,13 @@ class IdVariable(VariableTracker):
 
 
 def refuse_unknown(hashed: Any, entries: Iterable[Any]) -> None:
-    """Whether an id is among other ints, or an int among ids, shows only when the program runs."""
+    """Breaks the graph if a key and an entry are an id and another int: whether they are equal is known only at run time."""
     if type(hashed) in (Identity, int, tuple) and any(_open(hashed, key) for key in entries):
         unsupported("unhashable-in-trace", value="id(...) among other numbers")
 
 
 def _open(one: Any, other: Any) -> bool:
-    """Whether nobody knows if two keys are equal: where one has an id, the other has a number."""
+    """Whether it is unknown if two keys are equal, because one has an id where the other has a number."""
     first, second = type(one), type(other)
     if first is second is tuple:
         return len(one) == len(other) and any(map(_open, one, other))

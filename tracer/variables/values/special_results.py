@@ -1,4 +1,4 @@
-"""What the special methods of the program's own classes answer, held against what C accepts of them."""
+"""Checks of what special methods of the program's own classes return. They raise the errors that C raises for wrong results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def iterator_given(tx: Tracer, answer: VariableTracker) -> VariableTracker:
-    """Of `__iter__`: what is iterated over without having `__next__` crashes CPython."""
+    """Checks that the result of `__iter__` has `__next__`, as CPython does: calling the empty slot would crash it."""
     kind = answer.python_type()
     if not defines(kind, "__next__"):
         tx.raise_error(TypeError, f"iter() returned non-iterator of type {type_name(kind)!r}")
@@ -24,7 +24,7 @@ def iterator_given(tx: Tracer, answer: VariableTracker) -> VariableTracker:
 
 
 def is_found(tx: Tracer, container: VariableTracker, item: VariableTracker) -> VariableTracker:
-    """`item in container`, for a class that has no `__contains__`: any TypeError of `iter` is another one."""
+    """`item in container`, for a class without `__contains__`. As in CPython, a TypeError of `iter` is replaced by another."""
     try:
         iterator = container.iterate(tx)
     except ObservedException as raised:
@@ -38,14 +38,14 @@ def is_found(tx: Tracer, container: VariableTracker, item: VariableTracker) -> V
 
 
 def truth_given(tx: Tracer, answer: VariableTracker) -> bool:
-    """Of `__bool__`."""
+    """Checks the result of `__bool__`."""
     if answer.python_type() is not bool:
         tx.raise_error(TypeError, f"__bool__ should return bool, returned {type_name(answer.python_type())}")
     return answer.truth(tx)
 
 
 def int_given(tx: Tracer, answer: VariableTracker) -> VariableTracker:
-    """Of `__index__`."""
+    """Checks the result of `__index__`."""
     kind = answer.python_type()
     if not issubclass(kind, int):
         tx.raise_error(TypeError, f"__index__ returned non-int (type {type_name(kind)})")
@@ -53,7 +53,7 @@ def int_given(tx: Tracer, answer: VariableTracker) -> VariableTracker:
 
 
 def length_given(tx: Tracer, answer: VariableTracker) -> VariableTracker:
-    """Of `__len__`, as `len` gives it."""
+    """Checks the result of `__len__` and returns what `len` makes of it."""
     kind = answer.python_type()
     if not defines(kind, "__index__"):
         tx.raise_error(TypeError, f"{type_name(kind)!r} object cannot be interpreted as an integer")

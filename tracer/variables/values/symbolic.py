@@ -1,4 +1,4 @@
-"""Ints, bools and floats that the graph computes at run time: sizes, their arithmetic, and what is decided on them."""
+"""Ints, bools and floats that the graph computes at run time: sizes, arithmetic on them, and branches that depend on them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SymNodeVariable(VariableTracker):
         return _PYTHON_TYPE[type(self.example)]
 
     def depends_on_data(self) -> bool:
-        """Whether nobody knows it before the graph runs."""
+        """Whether the value is unknown until the graph runs."""
         return not self.example.node.has_hint()
 
     def graph_arg(self) -> Any:
@@ -57,7 +57,7 @@ class SymNodeVariable(VariableTracker):
         other = plain_value(other)
         if not is_number(other):
             return None
-        if other.is_constant() and isinstance(other.constant(), enum.Enum):  # whose operators may give a member
+        if other.is_constant() and isinstance(other.constant(), enum.Enum):  # its operators may return a member
             return self.specialize(tx).binary(tx, op, other, reflected)
         pair = (other, self) if reflected else (self, other)
         _assume_defined(tx, op, *pair)
@@ -89,7 +89,7 @@ class SymNodeVariable(VariableTracker):
             unsupported("data-dependent-branch", value=str(error).partition("\n")[0])
 
     def specialize(self, tx: Tracer) -> ConstantVariable:
-        """The value of this call, with a guard that it stays so."""
+        """The value in this call as a constant, with a guard on it."""
         cls = self.python_type()
         try:
             return ConstantVariable(cls(self.example) if cls is not float else self.example.node.guard_float("", 0))
@@ -100,7 +100,7 @@ class SymNodeVariable(VariableTracker):
         return self.specialize(tx).value
 
     def form(self, tx: Tracer) -> Any:
-        """Formatted, a number is that of this call."""
+        """Formatting specialises the number to its value in this call."""
         return self.specialize(tx).value
 
     def get_attr(self, tx: Tracer, name: str) -> VariableTracker:
@@ -122,7 +122,7 @@ class SymNodeVariable(VariableTracker):
         return self.specialize(tx).call_method(tx, name, args, kwargs)
 
     def bit_length(self) -> VariableTracker:
-        """A constant for all ints of as many bits."""
+        """bit_length() as a constant. The guard admits all ints of the same sign with as many bits."""
         seen = self.example.node.hint
         bits = int.bit_length(seen)
         low, high = (1 << bits) >> 1, (1 << bits) - 1  # bits <=> low <= abs(x) <= high
@@ -130,13 +130,13 @@ class SymNodeVariable(VariableTracker):
         return ConstantVariable(bits)
 
     def integer_root(self) -> VariableTracker:
-        """math.isqrt of an int that is not negative: a constant from one square up to the next."""
+        """math.isqrt of an int that is not negative, as a constant. The guard admits all ints from its square up to the next."""
         root = math.isqrt(self.example.node.hint)
         self.stays_within(root * root, (root + 1) ** 2 - 1)
         return ConstantVariable(root)
 
     def stays_within(self, low: int, high: int) -> None:
-        """An int lies between these, as it does in this call, whenever the trace serves."""
+        """Guards that an int lies within these bounds, as it does in this call."""
         bool(self.example >= low)
         bool(self.example <= high)
 
@@ -166,7 +166,7 @@ def example_number(value: VariableTracker) -> Any:
 
 
 def plain_number(value: Any) -> Any:
-    """Of a member of an enum, the number that it is."""
+    """The plain number: that of an enum member which is an int or a float, otherwise the value itself."""
     if isinstance(value, enum.Enum):
         number: Any = value
         return int.__index__(number) if isinstance(value, int) else float.__float__(number)
@@ -186,23 +186,23 @@ def apply(tx: Tracer, function: Any, *values: VariableTracker, **kwargs: Any) ->
     return tx.output.symbolic_result(function, tuple(v.graph_arg() for v in values), kwargs, example)
 
 
-# Compilers run a graph on torch's own symbolic numbers, which have neither `~` nor `^` of conditions.
+# Compilers run a graph on torch's own symbolic numbers, which do not support `~`, nor `^` of bools.
 
 
 def _inverted(tx: Tracer, number: SymNodeVariable) -> VariableTracker:
-    """~x = -x - 1, also of a condition: Python's bool is an int"""
+    """~x = -x - 1, also for a bool, since Python's bool is an int."""
     integer = apply(tx, torch.sym_ite, number, ONE, ZERO) if number.python_type() is bool else number
     return apply(tx, operator.sub, apply(tx, operator.neg, integer), ONE)
 
 
 def _either(tx: Tracer, a: VariableTracker, b: VariableTracker) -> VariableTracker:
-    """a ^ b of conditions"""
+    """a ^ b of bools"""
     both = apply(tx, operator.and_, a, b)
     return apply(tx, operator.and_, apply(tx, operator.or_, a, b), apply(tx, torch.sym_not, both))
 
 
 def assume(tx: Tracer, condition: SymNodeVariable) -> bool:
-    """From here on a condition that depends on data holds; the graph checks it. False where it is known not to hold."""
+    """Assumes a data-dependent condition from here on; the graph checks it. Returns False if it is known not to hold."""
     if not condition.example.node.expect_true("", 0):
         return False
     tx.output.runtime_asserts.place_new(condition.node)
@@ -210,7 +210,7 @@ def assume(tx: Tracer, condition: SymNodeVariable) -> bool:
 
 
 def _assume_defined(tx: Tracer, op: str, left: VariableTracker, right: VariableTracker) -> None:
-    """An operand that depends on data is assumed to be one for which Python does not raise."""
+    """Assumes that a data-dependent operand has a value for which Python does not raise."""
     if op in ("/", "//", "%"):
         _assume_of_data(tx, right, "!=")
     elif op in ("<<", ">>"):
