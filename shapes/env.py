@@ -1,7 +1,11 @@
 """ShapeEnv: the symbols of one trace, the facts about them, and the guards of the trace.
 
 `evaluate_expr` decides a condition, cheapest means first, and records a guard where only the hint could tell. The
-expressions are made by `env.algebra`; nothing here knows of tensors.
+expressions are made by `env.algebra`; nothing here knows of tensors. The tracer makes one env for each trace, and
+`graph.symbols.shape_env_adapter` shows it to torch; `shapes` itself can be used without both.
+
+A *hint* is the value in the call that is traced. Symbols of data (`unbacked`) have none. Sizes, ints and floats of the program
+each have a label, the place where a guard reads them.
 """
 
 from __future__ import annotations
@@ -280,6 +284,7 @@ class ShapeEnv:
         return x.hint
 
     def _require(self, condition: BoolExpr, why: Why) -> None:
+        # The condition holds in this call. It is recorded unless it is known.
         if self.facts.decide(condition) is None:
             self.record(condition, why)
 
@@ -354,6 +359,8 @@ class ShapeEnv:
         self.frozen = True
 
     # -- expressions ---------------------------------------------------------------------------------------------
+
+    # Each gives an expression of this env as it is, and one of SymPy translated. Raises TypeError for one of another kind.
 
     def boolean(self, expr: Any) -> BoolExpr:
         return self._coerce(expr, BoolExpr, "a condition")

@@ -121,7 +121,8 @@ class Problem:
         return {self._by_name[term.decl().name()] for term in self._solver.unsat_core()}
 
     def values(self) -> dict[Symbol, int]:
-        """After "sat": an integer for each symbol met so far. With opaque terms these may be wrong; see `is_shown`."""
+        """After "sat": an integer for each symbol met so far. With opaque terms these may be wrong, so
+        that whoever relies on them evaluates the conditions at them (`prove` does)."""
         model = self._solver.model()
         return {symbol: model.eval(term, model_completion=True).as_long() for symbol, term in self.translator.symbols.items()}
 

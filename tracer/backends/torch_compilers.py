@@ -1,4 +1,9 @@
-"""The backends that call torch's compilers: AOTAutograd and Inductor."""
+"""The backends that call torch's compilers: AOTAutograd and Inductor. `registry` names them; this module is imported when one
+is used.
+
+Both refuse a graph that returns a view of an argument that is not contiguous and is written to (`views`): its strides would be
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,8 @@ from tracer.backends.views import refuse_written_views
 
 
 def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> Callable[..., Any]:
-    """AOTAutograd (functionalised forward and backward graphs), each run operation by operation."""
+    """AOTAutograd (functionalised forward and backward graphs), each run operation by operation. Takes no options. In a graph
+    without gradients, writes to inputs stay in the graph; AOTAutograd would else copy them back behind it."""
     if options:
         raise TypeError(f"backend 'aot_eager' takes no {' or '.join(f'{name}=' for name in sorted(options))}")
     refuse_written_views(gm.graph)
@@ -25,7 +31,8 @@ def aot_eager(gm: fx.GraphModule, example_inputs: list[Any], **options: Any) -> 
 def inductor(
     gm: fx.GraphModule, example_inputs: list[Any], mode: str | None = None, options: dict[str, Any] | None = None
 ) -> Callable[..., Any]:
-    """Inductor, with the modes and options that it lists (`torch._inductor.list_mode_options()`, `.list_options()`)."""
+    """Inductor, with the modes and options that it lists (`torch._inductor.list_mode_options()`, `.list_options()`). `options`
+    win over those of the mode; a `-` in the name of one is read as `_`, as torch.compile does."""
     refuse_written_views(gm.graph)
     import torch._inductor as inductor_package  # 2 s of imports that only this backend needs
     from torch._inductor.compile_fx import compile_fx
@@ -37,5 +44,6 @@ def inductor(
 
 
 def _run_as_written(gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+    # Boxed: AOTAutograd hands the inputs over in a list.
     found: Callable[..., Any] = make_boxed_func(gm.forward)
     return found

@@ -1,6 +1,10 @@
 """Which local variables matter from an instruction on: backward dataflow over a program's fast locals.
 
-Cells are not counted (they travel as closure). A handler's needs count wherever its range may raise.
+Cells are not counted (they travel as closure). A handler's needs count wherever its range may raise. What is found is kept in
+`program.facts`, since each break in a program asks again.
+
+The code at a graph break hands live locals to the resume function and drops the others (`codegen.breaking`,
+`codegen.generators`). An opcode of a new Python that reads or writes a fast local has to be named here.
 """
 
 from tracer.bytecode.dialect import DIALECT
@@ -9,6 +13,7 @@ from tracer.bytecode.instructions import Program
 #: Functions that see all locals of their caller.
 _LOOKS_AT_LOCALS = frozenset({"locals", "vars", "eval", "exec", "dir", "breakpoint"})
 
+# DELETE_FAST reads, too: it raises where the local is unbound.
 _READS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_FAST_AND_CLEAR", "DELETE_FAST"})
 _WRITES = frozenset({"STORE_FAST", "LOAD_FAST_AND_CLEAR", "DELETE_FAST"})
 
@@ -58,7 +63,8 @@ def _sees_all_locals(program: Program) -> bool:
 def zero_argument_supers(program: Program) -> frozenset[int]:
     """Indices of the calls `super()`, at the first instruction after the callee was loaded.
 
-    These read the first argument of the frame without naming it.
+    These read the first argument of the frame without naming it, so that it is live there; resume functions (`resume`) ask for
+    the same calls, because they have other first arguments.
     """
     if "super" not in program.names or "__class__" not in program.freevars or not program.argnames:
         return frozenset()

@@ -1,6 +1,6 @@
 """Which guards say nothing new while nothing has moved: those on what dicts, types and functions lead to from long-lived objects.
 
-`steady_groups` gathers them by root. `_C.Steady` notes, when a group has held, the versions of the dicts and types that were
+`Grouping` gathers them by root. `_C.Steady` notes, when a group has held, the versions of the dicts and types that were
 read (a watch token), and answers for the whole group while they stay. Tensors at the end of such paths are its leaves: they
 can change without any dict knowing, so they are checked each time.
 
@@ -145,7 +145,7 @@ class Group:
 
 
 class Grouping:
-    """`steady_groups`, with what it needs to know of the frame."""
+    """Gathers guards into groups by root, with what it needs to know of the frame."""
 
     def __init__(
         self,

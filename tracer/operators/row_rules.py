@@ -1,6 +1,7 @@
-"""For each operator: where the rows of its results are, if rows of its inputs do not mix. See `rows`.
+"""For each operator: where the rows of its results are, if rows of its inputs do not mix.
 
-An operator without a rule is refused; so is one that draws random numbers or writes into its inputs.
+`graph.independent_rows`, which says what rows are, runs a graph and asks `rows_after` of each call in it. An operator without a
+rule is refused; so is one that draws random numbers or writes into its inputs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Dependent(Exception):
 @dataclasses.dataclass(frozen=True)
 class Rows:
     """Where the rows are: at `dim`, whose size is the batch size times `block`, each row's part in one piece. `own`: every
-    element of a row is the row's number."""
+    element of a row is the row's number, as in `arange(batch)`; by such a tensor rows may be looked up."""
 
     dim: int
     block: Any = sympy.Integer(1)
@@ -36,7 +37,8 @@ class Rows:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Call:
-    """One call of an operator, its arguments by name, and what it gave."""
+    """One call of an operator, its arguments by name, and what it gave. `tracker` (of `graph.independent_rows`) knows the rows
+    and the sizes of each tensor."""
 
     func: Any
     arguments: dict[str, Any]
@@ -69,6 +71,7 @@ class Call:
         return found
 
     def refuse(self, why: str) -> Dependent:
+        # The error to raise where rows may depend on each other; `why` goes on after the name of the operator.
         return Dependent(f"{self.name} {why}")
 
     def only(self, *names: str) -> None:
@@ -85,7 +88,8 @@ _SHAPES_ONLY: set[str] = set()  # operators some of whose numbers may grow with 
 
 
 def rule(*names: str, sizes: bool = False) -> Callable[[Rule], Rule]:
-    """The rule of operators; the Rows it is given are those of the first argument with rows."""
+    """The rule of operators of ATen, by name. The Rows that it is given are those of the first argument with rows. `sizes`: their
+    arguments may be numbers that grow with the batch."""
 
     def register(function: Rule) -> Rule:
         for name in names:
@@ -98,7 +102,7 @@ def rule(*names: str, sizes: bool = False) -> Callable[[Rule], Rule]:
 
 
 def rows_after(call: Call) -> list[Rows | None]:
-    """Of each tensor that the call gave."""
+    """The rows of each tensor that the call gave; None of one that has none. Raises Dependent for what is not proved."""
     if not call.results and call.name in _OF_LAYOUT:
         return []
     facts = facts_of(call.func)
@@ -122,7 +126,8 @@ def rows_after(call: Call) -> list[Rows | None]:
 
 
 def _made_of_sizes(call: Call, result: torch.Tensor) -> Rows | None:
-    """What is made without rows: the same for each row, or independent of the batch."""
+    """The rows of a result of arguments that have none: a constant, or the numbers of rows, of the size of the batch. None
+    where it is independent of the batch."""
     grown = [dim for dim, size in enumerate(call.sizes(result)) if call.tracker.batch in size.free_symbols]
     numbers = any(map(call.tracker.grows, tree_leaves(list(call.arguments.values()))))
     if not numbers and not grown:

@@ -177,7 +177,7 @@ class VariableTracker:
     # -- code generation -----------------------------------------------------------------------------------------
 
     def reconstruct(self, cg: ValueCodegen) -> None:
-        """Emits code that pushes the value. Values with a source are loaded from it instead, unless `is_new`."""
+        """Emits code that pushes the value. Values with a source are loaded from it instead."""
         unsupported("cannot-reconstruct", value=self.describe())
 
     def fill(self, cg: ValueCodegen) -> None:

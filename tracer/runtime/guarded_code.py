@@ -1,4 +1,8 @@
-"""Cache entries: what an entry holds on the Python side, and how entries are made, found and told apart."""
+"""Cache entries: what an entry holds on the Python side, and how entries are made, found and told apart.
+
+C looks entries up at a call (`csrc/dispatch`); the functions here are asked at a miss, and when entries are made, saved and
+explained.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +55,8 @@ def entries_of(region: _C.Region, code: types.CodeType, globals_: dict[str, Any]
 
 
 def find_entry(entries: list[_C.Entry], function: types.FunctionType, args: tuple[Any, ...]) -> _C.Entry | None:
-    """The first entry whose guards hold for these argument slots; None on a miss."""
+    """The first entry whose guards hold for these argument slots; None on a miss. A check_fn takes the closure behind them, if
+    any."""
     positional = (*args, function.__closure__) if function.__code__.co_freevars else args
     for entry in entries:
         guarded = entry.guarded_code
@@ -88,7 +93,8 @@ def check_fn_of_entry(state: RegionState, guarded: GuardedCode) -> Any:
 
 
 def direct_call(guarded: GuardedCode, extras: tuple[types.CellType, ...]) -> Any:
-    """What the extension may call in place of the entry's code: the graph, its inputs, and the original code."""
+    """What the extension may call in place of the entry's code: the graph, the numbers of its inputs, and the original code,
+    which is run if the graph raises. None where the code does more than call the graph."""
     code = guarded.code
     if guarded.direct is None or code is None or guarded.graph_name is None:
         return None
@@ -104,7 +110,12 @@ def make_entry(
     needs_hook: bool,
     fetches: bool = False,
 ) -> _C.Entry:
-    """The cache entry of a RegionState for the guarded code of a function."""
+    """The cache entry of a RegionState for the guarded code of a function.
+
+    `extras`: the objects that the code needs beside the program's (the graph, for one), by the names of the cells it has them
+    in. `needs_hook`: the code calls functions of the program, whose frames are offered to the region. `fetches`: check_fn
+    returns a tuple of values that it has read, which the code takes behind its arguments.
+    """
     cells = tuple(types.CellType(value) for value in extras.values())
     entry = _C.Entry(
         check_fn_of_entry(state, guarded),

@@ -1,4 +1,7 @@
-"""`seal`: nothing is compiled in a request. A miss raises, runs the original, or runs it and is traced in the background."""
+"""`seal`: nothing is compiled in a request. A miss raises, runs the original, or runs it and is traced in the background.
+
+At a miss, `runtime.misses` calls the `Seal` of the region in place of tracing. What it counts is in `tracer.stats`.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,8 @@ def seal(fn: Any, on_miss: str = "error") -> None:
 
 @functools.cache
 def _load_tracer() -> None:
-    """Traces a small function, so that the tracer's modules are loaded now. That takes seconds, in which requests would stall."""
+    """Traces a small function, so that the tracer's modules are loaded now. That takes seconds, in which requests would stall.
+    It declares sizes and branches on one, so that what makes shapes and guards on them is loaded, too."""
     loading = compile(lambda x: (x * 2).sum(1) if x.shape[0] < 8 else x, shapes="x: B, S", name="loading")
     precompile(loading, example=torch.empty(2, 2))
 
@@ -123,6 +127,7 @@ class Seal:
         return f"{message}. Guards that fail:{lines or ' none, there is no entry'}", hint
 
     def nearest_text(self, declared: Declared, point: Any) -> str:
+        # Which covered sizes come nearest to those of the call. Empty if coverage was never asked for, or for another declaration.
         found: Coverage | None = self.state.coverage
         if found is None or found.domain.variables != declared.domain.variables:
             return ""

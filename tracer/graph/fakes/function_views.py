@@ -1,7 +1,11 @@
-"""Views that an `autograd.Function` gives: of its input, or of what it returns twice. So are tensors whose data were exchanged.
+"""Views that an `autograd.Function` gives: of its input, or of what it returns twice. Tensors whose data were exchanged
+(`x.data = y`) and leaves that the program makes are treated as such views, because they too lie in the memory of another tensor.
 
 AOTAutograd makes a result that lies in the memory of another one once more, as a view of that; what the function does to
 gradients would be lost. It knows the function's very result, where that is a view of an input of the graph.
+
+Models note them while they are traced; `Trace.refuse_results` asks once the results of a graph are known, and breaks the graph,
+for backends that do not run it as it is written.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FunctionViews:
-    """Those of one graph, with the step that called the function."""
+    """Those of one graph, with the step of the trace that called the function, at which the graph is broken then."""
 
     def __init__(self) -> None:
         self._views: list[tuple[torch.Tensor, int | None]] = []
@@ -41,7 +45,7 @@ class FunctionViews:
         known = {id(view) for view, _ in self._views}
         for view, step in self._views:
             sharing = [each for each, storage in zip(tensors, storages) if storage == storage_of(view)]
-            if storage_of(view) in of_inputs:
+            if storage_of(view) in of_inputs:  # the very view may be returned, another view of it may not
                 differentiated = [each for each in sharing if id(each) not in known]
             else:
                 differentiated = sharing if len(sharing) > 1 else []

@@ -1,4 +1,12 @@
-"""Opcodes that only move values on the stack."""
+"""Opcodes that only move values on the stack, and what happens when a frame lets go of a value.
+
+A handler gets its operands from `tx.stack`; one that ends the frame returns True. The names of opcodes are CPython's, of all
+versions.
+
+CPython runs code of the program (`__del__`, `finally` in a generator) when the last reference to an object goes. A trace cannot
+do that in the middle of a graph: the functions `drop_...` break it there. Mostly it is an argument of a resume function that a
+frame may hold the last reference to, because the code before a break hands it over.
+"""
 
 from __future__ import annotations
 
@@ -20,27 +28,28 @@ if TYPE_CHECKING:
 
 @handles("NOP", "RESUME", "CACHE", "PRECALL", "EXTENDED_ARG", "MAKE_CELL", "COPY_FREE_VARS")
 def nothing(tx: Frame, inst: Instruction) -> None:
-    """Cells and free variables are in place when a frame begins."""
+    """Cells and free variables are in place when a frame begins; the others are there for CPython's own dispatch alone."""
 
 
 @handles("POP_TOP")
 def pop_top(tx: Frame, inst: Instruction) -> None:
     """value ->"""
     value = tx.stack.pop()
+    # The stack of a frame that broke is handed to its resume function as arguments; this may be the last reference.
     if isinstance(value.source, LocalSource) and is_stack_argument(value.source.local_name) and has_finalizer(value):
         unsupported("abandoned-generator", value=value.describe())
 
 
 def drop_local(tx: Frame, name: str) -> None:
-    """A local is about to hold something else, or nothing."""
+    """A local is about to hold something else, or nothing: called by STORE_FAST and DELETE_FAST (`names`)."""
     value = tx.locals.get(name)
     if value is not None:
         drop_argument(tx, value, f"the local {name!r}", 1)
 
 
 def drop_argument(tx: Frame, value: VariableTracker | Unwrapped, what: str, times: int = 0) -> None:
-    """A value that frames hold `times` times is let go. If this may run code of the program, because a resume function was
-    given the last reference, the graph breaks first."""
+    """Called before a value is let go. If frames hold it just `times` times (1: the local that lets it go; 0: none, what lets it
+    go is not counted), and code of the program may run when it dies, the graph breaks here, and that code runs in CPython."""
     if not isinstance(value.source, LocalSource):
         return
     frames = tx.frames()
@@ -52,12 +61,13 @@ def drop_argument(tx: Frame, value: VariableTracker | Unwrapped, what: str, time
         return
     if may_run_code(tx.trace.builder.arguments[slots.index(value.source.local_name)]):
         unsupported("abandoned-generator", value=what)
-    if isinstance(value, Unwrapped) or issubclass(value.python_type(), BaseException):  # nobody reads what tracebacks hold
+    # No other guard is on what the value leads to where nobody has read it; what tracebacks hold nobody reads.
+    if isinstance(value, Unwrapped) or issubclass(value.python_type(), BaseException):
         tx.guard(EndsQuietly(value.source))
 
 
 def drop_contents(tx: Frame, name: str) -> None:
-    """Like `drop_local`, for the contents of a cell."""
+    """As `drop_local`, of a cell. How often frames hold its contents is not counted."""
     value = tx.cells[name].contents
     if value is None or value.source is None:
         return
@@ -86,6 +96,6 @@ def swap(tx: Frame, inst: Instruction) -> None:
 
 @handles("RETURN_VALUE")
 def return_value(tx: Frame, inst: Instruction) -> bool:
-    """value ->"""
+    """value ->. Ends the frame; `yielded` tells a generator that is suspended from one that returned."""
     tx.yielded = False
     return tx.finish(tx.stack.pop())

@@ -1,8 +1,11 @@
 """Text with parts that are known only when the graph runs: f-strings over sizes and tensors.
 
-Most such text is the message of a check that passes, which nobody reads. It is therefore kept as a recipe. If the text is
-dropped, it costs nothing. If it leaves the trace, the output code formats it. If the program looks into it, the numbers in it
-are specialised to their values in this call; with a tensor in it, the graph breaks where the text was made.
+Most of it is the message of a check that holds, which nobody reads. So such a text is no value yet but a recipe: dropped, it
+costs nothing; taken out of the trace, the output code formats it; looked into, it becomes that of this call, as the
+numbers in it do, or breaks the graph where it was made.
+
+The handlers of f-strings (`interpreter.opcodes.strings`) ask `piece` of each part. A tensor's part is formatted behind the
+graph, so that it must not have been written to since: `_state` tells.
 """
 
 from __future__ import annotations
@@ -47,12 +50,14 @@ class Piece(NamedTuple):
         return self.value.specialize(tx).value
 
     def refuse(self) -> NoReturn:
+        # The graph breaks at the instruction that made the text, not at the one that wants to read it.
         details = {"value": self.value.describe()}
         raise Unsupported(reason("format-of-runtime-value"), details, stack=self.stack, break_step=self.break_step)
 
 
 def piece(tx: Tracer, value: VariableTracker, conversion: Callable[[Any], str] | None, spec: str) -> Piece | None:
-    """The recipe for a symbolic number or a tensor; None for other values, and if the formatting could raise."""
+    """What is formatted later. None for other values, and where the formatting could raise: tensors take a format spec only where
+    they have no dims, so that one with a spec is formatted later only behind a conversion, which makes it a text."""
     if isinstance(value, SymNodeVariable):
         if _always_formats(value.python_type()(1), conversion, spec):
             return Piece(value, conversion, spec, tx.break_step())
@@ -68,7 +73,7 @@ def rendered(value: Any, conversion: Callable[[Any], str] | None, spec: str) -> 
 
 
 def _always_formats(sample: Any, conversion: Callable[[Any], str] | None, spec: str) -> bool:
-    """Whether every value of the class of `sample` can be formatted so."""
+    """Whether every value of the class of `sample` can be formatted so; one value of it is tried."""
     if spec.endswith("c"):  # not every number is a character
         return False
     try:
