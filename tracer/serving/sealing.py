@@ -127,7 +127,7 @@ class Seal:
         return f"{message}. Guards that fail:{lines or ' none, there is no entry'}", hint
 
     def nearest_text(self, declared: Declared, point: Any) -> str:
-        # Which covered sizes come nearest to those of the call. Empty if coverage was never asked for, or for another declaration.
+        # Which covered sizes come nearest to those of the call. Empty if coverage was not asked for, or for another declaration.
         found: Coverage | None = self.state.coverage
         if found is None or found.domain.variables != declared.domain.variables:
             return ""

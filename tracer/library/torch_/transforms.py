@@ -41,8 +41,6 @@ class TransformedFunctionVariable(VariableTracker):
     def describe(self) -> str:
         return f"torch.func.{self.transform}({self.function.describe()})"
 
-    __repr__ = describe
-
     def truth(self, tx: Tracer) -> bool:
         return True
 

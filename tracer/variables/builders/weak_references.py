@@ -123,8 +123,6 @@ class ContextVarVariable(VariableTracker):
     def describe(self) -> str:
         return f"ContextVarVariable({self.value.name})"
 
-    __repr__ = describe
-
     def identity(self) -> Any:
         return self.value
 

@@ -25,8 +25,6 @@ class ClassNamespaceVariable(VariableTracker):
     def describe(self) -> str:
         return f"ClassNamespaceVariable({self.cls.value.__qualname__})"
 
-    __repr__ = describe
-
     def identity(self) -> Any:
         return object()  # every read of __dict__ makes a new proxy
 

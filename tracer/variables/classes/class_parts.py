@@ -98,8 +98,6 @@ class MadeFunctionVariable(FunctionVariable):
     def describe(self) -> str:
         return f"MadeFunctionVariable({self.value.__qualname__})"
 
-    __repr__ = describe
-
     def children(self) -> Iterable[VariableTracker]:
         return (self.part,)
 

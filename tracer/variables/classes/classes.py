@@ -50,8 +50,6 @@ class ClassVariable(VariableTracker):
             return repr(self.value)
         return super().text(tx, kind)
 
-    __repr__ = describe
-
     def is_constant(self) -> bool:
         return False
 

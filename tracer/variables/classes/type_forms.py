@@ -41,8 +41,6 @@ class TypeFormVariable(VariableTracker):
     def describe(self) -> str:
         return f"TypeFormVariable({type(self.value).__name__})"
 
-    __repr__ = describe
-
     def identity(self) -> Any:
         return self if self.source is None else self.value
 

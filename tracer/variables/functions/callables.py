@@ -40,8 +40,6 @@ class BoundMethodVariable(VariableTracker):
     def describe(self) -> str:
         return f"BoundMethodVariable({self.function.describe()})"
 
-    __repr__ = describe
-
     def truth(self, tx: Tracer) -> bool:
         return True
 
@@ -124,8 +122,6 @@ class BuiltinMethodVariable(VariableTracker):
     def describe(self) -> str:
         return f"BuiltinMethodVariable({self.owner.describe()}.{self.name})"
 
-    __repr__ = describe
-
     def truth(self, tx: Tracer) -> bool:
         return True
 
@@ -160,8 +156,6 @@ class CallableVariable(VariableTracker):
 
     def describe(self) -> str:
         return f"CallableVariable({getattr(self.value, '__qualname__', self.value)!s})"
-
-    __repr__ = describe
 
     def truth(self, tx: Tracer) -> bool:
         return True

@@ -164,8 +164,6 @@ class UserFunctionVariable(FunctionVariable):
     def describe(self) -> str:
         return f"UserFunctionVariable({self.value.__qualname__})"
 
-    __repr__ = describe
-
     def hash_key(self, tx: Tracer) -> Any:
         self.guard_identity(tx)
         return self.value
@@ -261,8 +259,6 @@ class NestedFunctionVariable(FunctionVariable):
 
     def describe(self) -> str:
         return f"NestedFunctionVariable({self.qualname})"
-
-    __repr__ = describe
 
     def hash_key(self, tx: Tracer) -> Any:
         return self

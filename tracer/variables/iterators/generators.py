@@ -39,8 +39,6 @@ class GeneratorVariable(IteratorVariable):
     def describe(self) -> str:
         return f"GeneratorVariable({self.frame.code.co_qualname})"
 
-    __repr__ = describe
-
     def advance(self, tx: Tracer) -> VariableTracker | None:
         return self.resume(tx, NONE)[0]
 

@@ -31,8 +31,6 @@ class UserObjectVariable(InstanceVariable):
     def describe(self) -> str:
         return f"UserObjectVariable({self.cls.__qualname__})"
 
-    __repr__ = describe
-
     def graph_arg(self) -> Any:
         """The plain value, for an instance of a subclass of a number or string class."""
         return self.storage.graph_arg() if isinstance(self.storage, ConstantVariable) else super().graph_arg()

@@ -32,8 +32,6 @@ class PythonModuleVariable(VariableTracker):
     def describe(self) -> str:
         return f"PythonModuleVariable({self.value.__name__})"
 
-    __repr__ = describe
-
     def identity(self) -> Any:
         return self.value
 

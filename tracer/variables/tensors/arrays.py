@@ -78,8 +78,6 @@ class NdarrayVariable(VariableTracker):
     def describe(self) -> str:
         return f"NdarrayVariable({self.cls.__name__} in {self.tensor.node.name})"
 
-    __repr__ = describe
-
     def children(self) -> Iterable[VariableTracker]:
         return (self.tensor,)
 

@@ -171,8 +171,6 @@ class TensorSubclassVariable(TensorVariable):
     def describe(self) -> str:
         return f"TensorSubclassVariable({self.cls.__qualname__}, {self.node.name})"
 
-    __repr__ = describe
-
     def reconstruct(self, cg: ValueCodegen) -> None:
         cg.call_object(_instance, lambda: cg.load_graph_output(self), lambda: cg.load_class(self.cls))
 

@@ -108,8 +108,6 @@ class RuntimeTextVariable(VariableTracker):
         parts = [part if isinstance(part, str) else f"{{{part.value.describe()}}}" for part in self.parts]
         return f"RuntimeTextVariable({''.join(parts)!r})"
 
-    __repr__ = describe
-
     # -- specialised to this call ------------------------------------------------------------------------------------
 
     def is_constant(self) -> bool:

@@ -68,8 +68,6 @@ class TensorVariable(VariableTracker):
     def describe(self) -> str:
         return f"TensorVariable({self.node.name})"
 
-    __repr__ = describe
-
     def graph_arg(self) -> Any:
         return self.node
 

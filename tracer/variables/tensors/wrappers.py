@@ -79,8 +79,6 @@ class WrapperVariable(TensorSubclassVariable):
     def describe(self) -> str:
         return f"WrapperVariable({self.cls.__qualname__}, {self.node.name})"
 
-    __repr__ = describe
-
     def reconstruct(self, cg: ValueCodegen) -> None:
         TensorVariable.reconstruct(self, cg)
 

@@ -49,8 +49,6 @@ class SymNodeVariable(VariableTracker):
     def describe(self) -> str:
         return f"SymNodeVariable({self.example})"
 
-    __repr__ = describe
-
     def binary(self, tx: Tracer, op: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if is_left_to(other, self.python_type()(1), op, reflected):
             return None
