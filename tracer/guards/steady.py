@@ -162,8 +162,10 @@ class Grouping:
 
     def groups(self, guards: Iterable[Guard], first: tuple[Source, ...] = ()) -> list[Group]:
         """`first`: leaves that are to stand first in their group, in this order."""
-        for guard, demands in self._note_tensors(guards):
-            self._place(guard, demands)
+        guards = tuple(guards)
+        self._note_tensors(guards)
+        for guard in guards:
+            self._place(guard, guard.demands())
         worthy = self._worthy()
         position = {source: index for index, source in enumerate(first)}
         for group in worthy:
@@ -173,28 +175,30 @@ class Grouping:
     def leaves(self, guards: Iterable[Guard]) -> set[Source]:
         """The leaves of what `groups` gives for the same guards; of other guards only so many are looked at that it shows
         whether there are enough."""
-        others: list[tuple[Guard, tuple[Demand, ...]]] = []
-        for guard, demands in self._note_tensors(guards):
+        guards = tuple(guards)
+        self._note_tensors(guards)
+        others: list[Guard] = []
+        for guard in guards:
+            demands = guard.demands()
             if any(isinstance(demand, Tensor) for demand in demands):
                 self._place(guard, demands)
             else:
-                others.append((guard, demands))
+                others.append(guard)
         wanted = {root for root, group in self._groups.items() if group.leaves}
-        for guard, demands in others:
+        for guard in others:
             wanted = {root for root in wanted if not self._groups[root].is_worth_a_state()}
             if not wanted:
                 break
-            self._place(guard, demands)
+            self._place(guard, guard.demands())
         return {leaf.source for group in self._worthy() for leaf in group.leaves}
 
     def _worthy(self) -> list[Group]:
         return [group for group in self._groups.values() if group.is_worth_a_state()]
 
-    def _note_tensors(self, guards: Iterable[Guard]) -> list[tuple[Guard, tuple[Demand, ...]]]:
-        """The guards with their demands; no path leads through what is demanded to be a tensor."""
-        found = [(guard, guard.demands()) for guard in guards]
-        self._tensors = {demand.source for _, demands in found for demand in demands if isinstance(demand, Tensor)}
-        return found
+    def _note_tensors(self, guards: Iterable[Guard]) -> None:
+        """No path leads through what is demanded to be a tensor. Demands are not kept for later: those of a large model, held at
+        once, are so many objects that Python collects garbage twice as often while it traces."""
+        self._tensors = {demand.source for guard in guards for demand in guard.demands() if isinstance(demand, Tensor)}
 
     def _place(self, guard: Guard, demands: tuple[Demand, ...]) -> None:
         sources = guard.sources()
